@@ -58,3 +58,7 @@ test: lint $(VENV)/.ready .tools/emulator/.ready .tools/sam/.ready .tools/checko
 .PHONY: clean
 clean: ## remove what make built (not the state in .artiway)
 	rm -rf $(VENV) .tools .aws-sam .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+.PHONY: openapi
+openapi: $(VENV)/.ready ## write the OpenAPI document anew from the routes
+	@$(BIN)/python -m tools.openapi

@@ -1,0 +1,25 @@
+"""What a deployment must do inside: bring the schema to the present, and hand out the public token keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from artiway import bootstrap
+from artiway.platform import deployment
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    """A custom resource of the template, or called by hand with `{"action": "migrate"}`."""
+    if "RequestType" in event:
+        return deployment.answer_custom_resource(event, context, _perform)
+    return _perform(event["action"], event)
+
+
+def _perform(action: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    match action:
+        case "migrate":
+            return {"ran": bootstrap.migrate()}
+        case "token-keys":
+            return {"Jwks": bootstrap.token_jwks(arguments["KeyIds"])}
+        case _:
+            raise ValueError(f"unknown action {action!r}: migrate or token-keys")

@@ -1,0 +1,54 @@
+"""A WebSocket's life: opened with a token, closed, spoken to."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+from artiway import bootstrap
+from artiway.errors import Unauthenticated, Unavailable
+from artiway.identity.tokens import Verifier
+from artiway.platform import logs, tracing
+
+FRAME_LIMIT = 4_096
+
+
+@cache
+def _verifier() -> Verifier:
+    return Verifier(bootstrap.settings().token_jwks, issuer=bootstrap.settings().token_issuer)
+
+
+def handler(event: dict[str, Any], _context: Any) -> dict[str, int]:
+    request = event["requestContext"]
+    connection_id = request["connectionId"]
+    with tracing.traced(None), logs.context(connection_id=connection_id, route=request["routeKey"]):
+        match request["routeKey"]:
+            case "$connect":
+                return {"statusCode": _connect(connection_id, event)}
+            case "$disconnect":
+                bootstrap.push().disconnect(connection_id)
+            case _:
+                _answer(connection_id, event.get("body") or "")
+    return {"statusCode": 200}
+
+
+def _connect(connection_id: str, event: dict[str, Any]) -> int:
+    try:
+        claims = _verifier().verify((event.get("queryStringParameters") or {}).get("token", ""))
+        bootstrap.push().connect(connection_id=connection_id, tenant_id=claims.tenant_id, user_id=claims.user_id)
+    except Unauthenticated:
+        return 401
+    except Unavailable:
+        return 503
+    return 200
+
+
+def _answer(connection_id: str, frame: str) -> None:
+    try:
+        action = json.loads(frame)["action"] if len(frame) <= FRAME_LIMIT else None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        action = None
+    kind = "pong" if action == "ping" else "error"
+    bootstrap.push().answer(connection_id, {"type": kind, "at": datetime.now(UTC).isoformat()})

@@ -1,0 +1,44 @@
+-- name: serialise_writers
+-- Two transactions that speak of one aggregate commit in the order of their rows. Sorted, so that none can deadlock.
+SELECT pg_advisory_xact_lock(1, key)
+  FROM (SELECT DISTINCT hashtext(aggregate) AS key FROM unnest(%(aggregates)s::text[]) AS aggregate ORDER BY 1) AS keys;
+
+-- name: insert_message
+INSERT INTO outbox (tenant_id, aggregate, destination, body, delay_s, trace_id)
+VALUES (coalesce(current_tenant(), %(tenant_id)s), %(aggregate)s, %(destination)s, %(body)s, %(delay_s)s, %(trace_id)s);
+
+-- name: lock_aggregates
+-- Waits for another relay that has the aggregate in hand: what it did not see, we then send.
+SELECT pg_advisory_xact_lock(2, key)
+  FROM (SELECT DISTINCT hashtext(aggregate) AS key FROM unnest(%(aggregates)s::text[]) AS aggregate ORDER BY 1) AS keys;
+
+-- name: lock_overdue_aggregates
+-- The sweep takes what nobody has in hand, oldest first.
+WITH overdue AS MATERIALIZED (
+    SELECT aggregate
+      FROM outbox
+     WHERE sent_at IS NULL AND created_at <= clock_timestamp() - make_interval(secs => %(age_s)s)
+     GROUP BY aggregate
+     ORDER BY min(outbox_id)
+     LIMIT %(limit)s
+)
+SELECT aggregate FROM overdue WHERE pg_try_advisory_xact_lock(2, hashtext(aggregate));
+
+-- name: unsent_of_aggregates
+SELECT outbox_id, tenant_id, aggregate, destination, body, delay_s, trace_id
+  FROM outbox
+ WHERE sent_at IS NULL AND aggregate = ANY (%(aggregates)s::text[])
+ ORDER BY outbox_id
+ LIMIT %(limit)s;
+
+-- name: mark_sent
+UPDATE outbox SET sent_at = clock_timestamp() WHERE outbox_id = ANY (%(ids)s::bigint[]) AND sent_at IS NULL;
+
+-- name: oldest_unsent_age_s
+SELECT coalesce(extract(epoch FROM clock_timestamp() - min(created_at)), 0)::float8 AS age_s FROM outbox WHERE sent_at IS NULL;
+
+-- name: purge_sent
+DELETE FROM outbox
+ WHERE outbox_id IN (SELECT outbox_id FROM outbox
+                      WHERE sent_at < clock_timestamp() - make_interval(hours => %(keep_hours)s)
+                      ORDER BY sent_at LIMIT %(limit)s);

@@ -1,0 +1,82 @@
+"""Sends the outbox's envelopes to SQS, ten at a time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from artiway.outbox.model import Envelope
+from artiway.platform import aws
+from artiway.platform.logs import Logger
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+    from mypy_boto3_sqs.type_defs import SendMessageBatchRequestEntryTypeDef
+
+logger = Logger("queues")
+BATCH_MESSAGES = 10
+BATCH_BYTES = 256 * 1024
+
+
+class SqsSender:
+    """Knows the address of each destination. A batch that SQS takes in part is reported in part."""
+
+    def __init__(self, queue_urls: Mapping[str, str]) -> None:
+        self._queue_urls = queue_urls
+
+    def send(self, envelopes: Sequence[Envelope]) -> set[int]:
+        by_destination: dict[str, list[Envelope]] = defaultdict(list)
+        for envelope in envelopes:
+            by_destination[envelope.destination].append(envelope)
+        accepted: set[int] = set()
+        for destination, messages in by_destination.items():
+            queue_url = self._queue_urls.get(destination)
+            if not queue_url:
+                logger.error("destination without a queue", destination=destination, messages=len(messages))
+                continue
+            for batch in _batches(messages):
+                accepted |= self._send_batch(queue_url, batch)
+        return accepted
+
+    def _send_batch(self, queue_url: str, batch: Sequence[Envelope]) -> set[int]:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        sqs: SQSClient = aws.client("sqs")
+        try:
+            answer = sqs.send_message_batch(QueueUrl=queue_url, Entries=[_entry(envelope) for envelope in batch])
+        except (BotoCoreError, ClientError) as error:
+            logger.warning("batch not sent", queue_url=queue_url, messages=len(batch), reason=type(error).__name__)
+            return set()
+        for failure in answer.get("Failed", []):
+            logger.warning("message not sent", queue_url=queue_url, outbox_id=failure["Id"], reason=failure["Code"])
+        return {int(success["Id"]) for success in answer.get("Successful", [])}
+
+
+def _entry(envelope: Envelope) -> SendMessageBatchRequestEntryTypeDef:
+    entry: SendMessageBatchRequestEntryTypeDef = {
+        "Id": str(envelope.outbox_id),
+        "MessageBody": envelope.body,
+        "DelaySeconds": envelope.delay_s,
+        # The consumer drops what it has seen: the outbox's number is the same however often it is sent.
+        "MessageAttributes": {
+            "outboxId": {"DataType": "Number", "StringValue": str(envelope.outbox_id)},
+            "traceId": {"DataType": "String", "StringValue": envelope.trace_id or "-"},
+        },
+    }
+    if envelope.tenant_id is not None:
+        entry["MessageGroupId"] = str(envelope.tenant_id)  # a fair queue: one tenant's flood delays no other
+    return entry
+
+
+def _batches(envelopes: Sequence[Envelope]) -> list[list[Envelope]]:
+    batches: list[list[Envelope]] = []
+    size = 0
+    for envelope in envelopes:
+        length = len(envelope.body.encode()) + 200
+        if not batches or len(batches[-1]) == BATCH_MESSAGES or size + length > BATCH_BYTES:
+            batches.append([])
+            size = 0
+        batches[-1].append(envelope)
+        size += length
+    return batches

@@ -1,0 +1,99 @@
+"""The outbox table: written inside the caller's transaction, read under a lock per aggregate."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from uuid import UUID
+
+from artiway.outbox.model import Envelope, Message
+from artiway.platform import sql, tracing
+from artiway.platform.database import Database, Row, Transaction
+
+SQL = sql.load("artiway.outbox")
+DELIVER_LIMIT = 500
+
+
+class Outbox:
+    """Puts messages beside the change that they announce, and has them sent once it is committed."""
+
+    def __init__(self, deliver: Callable[[UUID | None, Sequence[str]], object]) -> None:
+        self._deliver = deliver
+
+    def publish(self, tx: Transaction, messages: Sequence[Message]) -> None:
+        aggregates = sorted({message.aggregate for message in messages})
+        if not aggregates:
+            return
+        tx.run(SQL["serialise_writers"], {"aggregates": aggregates})
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        tx.run_many(SQL["insert_message"], [_row(message, now) for message in messages])
+        tx.after_commit(lambda: self._deliver(tx.tenant_id, aggregates))
+
+
+def _row(message: Message, now: str) -> Row:
+    trace_id = tracing.current()
+    body = {
+        "type": message.type,
+        "aggregate": message.aggregate,
+        "traceId": trace_id,
+        "at": now,
+        "data": dict(message.data),
+    }
+    return {
+        "tenant_id": message.tenant_id,
+        "aggregate": message.aggregate,
+        "destination": message.destination,
+        "body": json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False),
+        "delay_s": message.delay_s,
+        "trace_id": trace_id,
+    }
+
+
+@dataclass
+class _Claim:
+    _tx: Transaction
+    envelopes: list[Envelope]
+
+    def mark_sent(self, outbox_ids: Sequence[int]) -> None:
+        if outbox_ids:
+            self._tx.run(SQL["mark_sent"], {"ids": list(outbox_ids)})
+
+
+class PostgresStore:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @contextlib.contextmanager
+    def claim(self, tenant_id: UUID | None, aggregates: Sequence[str]) -> Iterator[_Claim]:
+        with self._transaction(tenant_id) as tx:
+            tx.run(SQL["lock_aggregates"], {"aggregates": list(aggregates)})
+            yield _Claim(tx, self._unsent(tx, aggregates, DELIVER_LIMIT))
+
+    @contextlib.contextmanager
+    def claim_overdue(self, *, age_s: int, limit: int) -> Iterator[_Claim]:
+        with self._transaction(None) as tx:
+            rows = tx.all(SQL["lock_overdue_aggregates"], {"age_s": age_s, "limit": limit})
+            yield _Claim(tx, self._unsent(tx, [row["aggregate"] for row in rows], limit))
+
+    def oldest_unsent_age_s(self) -> float:
+        with self._transaction(None) as tx:
+            row = tx.one(SQL["oldest_unsent_age_s"])
+            assert row is not None
+            return float(row["age_s"])
+
+    def purge_sent(self, *, keep_hours: int, limit: int) -> int:
+        with self._transaction(None) as tx:
+            return tx.run(SQL["purge_sent"], {"keep_hours": keep_hours, "limit": limit})
+
+    def _transaction(self, tenant_id: UUID | None) -> contextlib.AbstractContextManager[Transaction]:
+        return self._database.tenant_transaction(tenant_id) if tenant_id else self._database.service_transaction()
+
+    @staticmethod
+    def _unsent(tx: Transaction, aggregates: Sequence[str], limit: int) -> list[Envelope]:
+        if not aggregates:
+            return []
+        rows = tx.all(SQL["unsent_of_aggregates"], {"aggregates": list(aggregates), "limit": limit})
+        return [Envelope(**row) for row in rows]

@@ -1,0 +1,32 @@
+"""boto3 clients, made when first used: importing boto3 is the dearest part of a cold start."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from boto3 import Session
+
+CONNECT_TIMEOUT_S = 2
+READ_TIMEOUT_S = 10
+
+
+@cache
+def _session() -> Session:
+    import boto3
+
+    return boto3.Session()
+
+
+@cache
+def client(service: str, endpoint: str | None = None) -> Any:
+    """A client with bounded waits. The caller types it: `sqs: SQSClient = aws.client("sqs")`."""
+    from botocore.config import Config
+
+    config = Config(
+        connect_timeout=CONNECT_TIMEOUT_S,
+        read_timeout=READ_TIMEOUT_S,
+        retries={"mode": "standard", "max_attempts": 3},
+    )
+    return _session().client(service, endpoint_url=endpoint, config=config)  # type: ignore[call-overload]

@@ -1,0 +1,69 @@
+"""A queue's handler: decode each record, call one function, report the ids that failed. The others are done."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from artiway.platform import logs, metrics, tracing
+from artiway.platform.logs import Logger
+
+logger = Logger("consumer")
+
+
+class PoisonMessage(ValueError):
+    """A record that no retry can help. It is left to the redrive policy, which brings it to the DLQ."""
+
+
+@dataclass(frozen=True)
+class Received:
+    """A decoded message. `message_id` is SQS's; it is the same when the queue delivers again."""
+
+    message_id: str
+    type: str
+    aggregate: str
+    data: Mapping[str, Any]
+    receive_count: int
+
+
+def decode(record: Mapping[str, Any]) -> Received:
+    try:
+        body = json.loads(record["body"])
+        data = body.get("data", {})
+        if not isinstance(data, dict):
+            raise TypeError("data is not an object")
+        return Received(
+            message_id=record["messageId"],
+            type=str(body["type"]),
+            aggregate=str(body.get("aggregate", "")),
+            data=data,
+            receive_count=int(record.get("attributes", {}).get("ApproximateReceiveCount", 1)),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise PoisonMessage(f"not a message of ours: {error}") from error
+
+
+def consume(event: Mapping[str, Any], handle: Callable[[Received], None]) -> dict[str, Any]:
+    """Handle a batch. One record's failure is its own."""
+    failed = []
+    for record in event["Records"]:
+        message_id = record.get("messageId", "")
+        with tracing.traced(_trace_of(record)), logs.context(message_id=message_id):
+            try:
+                handle(decode(record))
+            except PoisonMessage as error:
+                logger.error("poison message", reason=str(error))
+                metrics.emit("PoisonMessages", 1)
+                failed.append(message_id)
+            except Exception:
+                logger.exception("message failed")
+                failed.append(message_id)
+    return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in failed]}
+
+
+def _trace_of(record: Mapping[str, Any]) -> str | None:
+    attribute = (record.get("messageAttributes") or {}).get("traceId") or {}
+    header = (record.get("attributes") or {}).get("AWSTraceHeader")
+    return tracing.parse(attribute.get("stringValue")) or tracing.parse(header)

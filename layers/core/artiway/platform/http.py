@@ -1,0 +1,354 @@
+"""The HTTP edge: every route says who may call it, every failure has the one documented shape."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, TypeVar
+from uuid import UUID
+
+from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
+from aws_lambda_powertools.event_handler.exceptions import ServiceError
+from aws_lambda_powertools.event_handler.openapi.exceptions import (
+    RequestUnsupportedContentType,
+    RequestValidationError,
+)
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from artiway.errors import ArtiwayError, NotAllowed, NotFound, Refused, TooMany, Unauthenticated
+from artiway.platform import logs, metrics, tracing
+from artiway.platform.logs import Logger
+
+logger = Logger("http")
+
+BASE = "/api/v1"
+BODY_LIMIT_BYTES = 1_000_000
+JSON_DEPTH_LIMIT = 32
+# The widest integer that survives every JSON reader and PostgreSQL's bigint.
+INTEGER_LIMIT = 2**63 - 1
+_BODY_METHODS = frozenset({"POST", "PUT", "PATCH"})
+_PARAMETER = re.compile(r"<(\w+)>")
+_Handler = TypeVar("_Handler", bound=Callable[..., Any])
+
+
+class Wire(BaseModel):
+    """A shape on the wire: camelCase outside, unknown fields refused."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
+
+
+class ErrorBody(Wire):
+    code: str = Field(description="AREA_STATUS_NAME, stable")
+    message: str
+    request_id: str
+    details: dict[str, Any]
+
+
+class TooLarge(Refused):
+    code = "REQUEST_413_TOO_LARGE"
+
+
+class WrongMediaType(Refused):
+    code = "REQUEST_415_MEDIA_TYPE"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who is asking, as the authorizer found."""
+
+    tenant_id: UUID
+    user_id: UUID
+    permissions: frozenset[str]
+    token_id: str = ""
+
+    def may(self, permission: str) -> bool:
+        return permission in self.permissions
+
+
+@dataclass(frozen=True)
+class _Rule:
+    permission: str | None
+    is_public: bool
+    is_raw: bool
+
+
+class Api:
+    """A function's routes. `permission=None` is any logged-in user; a route open to all must say `public=True`."""
+
+    def __init__(self, area: str) -> None:
+        self.area = area
+        self.resolver = APIGatewayHttpResolver(enable_validation=True, serializer=_to_json)
+        self.rules: dict[str, _Rule] = {}
+        self._identity: Identity | None = None
+        self._event: Mapping[str, Any] = {}
+        self._explain_missing: Callable[[str, str], ArtiwayError] = _no_route
+        self.resolver.exception_handler(RequestValidationError)(self._on_invalid)
+        self.resolver.exception_handler(RequestUnsupportedContentType)(self._on_media_type)
+        self.resolver.exception_handler(ArtiwayError)(self._on_error)
+        self.resolver.exception_handler(ServiceError)(self._on_service_error)
+
+    def route(
+        self,
+        method: str,
+        path: str,
+        *,
+        permission: str | None = None,
+        public: bool = False,
+        status: int = 200,
+        errors: Sequence[int] = (),
+        media: str = "application/json",
+        raw: bool = False,
+    ) -> Callable[[_Handler], _Handler]:
+        """Declare a route: its place, who may call it, what it answers with. `raw` leaves the body to the handler."""
+        rule = BASE + path
+        key = f"{method} " + _PARAMETER.sub(r"{\1}", rule)
+        self.rules[key] = _Rule(permission, public, raw)
+        documented = {422, 500, 503, *errors}
+        if not public:
+            documented |= {401, 403, 429}
+        if _PARAMETER.search(rule):
+            documented.add(404)
+        if method in _BODY_METHODS:
+            documented |= {413, 415}
+        responses: dict[int, Any] = {
+            code: {
+                "description": HTTPStatus(code).phrase,
+                "content": {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorBody"}}},
+            }
+            for code in sorted(documented)
+        }
+        extensions = {"x-permission": "public" if public else permission or "user"}
+
+        def register(handler: _Handler) -> _Handler:
+            return self.resolver.route(
+                rule,
+                method,
+                status_code=status,
+                summary=(handler.__doc__ or "").strip().split("\n")[0],
+                operation_id=handler.__name__,
+                tags=[self.area],
+                responses=_with_success(status, media, responses),
+                security=[] if public else [{"bearer": []}],
+                openapi_extensions=extensions,
+            )(handler)
+
+        return register
+
+    def get(self, path: str, **options: Any) -> Callable[[_Handler], _Handler]:
+        return self.route("GET", path, **options)
+
+    def post(self, path: str, **options: Any) -> Callable[[_Handler], _Handler]:
+        return self.route("POST", path, **options)
+
+    def put(self, path: str, **options: Any) -> Callable[[_Handler], _Handler]:
+        return self.route("PUT", path, **options)
+
+    def patch(self, path: str, **options: Any) -> Callable[[_Handler], _Handler]:
+        return self.route("PATCH", path, **options)
+
+    def delete(self, path: str, **options: Any) -> Callable[[_Handler], _Handler]:
+        return self.route("DELETE", path, **options)
+
+    @property
+    def identity(self) -> Identity:
+        if self._identity is None:
+            raise Unauthenticated("log in first")
+        return self._identity
+
+    @property
+    def event(self) -> Mapping[str, Any]:
+        """The request as API Gateway gave it, for what the routes do not declare: raw bodies, addresses."""
+        return self._event
+
+    @property
+    def raw_body(self) -> bytes:
+        return _body_of(self._event)
+
+    @property
+    def client_address(self) -> str:
+        """Where the viewer is. CloudFront writes this header itself and drops a viewer's own."""
+        viewer = str(self._event.get("headers", {}).get("cloudfront-viewer-address", ""))
+        if viewer:
+            return viewer.rpartition(":")[0]
+        return str(self._event.get("requestContext", {}).get("http", {}).get("sourceIp", ""))
+
+    def fallback(self, explain: Callable[[str, str], ArtiwayError]) -> None:
+        """What to say of a request that no route of the whole API takes."""
+        self._explain_missing = explain
+
+    def handler(self, event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+        """The Lambda entry: admit, bound, resolve, render."""
+        request = event["requestContext"]
+        request_id = str(request.get("requestId", ""))
+        route_key = str(event.get("routeKey", ""))
+        trace_id = tracing.parse(event.get("headers", {}).get("x-amzn-trace-id"))
+        with tracing.traced(trace_id) as trace_id, logs.context(request_id=request_id, route=route_key):
+            try:
+                answer = self._answer(event, route_key, context)
+            except ArtiwayError as error:
+                answer = _rendered(error, request_id)
+            except Exception:
+                logger.exception("request failed")
+                metrics.emit("RequestFailures", 1, area=self.area)
+                answer = _rendered(ArtiwayError("something went wrong on our side"), request_id)
+            answer["headers"] = {**answer.get("headers", {}), "x-request-id": request_id, "x-trace-id": trace_id}
+            logger.info("request answered", status=answer["statusCode"])
+            return answer
+
+    def _answer(self, event: Mapping[str, Any], route_key: str, context: Any) -> dict[str, Any]:
+        rule = self.rules.get(route_key)
+        http = event["requestContext"]["http"]
+        if rule is None:
+            raise self._explain_missing(http["method"], event["rawPath"])
+        self._identity = None if rule.is_public else _admitted(event, rule.permission)
+        self._event = event
+        answer = dict(self.resolver.resolve(_bounded(event, is_raw=rule.is_raw), context))
+        if answer["statusCode"] == HTTPStatus.NO_CONTENT:
+            answer["body"] = ""
+        return answer
+
+    def _on_invalid(self, error: RequestValidationError) -> Response[str]:
+        fields = [
+            {"field": _field_name(problem.get("loc", ())), "reason": problem.get("msg") or problem.get("type", "")}
+            for problem in error.errors()
+        ]
+        return self._on_error(Refused("the request is not valid", fields=fields))
+
+    def _on_media_type(self, _: RequestUnsupportedContentType) -> Response[str]:
+        return self._on_error(WrongMediaType("send application/json"))
+
+    def _on_service_error(self, error: ServiceError) -> Response[str]:
+        if error.status_code == HTTPStatus.NOT_FOUND:
+            return self._on_error(_no_route(self._event["requestContext"]["http"]["method"], self._event["rawPath"]))
+        raise error
+
+    def _on_error(self, error: ArtiwayError) -> Response[str]:
+        answer = _rendered(error, str(self._event["requestContext"].get("requestId", "")))
+        headers = {name: value for name, value in answer["headers"].items() if name != "content-type"}
+        return Response(
+            status_code=answer["statusCode"],
+            content_type="application/json",
+            body=answer["body"],
+            headers=headers,
+        )
+
+
+def _no_route(method: str, path: str) -> ArtiwayError:
+    return NotFound("there is no such route", code="REQUEST_404_NO_ROUTE", method=method, path=path[:200])
+
+
+def _admitted(event: Mapping[str, Any], permission: str | None) -> Identity:
+    """The authorizer says who; the route says whether they may."""
+    found = event["requestContext"].get("authorizer", {}).get("lambda") or {}
+    if found.get("error"):
+        raise Unauthenticated("the token is not valid", code=str(found["error"]))
+    try:
+        identity = Identity(
+            tenant_id=UUID(found["tenantId"]),
+            user_id=UUID(found["userId"]),
+            permissions=frozenset(str(found.get("permissions", "")).split()),
+            token_id=str(found.get("tokenId", "")),
+        )
+    except (KeyError, ValueError):
+        raise Unauthenticated("log in first") from None
+    if permission is not None and not identity.may(permission):
+        raise NotAllowed("this needs a permission that you do not have", permission=permission)
+    return identity
+
+
+def _body_of(event: Mapping[str, Any]) -> bytes:
+    body = event.get("body") or ""
+    if not event.get("isBase64Encoded"):
+        return str(body).encode("utf-8", "surrogatepass")
+    try:
+        return base64.b64decode(body, validate=True)
+    except ValueError:
+        raise Refused("the body cannot be read", fields=[{"field": "body", "reason": "not base64"}]) from None
+
+
+def _bounded(event: Mapping[str, Any], *, is_raw: bool) -> dict[str, Any]:
+    """The request, with its body measured and read before anything trusts it."""
+    body = _body_of(event)
+    if len(body) > BODY_LIMIT_BYTES:
+        raise TooLarge("the body is too large", limit_bytes=BODY_LIMIT_BYTES)
+    for name, value in {**(event.get("pathParameters") or {}), **(event.get("queryStringParameters") or {})}.items():
+        if "\0" in name or "\0" in str(value):
+            raise Refused("the request is not valid", fields=[{"field": name, "reason": "contains a NUL character"}])
+    if is_raw or not body:
+        return {**event, "body": "", "isBase64Encoded": False}
+    media_type = str(event.get("headers", {}).get("content-type", "")).partition(";")[0].strip().lower()
+    if media_type != "application/json":
+        raise WrongMediaType("send application/json", received=media_type[:100])
+    return {**event, "body": _checked_json(body), "isBase64Encoded": False}
+
+
+def _checked_json(body: bytes) -> str:
+    try:
+        text = body.decode("utf-8")
+        _check_value(json.loads(text, parse_constant=_no_constant), "body", 0)
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else f"not valid JSON: {error}"
+        raise Refused("the body is not valid", fields=[{"field": "body", "reason": reason[:200]}]) from None
+    return text
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _check_value(value: Any, place: str, depth: int) -> None:
+    """Refuse what JSON allows and PostgreSQL or a sane caller does not: NUL, lone surrogates, endless integers."""
+    reason = ""
+    if depth > JSON_DEPTH_LIMIT:
+        reason = "nested too deeply"
+    elif isinstance(value, str):
+        if "\0" in value:
+            reason = "contains a NUL character"
+        elif any("\ud800" <= character <= "\udfff" for character in value):
+            reason = "contains a lone surrogate"
+    elif isinstance(value, bool):
+        return
+    elif isinstance(value, int) and abs(value) > INTEGER_LIMIT:
+        reason = "integer out of range"
+    if reason:
+        raise Refused("the request is not valid", fields=[{"field": place.removeprefix("body."), "reason": reason}])
+    if isinstance(value, dict):
+        for name, item in value.items():
+            _check_value(name, place, depth)
+            _check_value(item, f"{place}.{name}", depth + 1)
+    elif isinstance(value, list):
+        for position, item in enumerate(value):
+            _check_value(item, f"{place}.{position}", depth + 1)
+
+
+def _field_name(location: Sequence[Any]) -> str:
+    places = [str(part) for part in location]
+    if len(places) > 1 and places[0] in {"body", "query", "path", "header"}:
+        places = places[1:]
+    return ".".join(places)
+
+
+def _rendered(error: ArtiwayError, request_id: str) -> dict[str, Any]:
+    headers = {"content-type": "application/json"}
+    if isinstance(error, TooMany):
+        headers["retry-after"] = str(error.retry_after_s)
+    if "allow" in error.details:
+        headers["allow"] = ", ".join(error.details["allow"])
+    body = {"code": error.code, "message": error.message, "requestId": request_id, "details": error.details}
+    return {"statusCode": error.status, "headers": headers, "body": _to_json(body)}
+
+
+def _to_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def _with_success(status: int, media: str, errors: dict[int, Any]) -> dict[int, Any]:
+    success: dict[str, Any] = {"description": HTTPStatus(status).phrase}
+    if media != "application/json":
+        success["content"] = {media: {"schema": {"type": "string"}}}
+    return {status: success, **errors}

@@ -1,0 +1,105 @@
+"""One OpenAPI 3.1 document out of the routes of all functions. Made at build time, served as a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from importlib.resources import files
+from typing import Any
+
+from artiway.errors import ArtiwayError, NotFound, Refused
+
+_TITLE = "Artiway"
+_METHODS = ("get", "post", "put", "patch", "delete")
+_UNUSED = ("HTTPValidationError", "ValidationError", "ResponseValidationError")
+
+
+class MethodNotAllowed(Refused):
+    code = "REQUEST_405_METHOD"
+
+
+def merged(apis: Iterable[Any]) -> dict[str, Any]:
+    """The document of the whole API. `apis` are the `Api` objects of the functions."""
+    from aws_lambda_powertools.event_handler.openapi.models import HTTPBearer
+
+    from artiway import __version__
+    from artiway.platform.http import ErrorBody
+
+    document: dict[str, Any] = {
+        "openapi": "3.1.0",
+        "info": {
+            "title": _TITLE,
+            "version": __version__,
+            "description": "Prepaid points, image tasks as DAGs of GPU steps, a fair share of the GPUs. "
+            "`x-permission` names what each route needs.",
+        },
+        "servers": [{"url": "/"}],
+        "paths": {},
+        "components": {"schemas": {"ErrorBody": ErrorBody.model_json_schema(by_alias=True)}},
+    }
+    for api in apis:
+        part = json.loads(
+            api.resolver.get_openapi_json_schema(
+                title=_TITLE, version=__version__, security_schemes={"bearer": HTTPBearer()}
+            )
+        )
+        for path, operations in part["paths"].items():
+            place = document["paths"].setdefault(path, {})
+            if duplicate := place.keys() & operations.keys():
+                raise ValueError(f"{path} is declared twice: {sorted(duplicate)}")
+            place.update(operations)
+        components = part.get("components", {})
+        for name, schema in components.get("schemas", {}).items():
+            known = document["components"]["schemas"].setdefault(name, schema)
+            if known != schema and name not in _UNUSED:
+                raise ValueError(f"two functions mean different things by the schema {name}")
+        document["components"].setdefault("securitySchemes", {}).update(components.get("securitySchemes", {}))
+    for name in _UNUSED:
+        document["components"]["schemas"].pop(name, None)
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            operation["responses"].get("204", {}).pop("content", None)
+    document["paths"] = dict(sorted(document["paths"].items()))
+    document["components"]["schemas"] = dict(sorted(document["components"]["schemas"].items()))
+    return document
+
+
+def text() -> str:
+    """The document as it was built."""
+    return (files("artiway") / "openapi.json").read_text("utf-8")
+
+
+def explain_missing(method: str, path: str) -> ArtiwayError:
+    """A path that exists for other methods is 405 with `Allow`; one that does not is 404."""
+    parts = path.strip("/").split("/")
+    allowed = sorted(
+        name.upper()
+        for template, operations in json.loads(text())["paths"].items()
+        if _matches(template.strip("/").split("/"), parts)
+        for name in operations
+        if name in _METHODS
+    )
+    if allowed:
+        return MethodNotAllowed(f"{method} is not for this path", allow=allowed)
+    return NotFound("there is no such route", code="REQUEST_404_NO_ROUTE", method=method, path=path[:200])
+
+
+def _matches(template: list[str], parts: list[str]) -> bool:
+    return len(template) == len(parts) and all(
+        wanted.startswith("{") or wanted == part for wanted, part in zip(template, parts, strict=True)
+    )
+
+
+def page() -> str:
+    """Swagger UI with everything inside it, so that it works behind any firewall."""
+    from aws_lambda_powertools.event_handler.openapi import swagger_ui
+
+    folder = files(swagger_ui)
+    return swagger_ui.generate_swagger_html(
+        spec=text().replace("</", "<\\/"),
+        swagger_js=(folder / "swagger-ui-bundle.min.js").read_text("utf-8"),
+        swagger_css=(folder / "swagger-ui.min.css").read_text("utf-8"),
+        swagger_base_url="",
+        oauth2_config=None,
+        persist_authorization=True,
+    )

@@ -1,0 +1,40 @@
+"""The password of an IAM database login: a presigned SigV4 query, made without botocore and its 0.3 s of import."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+from collections.abc import Mapping
+from datetime import datetime
+from urllib.parse import quote
+
+LIFETIME_S = 900
+
+
+def auth_token(
+    *, host: str, port: int, user: str, region: str, at: datetime, environment: Mapping[str, str] = os.environ
+) -> str:
+    """Sign `connect as user` with the function's own credentials."""
+    day, instant = at.strftime("%Y%m%d"), at.strftime("%Y%m%dT%H%M%SZ")
+    scope = f"{day}/{region}/rds-db/aws4_request"
+    query = {
+        "Action": "connect",
+        "DBUser": user,
+        "X-Amz-Algorithm": "AWS4-HMAC-SHA256",
+        "X-Amz-Credential": f"{environment['AWS_ACCESS_KEY_ID']}/{scope}",
+        "X-Amz-Date": instant,
+        "X-Amz-Expires": str(LIFETIME_S),
+        "X-Amz-SignedHeaders": "host",
+    }
+    if session_token := environment.get("AWS_SESSION_TOKEN"):
+        query["X-Amz-Security-Token"] = session_token
+    canonical_query = "&".join(f"{name}={quote(value, safe='-_.~')}" for name, value in sorted(query.items()))
+    empty_body = hashlib.sha256(b"").hexdigest()
+    canonical = f"GET\n/\n{canonical_query}\nhost:{host}:{port}\n\nhost\n{empty_body}"
+    to_sign = f"AWS4-HMAC-SHA256\n{instant}\n{scope}\n{hashlib.sha256(canonical.encode()).hexdigest()}"
+    key = b"AWS4" + environment["AWS_SECRET_ACCESS_KEY"].encode()
+    for part in (day, region, "rds-db", "aws4_request"):
+        key = hmac.digest(key, part.encode(), "sha256")
+    signature = hmac.digest(key, to_sign.encode(), "sha256").hex()
+    return f"{host}:{port}/?{canonical_query}&X-Amz-Signature={signature}"

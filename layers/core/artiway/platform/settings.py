@@ -1,0 +1,39 @@
+"""Typed settings, read once from the environment. Every number is bounded; a missing value names itself."""
+
+from __future__ import annotations
+
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Settings(BaseSettings):
+    """What the layer needs. A function that lacks a value fails where it is used, not where it is imported."""
+
+    model_config = SettingsConfigDict(env_prefix="ARTIWAY_", frozen=True, extra="ignore")
+
+    environment: str = Field(default="local", max_length=32)
+
+    # Addresses carry a user; a password only where IAM does not sign in its stead.
+    database_url: SecretStr = SecretStr("")
+    service_database_url: SecretStr = SecretStr("")
+    owner_database_url: SecretStr = SecretStr("")
+    database_connect_timeout_s: int = Field(default=3, ge=1, le=10)
+    database_statement_timeout_ms: int = Field(default=8_000, ge=100, le=600_000)
+
+    redis_url: SecretStr = SecretStr("")
+    redis_timeout_s: float = Field(default=1.0, gt=0, le=10)
+
+    token_jwks: str = ""
+    token_key_id: str = ""
+    token_issuer: str = "artiway"  # noqa: S105 (a name, not a secret)
+
+    push_queue_url: str = ""
+    websocket_endpoint: str = ""
+
+    outbox_sweep_age_s: int = Field(default=10, ge=0, le=600)
+    outbox_batch: int = Field(default=500, ge=1, le=10_000)
+    outbox_keep_hours: int = Field(default=24, ge=1, le=24 * 30)
+    relay_pass_interval_s: int = Field(default=5, ge=0, le=60)
+    relay_work_s: int = Field(default=50, ge=0, le=600)
+
+    connection_ttl_s: int = Field(default=7_200, ge=60, le=7_200)  # API Gateway ends a WebSocket after two hours

@@ -1,0 +1,142 @@
+"""Servers for all tests: one PostgreSQL per run with a database per worker, one Valkey per worker."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import pytest
+import redis
+from artiway.platform.database import Database
+from artiway.platform.migrations import migrate
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from local.servers import free_port, running, start_postgres, start_valkey
+
+_SERVERS = contextlib.ExitStack()
+_PASSWORD = "test"
+ROLES = ("artiway_owner", "artiway_app", "artiway_service")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The controller starts PostgreSQL before xdist forks its workers; they find it in the environment."""
+    if hasattr(config, "workerinput"):
+        return
+    home = Path(_SERVERS.enter_context(tempfile.TemporaryDirectory(prefix="artiway-tests-")))
+    home.chmod(0o755)
+    server = _SERVERS.enter_context(running(start_postgres(home, free_port(), is_durable=False)))
+    os.environ["ARTIWAY_TEST_POSTGRES_URL"] = server.url
+    make_roles(server.url)
+    make_database(server.url, "artiway_template")
+    migrate(make_conninfo(server.url, user="artiway_owner", password=_PASSWORD, dbname="artiway_template"))
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        _SERVERS.close()
+
+
+def make_roles(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        for role in ROLES:
+            options = sql.SQL("CREATEROLE" if role == "artiway_owner" else "NOCREATEROLE")
+            connection.execute(
+                sql.SQL("CREATE ROLE {} LOGIN PASSWORD {} {}").format(sql.Identifier(role), _PASSWORD, options)
+            )
+
+
+def make_database(url: str, name: str, template: str = "template0") -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
+            sql.SQL("CREATE DATABASE {} OWNER artiway_owner TEMPLATE {}").format(
+                sql.Identifier(name), sql.Identifier(template)
+            )
+        )
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """One migrated database, as each role reaches it."""
+
+    superuser: str
+    owner: str
+    app: str
+    service: str
+
+    @staticmethod
+    def of(superuser_url: str, database: str) -> Addresses:
+        def role(name: str) -> str:
+            return make_conninfo(superuser_url, user=name, password=_PASSWORD, dbname=database)
+
+        return Addresses(make_conninfo(superuser_url, dbname=database), *(role(name) for name in ROLES))
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> str:
+    """The superuser's address of the run's PostgreSQL."""
+    return os.environ["ARTIWAY_TEST_POSTGRES_URL"]
+
+
+@pytest.fixture(scope="session")
+def make_addresses(postgres_url: str, worker_id: str) -> Callable[[str], Addresses]:
+    """A migrated database of one's own, by name."""
+
+    def make(name: str) -> Addresses:
+        database = f"artiway_{worker_id}_{name}"
+        make_database(postgres_url, database, "artiway_template")
+        return Addresses.of(postgres_url, database)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def worker_addresses(make_addresses: Callable[[str], Addresses]) -> Addresses:
+    return make_addresses("shared")
+
+
+@pytest.fixture
+def addresses(worker_addresses: Addresses) -> Addresses:
+    """This worker's database, emptied."""
+    with psycopg.connect(worker_addresses.superuser, autocommit=True) as connection:
+        tables = connection.execute(
+            "SELECT format('%I', relname) FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace"
+            " WHERE nspname = 'public' AND relkind IN ('r', 'p') AND relname <> 'schema_migration'"
+        ).fetchall()
+        if tables:
+            names = ", ".join(name for (name,) in tables)
+            connection.execute(f"TRUNCATE {names} RESTART IDENTITY CASCADE".encode())
+    return worker_addresses
+
+
+@pytest.fixture
+def database(addresses: Addresses) -> Iterator[Database]:
+    """As the application: one tenant's rows."""
+    with contextlib.closing(Database(addresses.app)) as database:
+        yield database
+
+
+@pytest.fixture
+def service_database(addresses: Addresses) -> Iterator[Database]:
+    """As a function that works across tenants."""
+    with contextlib.closing(Database(addresses.service)) as database:
+        yield database
+
+
+@pytest.fixture(scope="session")
+def valkey_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running(start_valkey(tmp_path_factory.mktemp("valkey"), free_port(), is_durable=False)) as server:
+        yield server.url
+
+
+@pytest.fixture
+def valkey(valkey_url: str) -> Iterator[redis.Redis]:
+    """An empty Redis of this worker's own."""
+    with redis.Redis.from_url(valkey_url, decode_responses=True) as client:
+        client.flushall()
+        yield client
