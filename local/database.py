@@ -1,0 +1,51 @@
+"""Roles and database of the platform on a server that has neither, and each role's address."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psycopg
+
+from artiway.platform.sql import load
+from local.servers import ServerFailed
+
+ROLES = ("artiway_owner", "artiway_app", "artiway_service")
+DATABASE = "artiway"
+SQL = load("local", "bootstrap.sql")
+
+
+def bootstrap(url: str, home: Path) -> Mapping[str, str]:
+    """Make what is missing, and return each role's own address."""
+    passwords = _passwords(home)
+    try:
+        with psycopg.connect(url, autocommit=True, connect_timeout=5) as connection:
+            for role, password in passwords.items():
+                connection.execute(SQL["pass_password"], {"role": role, "password": password})
+            connection.execute(SQL["make_roles"])
+            found = connection.execute(SQL["is_database_there"]).fetchone()
+            if not found or not found[0]:
+                connection.execute(SQL["make_database"])
+    except psycopg.Error as error:
+        raise ServerFailed(f"the database could not be prepared: {error}") from error
+    address = urlsplit(url)
+    place = f"{address.hostname}:{address.port or 5432}/{DATABASE}{'?' + address.query if address.query else ''}"
+    return {role: f"postgresql://{role}:{password}@{place}" for role, password in passwords.items()}
+
+
+def in_database(url: str) -> str:
+    """The given account's address of the platform's database."""
+    return urlsplit(url)._replace(path=f"/{DATABASE}").geturl()
+
+
+def _passwords(home: Path) -> dict[str, str]:
+    """Made once per home, readable by its owner alone."""
+    file = home / "database.json"
+    if not file.exists():
+        file.touch(mode=0o600)
+        file.write_text(json.dumps({role: secrets.token_urlsafe(24) for role in ROLES}))
+    passwords: dict[str, str] = json.loads(file.read_text())
+    return passwords

@@ -1,0 +1,161 @@
+"""Plays CloudFront in front of the APIs: one address for the console, /api and /ws, and who the viewer is."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from pathlib import Path
+
+import aiohttp
+from aiohttp import WSMsgType, web
+from multidict import CIMultiDict
+from yarl import URL
+
+from local.lambdas import new_trace_id
+from local.template import Api
+
+# The limits of an HTTP API and of a WebSocket API on AWS.
+PAYLOAD_BYTES = 10 * 1024 * 1024
+INTEGRATION_SECONDS = 30
+FRAME_BYTES = 128 * 1024
+HOP_BY_HOP = {
+    "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding",
+    "upgrade", "host", "content-length", "date", "server",
+}  # fmt: skip
+
+
+class Edge:
+    def __init__(self, *, port: int, console: Path, aws_url: str, http: Api, websocket: Api | None) -> None:
+        self._port, self._console, self._aws_url = port, console.resolve(), aws_url
+        self._http, self._websocket = http, websocket
+        self._session: aiohttp.ClientSession | None = None
+        self._runner: web.AppRunner | None = None
+
+    async def start(self) -> None:
+        timeout = aiohttp.ClientTimeout(total=INTEGRATION_SECONDS, connect=3)
+        connector = aiohttp.TCPConnector(limit=0)
+        self._session = aiohttp.ClientSession(timeout=timeout, connector=connector, auto_decompress=False)
+        app = web.Application(client_max_size=PAYLOAD_BYTES)
+        app.router.add_route("*", "/api/{tail:.*}", self._forward)
+        app.router.add_get("/ws", self._connect)
+        app.router.add_get("/{tail:.*}", self._static)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5, handler_cancellation=True)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", self._port, backlog=1024).start()
+
+    async def stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+        if self._session is not None:
+            await self._session.close()
+
+    def _headers(self, request: web.Request, api: Api) -> CIMultiDict[str]:
+        """What a viewer may not say of itself is dropped, then said by us."""
+        headers = CIMultiDict(
+            (name, value)
+            for name, value in request.headers.items()
+            if name.lower() not in HOP_BY_HOP and not name.lower().startswith(("cloudfront-", "sec-websocket-"))
+        )
+        host, port = (request.transport.get_extra_info("peername") if request.transport else None) or ("127.0.0.1", 0)
+        forwarded = headers.pop("x-forwarded-for", "")
+        headers["cloudfront-viewer-address"] = f"{host}:{port}"
+        headers["x-forwarded-for"] = f"{forwarded}, {host}" if forwarded else host
+        headers["x-forwarded-proto"] = request.scheme
+        headers.setdefault("x-amzn-trace-id", new_trace_id())
+        headers["Host"] = f"{api.api_id}.execute-api.127.0.0.1"
+        return headers
+
+    async def _forward(self, request: web.Request) -> web.StreamResponse:
+        assert self._session is not None
+        try:
+            body = await request.read()
+        except web.HTTPRequestEntityTooLarge:
+            return _problem(413, "REQUEST_413_TOO_LARGE", f"A request holds at most {PAYLOAD_BYTES} bytes.")
+        headers = self._headers(request, self._http)
+        url = f"{self._aws_url}{request.raw_path}"
+        try:
+            async with self._session.request(
+                request.method, _exact(url), headers=headers, data=body or None, allow_redirects=False
+            ) as answer:
+                return await _relay(request, answer)
+        except TimeoutError:
+            return _problem(503, "EDGE_503_TIMEOUT", f"No answer within {INTEGRATION_SECONDS} s.")
+        except aiohttp.ClientError:
+            return _problem(502, "EDGE_502_UNREACHABLE", "The API is not reachable; it may be starting.")
+
+    async def _connect(self, request: web.Request) -> web.StreamResponse:
+        """The API decides about the handshake before the client is told anything."""
+        assert self._session is not None
+        if self._websocket is None:
+            return _problem(404, "ROUTE_404_UNKNOWN", "This stack has no WebSocket API.")
+        url = f"{self._aws_url}/{self._websocket.stage}?{request.rel_url.raw_query_string}"
+        headers = self._headers(request, self._websocket)
+        try:
+            upstream = await self._session.ws_connect(_exact(url), headers=headers, max_msg_size=FRAME_BYTES)
+        except aiohttp.WSServerHandshakeError as refusal:
+            return _problem(refusal.status, f"WS_{refusal.status}_REFUSED", "The connection was refused.")
+        except (aiohttp.ClientError, TimeoutError):
+            return _problem(502, "EDGE_502_UNREACHABLE", "The API is not reachable; it may be starting.")
+        viewer = web.WebSocketResponse(max_msg_size=FRAME_BYTES)
+        async with upstream:
+            await viewer.prepare(request)
+            pumps = [asyncio.ensure_future(_pump(viewer, upstream)), asyncio.ensure_future(_pump(upstream, viewer))]
+            try:
+                await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for pump in pumps:
+                    pump.cancel()
+                await asyncio.gather(*pumps, return_exceptions=True)
+            with contextlib.suppress(ConnectionError, TimeoutError):
+                await upstream.close(code=viewer.close_code or 1000)
+                await viewer.close(code=upstream.close_code or 1000)
+        return viewer
+
+    async def _static(self, request: web.Request) -> web.StreamResponse:
+        """A file of the console, or its start page for an address that the page itself makes sense of."""
+        file = (self._console / request.match_info["tail"]).resolve()
+        if file.is_relative_to(self._console) and file.is_file():
+            return web.FileResponse(file, headers={"Cache-Control": "no-cache"})
+        index = self._console / "index.html"
+        if file.suffix or not index.is_file():
+            return _problem(404, "ROUTE_404_UNKNOWN", "There is nothing here.")
+        return web.FileResponse(index, headers={"Cache-Control": "no-cache"})
+
+
+def _exact(url: str) -> URL:
+    """The path and query exactly as the viewer wrote them: an API may sign or compare them."""
+    return URL(url, encoded=True)
+
+
+async def _relay(request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
+    if answer.status == 502 and answer.headers.get("x-amzn-errortype") is None:
+        # A function failed without answering. AWS shows the viewer nothing of why.
+        await answer.read()
+        return web.json_response({"message": "Internal Server Error"}, status=500)
+    kept = [(name, value) for name, value in answer.headers.items() if name.lower() not in HOP_BY_HOP]
+    response = web.StreamResponse(status=answer.status, headers=CIMultiDict(kept))
+    if "Content-Length" in answer.headers:
+        response.content_length = int(answer.headers["Content-Length"])
+    await response.prepare(request)
+    async for chunk in answer.content.iter_any():
+        await response.write(chunk)
+    await response.write_eof()
+    return response
+
+
+async def _pump(
+    source: web.WebSocketResponse | aiohttp.ClientWebSocketResponse,
+    sink: web.WebSocketResponse | aiohttp.ClientWebSocketResponse,
+) -> None:
+    async for message in source:
+        if message.type == WSMsgType.TEXT:
+            await sink.send_str(message.data)
+        elif message.type == WSMsgType.BINARY:
+            await sink.send_bytes(message.data)
+
+
+def _problem(status: int, code: str, message: str) -> web.Response:
+    body = {"code": code, "message": message, "requestId": str(uuid.uuid4()), "details": {}}
+    headers = {"Retry-After": "2"} if status in {502, 503} else None
+    return web.json_response(body, status=status, headers=headers)

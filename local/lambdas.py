@@ -1,0 +1,510 @@
+"""Runs the functions: the Lambda Runtime API towards `awslambdaric` children, the Invoke API towards callers.
+
+A sandbox is one child process and takes one event at a time, as on AWS: its module state survives between calls, a
+time-out or a crash ends it, and it sees nothing of the environment in which the stack was started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+import os
+import secrets
+import signal
+import sys
+import time
+import uuid
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.util import cache_from_source
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from local.processes import Processes
+
+REGION = "us-east-1"
+ACCOUNT = "000000000000"
+PAYLOAD_BYTES = 6 * 1024 * 1024
+TAIL_BYTES = 4096
+LOG_BYTES = 2 * 1024 * 1024
+INIT_SECONDS = 30
+IDLE_SECONDS = 300
+QUEUE_SECONDS = 120
+RELOAD_SECONDS = 0.5
+DEFAULT_SANDBOXES = 8
+PROXY_VARIABLE = "MINISTACK_LAMBDA_PROXY_URL"
+
+
+@dataclass(frozen=True)
+class Function:
+    """What the template says about a function that the emulator does not need to know."""
+
+    name: str
+    folder: Path
+    layer: Path
+    concurrency: int = DEFAULT_SANDBOXES
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """What the deployed function looks like once all references are resolved."""
+
+    handler: str
+    timeout_seconds: int
+    memory_mb: int
+    variables: Mapping[str, str]
+    log_format: str = "Text"
+    log_level: str = ""
+
+
+Lookup = Callable[[str], Awaitable[Configuration]]
+
+
+@dataclass
+class Outcome:
+    payload: bytes
+    is_error: bool = False
+    log: bytes = b""
+
+
+@dataclass
+class Invocation:
+    request_id: str
+    payload: bytes
+    trace_id: str
+    timeout_seconds: int = INIT_SECONDS
+    taken: asyncio.Event = field(default_factory=asyncio.Event)
+    outcome: asyncio.Future[Outcome] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+    def finish(self, payload: bytes, *, is_error: bool = False) -> None:
+        if not self.outcome.done():
+            self.outcome.set_result(Outcome(payload, is_error))
+
+    def fail(self, kind: str, message: str) -> None:
+        text = f"RequestId: {self.request_id} Error: {message}"
+        self.finish(json.dumps({"errorType": kind, "errorMessage": text}).encode(), is_error=True)
+
+
+class LogFile:
+    """What a function's sandboxes print. Two files of bounded size: the present one and the one before."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path, self._file = path, path.open("ab", buffering=0)
+
+    def write(self, data: bytes) -> None:
+        if self._file.closed:
+            return
+        self._file.write(data)
+        if self._file.tell() > LOG_BYTES:
+            self._file.close()
+            self._path.replace(self._path.with_suffix(".log.1"))
+            self._file = self._path.open("ab", buffering=0)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class Sandbox(asyncio.SubprocessProtocol):
+    """One child process. It asks for its next event; we hold the question until there is one."""
+
+    def __init__(self, function: Function, log: LogFile) -> None:
+        self.id = secrets.token_hex(8)
+        self.function = function
+        self.inbox: asyncio.Queue[Invocation] = asyncio.Queue(maxsize=1)
+        self.current: Invocation | None = None
+        self.idle_since = time.monotonic()
+        self.exited = asyncio.Event()
+        self._log = log
+        self._tail: deque[bytes] = deque()
+        self._transport: asyncio.SubprocessTransport | None = None
+
+    async def start(self, runtime_api: str, environment: Mapping[str, str], handler: str) -> None:
+        transport, _ = await asyncio.get_running_loop().subprocess_exec(
+            lambda: self,
+            sys.executable,
+            "-m",
+            "awslambdaric",
+            handler,
+            cwd=self.function.folder,
+            env={**environment, "AWS_LAMBDA_RUNTIME_API": f"{runtime_api}/sandbox/{self.id}"},
+            stdin=None,
+            start_new_session=True,
+        )
+        self._transport = transport
+
+    @property
+    def pid(self) -> int:
+        assert self._transport is not None
+        return self._transport.get_pid()
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        self._tail.append(data)
+        while len(self._tail) > 1 and sum(map(len, self._tail)) - len(self._tail[0]) > TAIL_BYTES:
+            self._tail.popleft()
+        self._log.write(data)
+
+    def process_exited(self) -> None:
+        self.exited.set()
+        code = self._transport.get_returncode() if self._transport else None
+        if self.current is not None:
+            killed = signal.strsignal(-code) if code is not None and code < 0 else None
+            reason = f"signal: {killed.lower()}" if killed else f"exit status {code}"
+            self.current.fail("Runtime.ExitError", f"Runtime exited with error: {reason}")
+
+    def kill(self) -> None:
+        if not self.exited.is_set() and self._transport is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+
+    async def run(self, invocation: Invocation) -> Outcome:
+        """The clock starts when the child takes the event: starting up is not the handler's time."""
+        self._tail.clear()
+        self.current = invocation
+        if self.exited.is_set():
+            self.process_exited()
+        else:
+            self.inbox.put_nowait(invocation)
+        taken = asyncio.ensure_future(invocation.taken.wait())
+        either: set[asyncio.Future[Any]] = {taken, invocation.outcome}
+        await asyncio.wait(either, timeout=INIT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        taken.cancel()
+        if invocation.taken.is_set():
+            await asyncio.wait({invocation.outcome}, timeout=invocation.timeout_seconds)
+            invocation.fail("Sandbox.Timedout", f"Task timed out after {invocation.timeout_seconds}.00 seconds")
+        else:
+            invocation.fail("Sandbox.Timedout", f"Init timed out after {INIT_SECONDS}.00 seconds")
+        outcome = await invocation.outcome
+        # The child wrote its last log lines before it answered: let the loop read the pipe.
+        for _ in range(2):
+            await asyncio.sleep(0)
+        self.current = None
+        self.idle_since = time.monotonic()
+        outcome.log = b"".join(self._tail)[-TAIL_BYTES:]
+        return outcome
+
+
+class Pool:
+    """The sandboxes of one function: warm ones are used again, until they are old or the code has changed."""
+
+    def __init__(self, function: Function, server: LambdaServer) -> None:
+        self.function = function
+        self.configuration: Configuration | None = None
+        self._server = server
+        self._slots = asyncio.Semaphore(function.concurrency)
+        self._idle: list[Sandbox] = []
+        self.sandboxes: dict[str, Sandbox] = {}
+        self._files: dict[str, float] = {}
+        self._checked_at = 0.0
+        self._log = LogFile(server.logs / f"{function.name}.log")
+
+    async def invoke(self, payload: bytes, request_id: str, trace_id: str) -> Outcome:
+        invocation = Invocation(request_id, payload, trace_id)
+        try:
+            await asyncio.wait_for(self._slots.acquire(), QUEUE_SECONDS)
+        except TimeoutError:
+            invocation.fail("TooManyRequestsException", "Rate Exceeded: every sandbox is busy")
+            return await invocation.outcome
+        sandbox = None
+        try:
+            self._drop_stale()
+            configuration = await self._configured()
+            invocation.timeout_seconds = configuration.timeout_seconds
+            sandbox = self._idle.pop() if self._idle else await self._spawn(configuration)
+            outcome = await sandbox.run(invocation)
+            broken = outcome.is_error and b'"Sandbox.' in outcome.payload
+            if not broken and not sandbox.exited.is_set() and self.configuration is configuration:
+                self._idle.append(sandbox)
+                sandbox = None
+            return outcome
+        finally:
+            if sandbox is not None:
+                self._end(sandbox)
+            self._slots.release()
+
+    async def _configured(self) -> Configuration:
+        if self.configuration is None:
+            self.configuration = await self._server.lookup(self.function.name)
+        return self.configuration
+
+    async def _spawn(self, configuration: Configuration) -> Sandbox:
+        sandbox = Sandbox(self.function, self._log)
+        self.sandboxes[sandbox.id] = sandbox
+        environment = self._server.environment(self.function, configuration)
+        await sandbox.start(f"127.0.0.1:{self._server.port}", environment, configuration.handler)
+        self._server.processes.add(sandbox.pid)
+        return sandbox
+
+    def _end(self, sandbox: Sandbox) -> None:
+        sandbox.kill()
+        self._server.processes.remove(sandbox.pid)
+        self.sandboxes.pop(sandbox.id, None)
+
+    def _drop_stale(self) -> None:
+        """An edited file retires the warm sandboxes before the next call; those that died are no use either."""
+        for sandbox in [one for one in self._idle if one.exited.is_set()]:
+            self._idle.remove(sandbox)
+            self._end(sandbox)
+        now = time.monotonic()
+        if now - self._checked_at < RELOAD_SECONDS:
+            return
+        self._checked_at = now
+        files = {
+            file: changed for root in (self.function.folder, self.function.layer) for file, changed in _sources(root)
+        }
+        if files != self._files:
+            # Byte code is matched to its source by the second, which two quick edits may share.
+            for file, _ in files.items() - (self._files or files).items():
+                Path(cache_from_source(file)).unlink(missing_ok=True)
+            self._files = files
+            self.retire()
+
+    def retire(self, idle_seconds: float = 0) -> None:
+        horizon = time.monotonic() - idle_seconds
+        for sandbox in [one for one in self._idle if one.idle_since <= horizon]:
+            self._idle.remove(sandbox)
+            self._end(sandbox)
+
+    def forget(self) -> None:
+        """The function was deployed anew: ask again what it looks like."""
+        self.configuration = None
+        self.retire()
+
+    def close(self) -> None:
+        for sandbox in list(self.sandboxes.values()):
+            self._end(sandbox)
+        self._log.close()
+
+
+def _sources(folder: Path) -> Iterator[tuple[str, float]]:
+    """The files that a function is made of, with their modification times."""
+    for place, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        for name in files:
+            path = os.path.join(place, name)  # noqa: PTH118 (called often: this walk is a third of the time)
+            with contextlib.suppress(FileNotFoundError):  # an editor's temporary file
+                yield path, os.stat(path).st_mtime  # noqa: PTH116
+
+
+def new_trace_id() -> str:
+    return f"Root=1-{int(time.time()):08x}-{secrets.token_hex(12)}"
+
+
+def trace_of(payload: bytes, header: str | None) -> str:
+    """The trace goes on from the request or the message that caused the call."""
+    try:
+        event = json.loads(payload)
+        record = (event.get("Records") or [{}])[0]
+        found = (event.get("headers") or {}).get("x-amzn-trace-id") or record["attributes"]["AWSTraceHeader"]
+    except (ValueError, AttributeError, TypeError, LookupError):
+        found = None
+    return found or header or new_trace_id()
+
+
+class LambdaServer:
+    """All functions of a stack behind one loopback port. Lives in one event loop."""
+
+    def __init__(
+        self,
+        *,
+        functions: Mapping[str, Function],
+        lookup: Lookup,
+        home: Path,
+        port: int,
+        endpoint_url: str,
+    ) -> None:
+        self.lookup = lookup
+        self.port = port
+        self.logs = home / "logs"
+        self.processes = Processes(home)
+        self.failures: list[str] = []
+        self._endpoint_url = endpoint_url
+        self._pools = {name: Pool(function, self) for name, function in functions.items()}
+        self._background: set[asyncio.Task[Any]] = set()
+        self._runner: web.AppRunner | None = None
+
+    async def start(self) -> None:
+        app = web.Application(client_max_size=PAYLOAD_BYTES * 2)
+        runtime = "/sandbox/{sandbox}/2018-06-01/runtime"
+        app.add_routes(
+            [
+                web.get(f"{runtime}/invocation/next", self._next),
+                web.post(f"{runtime}/invocation/{{request_id}}/response", self._response),
+                web.post(f"{runtime}/invocation/{{request_id}}/error", self._error),
+                web.post(f"{runtime}/init/error", self._error),
+                web.post("/2015-03-31/functions/{name}/invocations", self._invoke),
+                web.post("/proxy/{name}", self._proxy),
+            ]
+        )
+        # A child that we end while it waits for work must not keep the server from stopping.
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", self.port, backlog=1024).start()
+        self._keep(asyncio.create_task(self._retire_idle()))
+
+    async def stop(self) -> None:
+        for task in list(self._background):
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        for pool in self._pools.values():
+            pool.close()
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    def forget_configurations(self) -> None:
+        for pool in self._pools.values():
+            pool.forget()
+
+    def environment(self, function: Function, configuration: Configuration) -> dict[str, str]:
+        """What AWS gives a python function, its own variables, and where AWS is. Nothing of the caller's shell."""
+        version = f"{sys.version_info.major}.{sys.version_info.minor}"
+        logging = {"AWS_LAMBDA_LOG_FORMAT": configuration.log_format} if configuration.log_format == "JSON" else {}
+        if configuration.log_level:
+            logging["AWS_LAMBDA_LOG_LEVEL"] = configuration.log_level
+        return {
+            "AWS_REGION": REGION,
+            "AWS_DEFAULT_REGION": REGION,
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_ENDPOINT_URL": self._endpoint_url,
+            "AWS_EXECUTION_ENV": f"AWS_Lambda_python{version}",
+            "AWS_LAMBDA_FUNCTION_NAME": function.name,
+            "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
+            "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(configuration.memory_mb),
+            "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
+            "AWS_LAMBDA_LOG_GROUP_NAME": f"/aws/lambda/{function.name}",
+            "AWS_LAMBDA_LOG_STREAM_NAME": f"{time.strftime('%Y/%m/%d')}/[$LATEST]{secrets.token_hex(16)}",
+            "LAMBDA_TASK_ROOT": str(function.folder),
+            "_HANDLER": configuration.handler,
+            "LANG": "en_US.UTF-8",
+            "TZ": ":UTC",
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "PYTHONPATH": str(function.layer),
+            **logging,
+            **{name: value for name, value in configuration.variables.items() if name != PROXY_VARIABLE},
+        }
+
+    async def _retire_idle(self) -> None:
+        while True:
+            await asyncio.sleep(IDLE_SECONDS / 10)
+            for pool in self._pools.values():
+                pool.retire(IDLE_SECONDS)
+
+    def _keep(self, task: asyncio.Task[Any]) -> None:
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    # --- towards the children
+
+    def _sandbox(self, request: web.Request) -> Sandbox:
+        for pool in self._pools.values():
+            if sandbox := pool.sandboxes.get(request.match_info["sandbox"]):
+                return sandbox
+        raise web.HTTPGone
+
+    async def _next(self, request: web.Request) -> web.Response:
+        sandbox = self._sandbox(request)
+        invocation = await sandbox.inbox.get()
+        invocation.taken.set()
+        return web.Response(
+            body=invocation.payload,
+            content_type="application/json",
+            headers={
+                "Lambda-Runtime-Aws-Request-Id": invocation.request_id,
+                "Lambda-Runtime-Deadline-Ms": str(int((time.time() + invocation.timeout_seconds) * 1000)),
+                "Lambda-Runtime-Invoked-Function-Arn": function_arn(sandbox.function.name),
+                "Lambda-Runtime-Trace-Id": invocation.trace_id,
+            },
+        )
+
+    async def _response(self, request: web.Request) -> web.Response:
+        sandbox, payload = self._sandbox(request), await request.read()
+        if sandbox.current and sandbox.current.request_id == request.match_info["request_id"]:
+            if len(payload) > PAYLOAD_BYTES:
+                text = f"Response payload size exceeded maximum allowed payload size ({PAYLOAD_BYTES} bytes)."
+                sandbox.current.fail("Function.ResponseSizeTooLarge", text)
+            sandbox.current.finish(payload)
+        return web.json_response({"status": "OK"}, status=202)
+
+    async def _error(self, request: web.Request) -> web.Response:
+        sandbox, payload = self._sandbox(request), await request.read()
+        if sandbox.current:
+            sandbox.current.finish(payload, is_error=True)
+        return web.json_response({"status": "OK"}, status=202)
+
+    # --- towards callers
+
+    async def _call(self, pool: Pool, payload: bytes, request_id: str, trace_id: str) -> Outcome:
+        """A caller that hangs up does not stop the function."""
+        task = asyncio.create_task(pool.invoke(payload, request_id, trace_id))
+        self._keep(task)
+        return await asyncio.shield(task)
+
+    async def _invoke(self, request: web.Request) -> web.Response:
+        """The Lambda Invoke API, as boto3 speaks it."""
+        name = function_name(request.match_info["name"])
+        pool = self._pools.get(name)
+        if pool is None:
+            return _refusal(404, "ResourceNotFoundException", f"Function not found: {function_arn(name)}")
+        payload = await request.read() or b"{}"
+        if len(payload) > PAYLOAD_BYTES:
+            return _refusal(413, "RequestTooLargeException", f"{len(payload)} byte payload is too large")
+        if not _is_json(payload):
+            return _refusal(400, "InvalidRequestContentException", "Could not parse request body into json")
+        request_id = str(uuid.uuid4())
+        headers = {"x-amzn-RequestId": request_id, "X-Amz-Executed-Version": "$LATEST"}
+        trace_id = trace_of(payload, request.headers.get("X-Amzn-Trace-Id"))
+        match request.headers.get("X-Amz-Invocation-Type", "RequestResponse"):
+            case "DryRun":
+                return web.Response(status=204, headers=headers)
+            case "Event":
+                self._keep(asyncio.create_task(pool.invoke(payload, request_id, trace_id)))
+                return web.Response(status=202, headers=headers)
+        outcome = await self._call(pool, payload, request_id, trace_id)
+        if outcome.is_error:
+            headers["X-Amz-Function-Error"] = "Unhandled"
+        if request.headers.get("X-Amz-Log-Type") == "Tail":
+            headers["X-Amz-Log-Result"] = base64.b64encode(outcome.log).decode()
+        return web.Response(body=outcome.payload, content_type="application/json", headers=headers)
+
+    async def _proxy(self, request: web.Request) -> web.Response:
+        """The emulator calls a function: the event in, the answer out, status 500 for a function's error."""
+        pool = self._pools.get(request.match_info["name"])
+        if pool is None:
+            return _refusal(404, "ResourceNotFoundException", "Function not found")
+        payload = await request.read()
+        request_id = request.headers.get("X-Amzn-Lambda-Request-Id") or str(uuid.uuid4())
+        trace_id = trace_of(payload, request.headers.get("X-Amzn-Trace-Id"))
+        outcome = await self._call(pool, payload, request_id, trace_id)
+        status = 500 if outcome.is_error else 200
+        if outcome.is_error and b'"ResponseURL"' in payload:
+            self.failures.append(f"  {pool.function.name}: {outcome.payload.decode(errors='replace')[:2000]}")
+        return web.Response(body=outcome.payload, content_type="application/json", status=status)
+
+
+def function_arn(name: str) -> str:
+    return f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{name}"
+
+
+def function_name(reference: str) -> str:
+    """A name, a partial or a whole ARN, each with or without a version or an alias, is the function that it names."""
+    tail = reference.rpartition("function:")[2]
+    return tail.partition(":")[0]
+
+
+def _is_json(payload: bytes) -> bool:
+    try:
+        json.loads(payload)
+    except ValueError:
+        return False
+    return True
+
+
+def _refusal(status: int, kind: str, message: str) -> web.Response:
+    body = {"Type": "User", "Message": message}
+    return web.json_response(body, status=status, headers={"x-amzn-ErrorType": kind})

@@ -1,0 +1,369 @@
+"""From template.yaml to what the emulator deploys. Pure: text in, a CloudFormation template out.
+
+Whatever this file does not know, it refuses by name: a resource that silently stayed away would be found much later.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from local.lambdas import DEFAULT_SANDBOXES, PROXY_VARIABLE, REGION, Function
+
+Json = dict[str, Any]
+
+# What the emulator deploys.
+KEPT = {
+    "AWS::ApiGatewayV2::Api",
+    "AWS::ApiGatewayV2::Authorizer",
+    "AWS::ApiGatewayV2::Integration",
+    "AWS::ApiGatewayV2::Route",
+    "AWS::ApiGatewayV2::Stage",
+    "AWS::CloudFormation::CustomResource",
+    "AWS::Events::EventBus",
+    "AWS::Events::Rule",
+    "AWS::IAM::Role",
+    "AWS::KMS::Alias",
+    "AWS::KMS::Key",
+    "AWS::Lambda::Alias",
+    "AWS::Lambda::EventInvokeConfig",
+    "AWS::Lambda::EventSourceMapping",
+    "AWS::Lambda::Function",
+    "AWS::Lambda::Version",
+    "AWS::Logs::LogGroup",
+    "AWS::S3::Bucket",
+    "AWS::SNS::Subscription",
+    "AWS::SNS::Topic",
+    "AWS::SQS::Queue",
+    "AWS::SSM::Parameter",
+    "AWS::Scheduler::Schedule",
+    "AWS::Scheduler::ScheduleGroup",
+    "AWS::SecretsManager::Secret",
+    "AWS::StepFunctions::StateMachine",
+}
+
+# What one machine does itself or does without: its servers, its edge, its permissions, its telemetry.
+DROPPED = {
+    "AWS::ApiGatewayV2::ApiMapping",
+    "AWS::ApiGatewayV2::Deployment",
+    "AWS::ApiGatewayV2::DomainName",
+    "AWS::IAM::InstanceProfile",
+    "AWS::IAM::ManagedPolicy",
+    "AWS::IAM::Policy",
+    "AWS::Lambda::LayerVersion",
+    "AWS::Lambda::Permission",
+    "AWS::Logs::MetricFilter",
+    "AWS::Logs::ResourcePolicy",
+    "AWS::S3::BucketPolicy",
+    "AWS::SNS::TopicPolicy",
+    "AWS::SQS::QueuePolicy",
+    "AWS::SecretsManager::ResourcePolicy",
+    "AWS::SecretsManager::RotationSchedule",
+    "AWS::SecretsManager::SecretTargetAttachment",
+    "AWS::XRay::Group",
+    "AWS::XRay::SamplingRule",
+}
+DROPPED_SERVICES = {
+    "ApplicationAutoScaling",
+    "AutoScaling",
+    "Backup",
+    "Budgets",
+    "CertificateManager",
+    "CloudFront",
+    "CloudWatch",
+    "CodeDeploy",
+    "EC2",
+    "ECR",
+    "ECS",
+    "ElastiCache",
+    "RDS",
+    "Route53",
+    "WAFv2",
+}
+
+# Properties that point at what was dropped and mean nothing here.
+STRIPPED = {
+    "AWS::ApiGatewayV2::Stage": {"DeploymentId", "AccessLogSettings"},
+    "AWS::S3::Bucket": {"BucketEncryption", "LoggingConfiguration"},
+    "AWS::IAM::Role": {"Policies", "ManagedPolicyArns", "PermissionsBoundary"},
+    "AWS::Lambda::Function": {"Code", "VpcConfig", "Layers", "SnapStart", "KmsKeyArn", "ReservedConcurrentExecutions"},
+}
+
+INTRINSICS = {
+    "And", "Base64", "Equals", "FindInMap", "GetAtt", "If", "Join", "Not", "Or", "Select", "Split", "Sub",
+}  # fmt: skip
+CUSTOM_RESOURCE_SECONDS = 60
+SUB = re.compile(r"\$\{([^!}][^}]*)\}")
+EXECUTE_API = re.compile(
+    r"(?:https|wss)://\$\{(\w+)\}\.execute-api\.\$\{AWS::Region\}\.(?:amazonaws\.com|\$\{AWS::URLSuffix\})"
+)
+
+
+class TemplateRefused(ValueError):
+    """The template holds something that this stack cannot run faithfully."""
+
+
+@dataclass(frozen=True)
+class Api:
+    api_id: str
+    stage: str
+
+
+@dataclass(frozen=True)
+class LocalTemplate:
+    body: Json
+    functions: Mapping[str, Function]
+    http: Api
+    websocket: Api | None
+
+
+def load(path: Path) -> Json:
+    """The template as SAM would package it: state machines inlined, code and layers named by their folders."""
+    import yaml
+    from samtranslator.yaml_helper import yaml_parse
+
+    template: Json = yaml_parse(path.read_text())
+    for name, resource in template["Resources"].items():
+        properties = resource.get("Properties", {})
+        match resource["Type"]:
+            case "AWS::Serverless::Function" | "AWS::Serverless::LayerVersion":
+                key = "CodeUri" if "Function" in resource["Type"] else "ContentUri"
+                folder = properties.get(key) or template.get("Globals", {}).get("Function", {}).get(key)
+                if not isinstance(folder, str) or not (path.parent / folder).is_dir():
+                    raise TemplateRefused(f"{name}: {key} {folder!r} is no folder beside the template")
+                properties[key] = {"Bucket": "local", "Key": folder}
+            case "AWS::Serverless::StateMachine" if "DefinitionUri" in properties:
+                definition = path.parent / properties.pop("DefinitionUri")
+                properties["Definition"] = yaml.safe_load(definition.read_text())
+    return template
+
+
+def translate(template: Json) -> Json:
+    """SAM's own transform, offline."""
+    # SAM asks botocore for the region of the deployment and finds it here.
+    os.environ.setdefault("AWS_DEFAULT_REGION", REGION)
+    from samtranslator.public.exceptions import InvalidDocumentException
+    from samtranslator.translator.transform import transform
+
+    class NoManagedPolicies:
+        """Policies are not enforced here, so their names need not be resolved."""
+
+        def load(self) -> dict[str, str]:
+            return {}
+
+    try:
+        translated: Json = transform(copy.deepcopy(template), {}, NoManagedPolicies())
+    except InvalidDocumentException as error:
+        raise TemplateRefused("; ".join(str(cause.message) for cause in error.causes)) from error
+    return translated
+
+
+def localise(
+    template: Json, *, root: Path, aws_url: str, lambda_url: str, variables: Mapping[str, str]
+) -> LocalTemplate:
+    """Keep what the emulator runs, point the rest at this machine, and refuse what would dangle."""
+    template = copy.deepcopy(template)
+    resources: Json = template["Resources"]
+    dropped = _drop(resources)
+    functions = {
+        name: _localise_function(name, resource["Properties"], root, lambda_url, variables)
+        for name, resource in _of_type(resources, "AWS::Lambda::Function")
+    }
+    apis = _localise_apis(resources)
+    for name, resource in resources.items():
+        properties = resource.setdefault("Properties", {})
+        for unwanted in STRIPPED.get(resource["Type"], set()):
+            properties.pop(unwanted, None)
+        if "ServiceToken" in properties:
+            # A custom resource whose function failed would otherwise hold the deployment for an hour.
+            properties["ServiceTimeout"] = CUSTOM_RESOURCE_SECONDS
+        if resource["Type"] == "AWS::S3::Bucket":
+            properties.setdefault("BucketName", f"artiway-{name.lower()}")
+        depends_on = resource.pop("DependsOn", [])
+        wanted = [one for one in ([depends_on] if isinstance(depends_on, str) else depends_on) if one not in dropped]
+        resource |= {"DependsOn": wanted} if wanted else {}
+    outputs = template.get("Outputs", {})
+    template["Outputs"] = {k: v for k, v in outputs.items() if not dropped & {name for name, _ in references(v)}}
+    template = _rewrite_endpoints(template, aws_url)
+    template.pop("Metadata", None)
+    _check(template)
+    http = [api for kind, api in apis if kind == "HTTP"]
+    websocket = [api for kind, api in apis if kind == "WEBSOCKET"]
+    if len(http) != 1 or len(websocket) > 1:
+        raise TemplateRefused("the edge serves exactly one HTTP API and at most one WebSocket API")
+    return LocalTemplate(template, functions, http[0], websocket[0] if websocket else None)
+
+
+def _of_type(resources: Json, kind: str) -> list[tuple[str, Json]]:
+    return [(name, resource) for name, resource in resources.items() if resource["Type"] == kind]
+
+
+def _drop(resources: Json) -> set[str]:
+    types = {name: resource["Type"] for name, resource in resources.items()}
+    dropped = {n for n, kind in types.items() if kind in DROPPED or kind.split("::")[1] in DROPPED_SERVICES}
+    unknown = {n: k for n, k in types.items() if n not in dropped and k not in KEPT and not k.startswith("Custom::")}
+    if unknown:
+        listed = ", ".join(f"{name} ({kind})" for name, kind in sorted(unknown.items()))
+        raise TemplateRefused(f"local/template.py knows neither to deploy nor to drop: {listed}")
+    for name in dropped:
+        del resources[name]
+    return dropped
+
+
+def _localise_function(
+    name: str, properties: Json, root: Path, lambda_url: str, variables: Mapping[str, str]
+) -> Function:
+    folder = (root / properties["Code"]["S3Key"]).resolve()
+    concurrency = properties.get("ReservedConcurrentExecutions", DEFAULT_SANDBOXES)
+    # Without code the emulator hands every call, WebSocket ones too, to the address in the proxy variable.
+    properties["FunctionName"] = name
+    environment = properties.setdefault("Environment", {}).setdefault("Variables", {})
+    environment |= {key: value for key, value in variables.items() if key in environment}
+    environment[PROXY_VARIABLE] = f"{lambda_url}/proxy/{name}"
+    return Function(name, folder, (root / "layers/core").resolve(), concurrency)
+
+
+def _localise_apis(resources: Json) -> list[tuple[str, Api]]:
+    """Give each API an id that the edge knows, and make resources of the OpenAPI body, which the emulator ignores."""
+    apis = []
+    for name, resource in _of_type(resources, "AWS::ApiGatewayV2::Api"):
+        properties = resource["Properties"]
+        api_id = hashlib.sha256(name.encode()).hexdigest()[:8]
+        body = properties.pop("Body", None)
+        properties["Tags"] = {"ms-custom-id": api_id}
+        if body is not None:
+            properties["Name"] = name
+            properties["ProtocolType"] = "HTTP"
+            resources |= _expand(name, body)
+        stages = [
+            stage["Properties"]["StageName"]
+            for _, stage in _of_type(resources, "AWS::ApiGatewayV2::Stage")
+            if stage["Properties"]["ApiId"] == {"Ref": name}
+        ]
+        if len(stages) != 1 or not isinstance(stages[0], str):
+            raise TemplateRefused(f"{name} needs one stage with a plain name, found {stages}")
+        apis.append((properties["ProtocolType"], Api(api_id, stages[0])))
+    return apis
+
+
+def _expand(api: str, body: Json) -> Json:
+    made: Json = {}
+    api_ref = {"ApiId": {"Ref": api}}
+    for name, scheme in body.get("components", {}).get("securitySchemes", {}).items():
+        settings = scheme.get("x-amazon-apigateway-authorizer", {})
+        if settings.get("type") != "request":
+            raise TemplateRefused(f"{api}: only Lambda authorizers of type request are known, not {name}")
+        made[f"{api}Authorizer{name}"] = _resource(
+            "Authorizer",
+            **api_ref,
+            Name=name,
+            AuthorizerType="REQUEST",
+            AuthorizerUri=settings["authorizerUri"],
+            AuthorizerPayloadFormatVersion=settings.get("authorizerPayloadFormatVersion", "2.0"),
+            AuthorizerResultTtlInSeconds=settings.get("authorizerResultTtlInSeconds", 300),
+            EnableSimpleResponses=settings.get("enableSimpleResponses", False),
+            IdentitySource=settings["identitySource"],
+        )
+    operations = [
+        (path, method, operation)
+        for path, methods in body.get("paths", {}).items()
+        for method, operation in methods.items()
+    ]
+    for number, (path, method, operation) in enumerate(operations):
+        integration = operation["x-amazon-apigateway-integration"]
+        made[f"{api}Integration{number}"] = _resource(
+            "Integration",
+            **api_ref,
+            IntegrationType="AWS_PROXY",
+            IntegrationUri=integration["uri"],
+            PayloadFormatVersion=integration.get("payloadFormatVersion", "2.0"),
+        )
+        verb = "ANY" if method == "x-amazon-apigateway-any-method" else method.upper()
+        security = [name for requirement in operation.get("security", []) for name in requirement if name != "NONE"]
+        guard = (
+            {"AuthorizationType": "CUSTOM", "AuthorizerId": {"Ref": f"{api}Authorizer{security[0]}"}}
+            if security
+            else {}
+        )
+        made[f"{api}Route{number}"] = _resource(
+            "Route",
+            **api_ref,
+            RouteKey="$default" if path in {"$default", "/$default"} else f"{verb} {path}",
+            Target={"Fn::Join": ["/", ["integrations", {"Ref": f"{api}Integration{number}"}]]},
+            **guard,
+        )
+    return made
+
+
+def _resource(kind: str, **properties: Any) -> Json:
+    return {"Type": f"AWS::ApiGatewayV2::{kind}", "Properties": properties}
+
+
+def _rewrite_endpoints(value: Any, aws_url: str) -> Any:
+    """AWS serves each API under a host name of its own; here they are paths of the emulator."""
+    match value:
+        case {"Fn::GetAtt": [str(api), "ApiEndpoint"]}:
+            return {"Fn::Sub": f"{aws_url}/_aws/execute-api/${{{api}}}"}
+        case dict():
+            return {key: _rewrite_endpoints(inner, aws_url) for key, inner in value.items()}
+        case list():
+            return [_rewrite_endpoints(inner, aws_url) for inner in value]
+        case str():
+            return EXECUTE_API.sub(lambda found: f"{aws_url}/_aws/execute-api/${{{found[1]}}}", value)
+    return value
+
+
+def references(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Every logical id or parameter that a value leans on, with the place where it does."""
+    match value:
+        case {"Ref": str(name)} if len(value) == 1:
+            yield name, path
+        case {"Fn::GetAtt": [str(name), *_]} if len(value) == 1:
+            yield name, path
+        case {"Fn::GetAtt": str(dotted)} if len(value) == 1:
+            yield dotted.partition(".")[0], path
+        case {"Fn::Sub": text} if len(value) == 1:
+            own: Json = {}
+            if isinstance(text, list):
+                text, own = text
+                yield from references(own, path)
+            yield from ((n.partition(".")[0], path) for n in SUB.findall(text) if n not in own)
+        case dict():
+            for key, inner in value.items():
+                yield from references(inner, f"{path}.{key}" if path else key)
+        case list():
+            for number, inner in enumerate(value):
+                yield from references(inner, f"{path}.{number}")
+
+
+def _check(template: Json) -> None:
+    known = set(template["Resources"]) | set(template.get("Parameters", {}))
+    scope = {
+        "Resources": template["Resources"],
+        "Outputs": template["Outputs"],
+        "Conditions": template.get("Conditions", {}),
+    }
+    dangling = [(n, where) for n, where in references(scope) if n not in known and not n.startswith("AWS::")]
+    if dangling:
+        listed = ", ".join(f"{name} (at {where})" for name, where in dangling)
+        raise TemplateRefused(f"nothing on this machine answers for: {listed}")
+    unknown = sorted({f"{key} (at {where})" for key, where in _intrinsics(scope, "") if key[4:] not in INTRINSICS})
+    if unknown:
+        raise TemplateRefused(f"unknown intrinsic functions: {', '.join(unknown)}")
+
+
+def _intrinsics(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if str(key).startswith("Fn::"):
+                yield key, path
+            yield from _intrinsics(inner, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _intrinsics(inner, path)
