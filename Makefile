@@ -62,3 +62,7 @@ clean: ## remove what make built (not the state in .artiway)
 .PHONY: openapi
 openapi: $(VENV)/.ready ## write the OpenAPI document anew from the routes
 	@$(BIN)/python -m tools.openapi
+
+.PHONY: schema
+schema: $(VENV)/.ready ## write schema.sql anew from the migrations
+	@$(BIN)/python -m tools.schema

@@ -12,11 +12,11 @@ from pathlib import Path
 import psycopg
 import pytest
 import redis
-from artiway.platform.database import Database
-from artiway.platform.migrations import migrate
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from artiway.platform.database import Database
+from artiway.platform.migrations import migrate
 from local.servers import free_port, running, start_postgres, start_valkey
 
 _SERVERS = contextlib.ExitStack()

@@ -1,0 +1,1 @@
+-- idempotency keys and the audit log

@@ -1,0 +1,1 @@
+-- tenants, users, roles, sessions, API keys

@@ -1,0 +1,1 @@
+-- points accounts, ledger, holds

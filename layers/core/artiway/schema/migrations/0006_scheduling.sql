@@ -1,0 +1,1 @@
+-- tasks, nodes, slots, lanes

