@@ -1,0 +1,74 @@
+"""Questions that the tests ask of an expanded template."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[3]
+Json = dict[str, Any]
+
+
+class Template:
+    def __init__(self, body: Json) -> None:
+        self.body = body
+        self.resources: dict[str, Json] = body["Resources"]
+
+    def of_type(self, kind: str) -> dict[str, Json]:
+        """The properties of all resources of a type, by logical id."""
+        return {n: r.get("Properties", {}) for n, r in self.resources.items() if r["Type"] == kind}
+
+    def value(self, value: Any) -> Any:
+        """A plain value, or the default of the parameter that it refers to."""
+        if isinstance(value, dict) and "Ref" in value:
+            default = self.body["Parameters"][value["Ref"]]["Default"]
+            return int(default) if str(default).isdigit() else default
+        return value
+
+    @property
+    def functions(self) -> dict[str, Json]:
+        return self.of_type("AWS::Lambda::Function")
+
+    def folder_of(self, function: str) -> str:
+        """`functions/health` for HealthFunction."""
+        return str(self.functions[function]["Code"]["S3Key"])
+
+    def variables_of(self, function: str) -> Json:
+        variables: Json = self.functions[function]["Environment"]["Variables"]
+        return variables
+
+    def role_of(self, function: str) -> Json:
+        role: Json = self.resources[target(self.functions[function]["Role"])]["Properties"]
+        return role
+
+    def statements(self) -> Iterator[tuple[str, Json]]:
+        """Every statement of every identity policy, with the logical id that it belongs to."""
+        for name, role in self.of_type("AWS::IAM::Role").items():
+            for policy in role.get("Policies", []):
+                yield from ((name, one) for one in many(policy["PolicyDocument"]["Statement"]))
+        for name, policy in self.of_type("AWS::IAM::ManagedPolicy").items():
+            yield from ((name, one) for one in many(policy["PolicyDocument"]["Statement"]))
+
+    def granted(self, function: str) -> Iterator[Json]:
+        """Every statement that a function's role carries, its shared policies included."""
+        role = self.role_of(function)
+        for policy in role.get("Policies", []):
+            yield from many(policy["PolicyDocument"]["Statement"])
+        for arn in role.get("ManagedPolicyArns", []):
+            if isinstance(arn, dict) and "Ref" in arn:
+                yield from many(self.resources[arn["Ref"]]["Properties"]["PolicyDocument"]["Statement"])
+
+
+def many(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def target(reference: Any) -> str:
+    """The logical id that a Ref or a GetAtt points at."""
+    match reference:
+        case {"Ref": str(name)} | {"Fn::GetAtt": [str(name), *_]}:
+            return name
+        case {"Fn::GetAtt": str(dotted)}:
+            return dotted.partition(".")[0]
+    raise AssertionError(f"not a reference: {reference}")

@@ -1,0 +1,269 @@
+"""Rules of ours about the expanded template."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from typing import Any
+
+import pytest
+
+from tests.unit.template.facts import ROOT, Template, many, target
+
+# What SAM itself attaches: logs, traces, network interfaces.
+SAM_POLICIES = {"AWSLambdaBasicExecutionRole", "AWSLambdaVPCAccessExecutionRole", "AWSXrayWriteOnlyAccess"}
+# Actions that know no resources, with the reason beside them in the template.
+RESOURCELESS_ACTIONS = {"TaskDagStateMachineRole": "logs:"}
+PUBLIC_ROUTES = {"/api/v1/health", "/api/v1/openapi.json", "/api/v1/docs", "$default"}
+STATEFUL = {
+    "AWS::ElastiCache::ReplicationGroup", "AWS::KMS::Key", "AWS::RDS::DBCluster", "AWS::S3::Bucket", "AWS::SQS::Queue",
+}  # fmt: skip
+# A variable is there if and only if the role may do what it is for.
+PERMISSION_OF = {
+    "ARTIWAY_DATABASE_URL": ("rds-db:connect", "/artiway_app"),
+    "ARTIWAY_SERVICE_DATABASE_URL": ("rds-db:connect", "/artiway_service"),
+    "ARTIWAY_OWNER_DATABASE_URL": ("rds-db:connect", "/artiway_owner"),
+    "ARTIWAY_REDIS_URL": ("elasticache:Connect", "replicationgroup:${Cache}"),
+    "ARTIWAY_PUSH_QUEUE_URL": ("sqs:SendMessage", "PushQueue"),
+    "ARTIWAY_WEBSOCKET_ENDPOINT": ("execute-api:ManageConnections", "/ws/POST/@connections/*"),
+}
+VISIBILITY_TIMEOUTS = 6
+
+
+def test_every_function_has_a_role_of_its_own(template: Template) -> None:
+    roles = [target(function["Role"]) for function in template.functions.values()]
+    assert len(roles) == len(set(roles)) > 0
+
+
+def test_no_policy_allows_actions_by_wildcard(template: Template) -> None:
+    statements = list(template.statements())
+    assert statements
+    wild = [(name, action) for name, one in statements for action in many(one["Action"]) if "*" in action]
+    assert wild == []
+    assert not [name for name, one in statements if "NotAction" in one or "NotResource" in one]
+
+
+def test_only_actions_that_know_no_resources_are_allowed_on_all(template: Template) -> None:
+    for name, one in template.statements():
+        if "*" in many(one["Resource"]):
+            prefix = RESOURCELESS_ACTIONS.get(name)
+            assert prefix, f"{name} may {one['Action']} on everything"
+            assert all(action.startswith(prefix) for action in many(one["Action"])), name
+
+
+def test_roles_carry_no_managed_policy_but_the_ones_of_sam_and_our_own(template: Template) -> None:
+    for name, role in template.of_type("AWS::IAM::Role").items():
+        for arn in role.get("ManagedPolicyArns", []):
+            if isinstance(arn, dict) and "Ref" in arn:
+                assert template.resources[arn["Ref"]]["Type"] == "AWS::IAM::ManagedPolicy"
+            else:
+                assert re.search(r"[A-Za-z]+$", json.dumps(arn).strip('"}] '))[0] in SAM_POLICIES, (name, arn)
+
+
+@pytest.mark.parametrize("variable", PERMISSION_OF)
+def test_a_function_may_use_what_its_environment_names_and_nothing_else(template: Template, variable: str) -> None:
+    action, resource = PERMISSION_OF[variable]
+    for function in template.functions:
+        may = any(
+            action in many(one["Action"]) and resource in json.dumps(one["Resource"])
+            for one in template.granted(function)
+        )
+        assert may == (variable in template.variables_of(function)), function
+
+
+def test_only_the_deployment_owns_the_schema(template: Template) -> None:
+    owners = [f for f in template.functions if "ARTIWAY_OWNER_DATABASE_URL" in template.variables_of(f)]
+    assert owners == ["DeployFunction"]
+
+
+def test_no_environment_variable_holds_a_password(template: Template) -> None:
+    for function in template.functions:
+        text = json.dumps(template.variables_of(function))
+        assert "resolve:secretsmanager" not in text
+        assert not re.search(r"://[^/@\"]+:[^/@\"$]+@", text), function
+
+
+def test_every_queue_has_a_dead_letter_queue_that_raises_an_alarm(template: Template) -> None:
+    queues = template.of_type("AWS::SQS::Queue")
+    dead_letters = {
+        target(queue["RedrivePolicy"]["deadLetterTargetArn"]) for queue in queues.values() if "RedrivePolicy" in queue
+    }
+    alarmed = {
+        target(dimension["Value"])
+        for alarm in template.of_type("AWS::CloudWatch::Alarm").values()
+        if alarm["MetricName"] == "ApproximateNumberOfMessagesVisible" and alarm["AlarmActions"]
+        for dimension in alarm["Dimensions"]
+    }
+    for name, queue in queues.items():
+        assert name in dead_letters or "RedrivePolicy" in queue, f"{name} loses what fails"
+        assert name not in dead_letters or name in alarmed, f"nobody learns of {name}"
+        assert queue.get("SqsManagedSseEnabled") is True, name
+
+
+def test_every_alarm_reaches_somebody(template: Template) -> None:
+    for name, alarm in template.of_type("AWS::CloudWatch::Alarm").items():
+        assert {"Ref": "AlarmTopic"} in alarm["AlarmActions"], name
+
+
+def test_an_old_or_silent_outbox_raises_an_alarm(template: Template) -> None:
+    alarm = template.of_type("AWS::CloudWatch::Alarm")["OutboxAgeAlarm"]
+    assert (alarm["Namespace"], alarm["MetricName"]) == ("Artiway", "OutboxOldestSeconds")
+    assert alarm["Dimensions"] == [{"Name": "environment", "Value": {"Ref": "Environment"}}]
+    assert alarm["Threshold"] == 60
+    assert alarm["TreatMissingData"] == "breaching"
+
+
+def test_a_queue_redelivers_single_failures_and_only_after_six_time_outs(template: Template) -> None:
+    sources = template.of_type("AWS::Lambda::EventSourceMapping")
+    assert sources
+    for name, source in sources.items():
+        queue = template.resources[target(source["EventSourceArn"])]["Properties"]
+        function = template.functions[target(source["FunctionName"])]
+        assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"], name
+        assert template.value(queue["VisibilityTimeout"]) >= VISIBILITY_TIMEOUTS * function["Timeout"], name
+
+
+def test_every_log_group_forgets(template: Template) -> None:
+    groups = template.of_type("AWS::Logs::LogGroup")
+    assert groups
+    assert [name for name, group in groups.items() if "RetentionInDays" not in group] == []
+
+
+def test_every_function_api_and_machine_writes_to_a_log_group_of_the_template(template: Template) -> None:
+    groups = set(template.of_type("AWS::Logs::LogGroup"))
+    stages = template.of_type("AWS::ApiGatewayV2::Stage").values()
+    written = [
+        *(target(function["LoggingConfig"]["LogGroup"]) for function in template.functions.values()),
+        *(target(stage["AccessLogSettings"]["DestinationArn"]) for stage in stages),
+    ]
+    for machine in template.of_type("AWS::StepFunctions::StateMachine").values():
+        destination = machine["LoggingConfiguration"]["Destinations"][0]
+        written.append(target(destination["CloudWatchLogsLogGroup"]["LogGroupArn"]))
+        assert machine["LoggingConfiguration"]["IncludeExecutionData"] is False
+    assert set(written) <= groups
+    assert len(written) == len(set(written))
+
+
+def test_access_logs_hold_no_query_and_no_header(template: Template) -> None:
+    for name, stage in template.of_type("AWS::ApiGatewayV2::Stage").items():
+        logged = stage["AccessLogSettings"]["Format"]
+        assert not re.search(r"query|header|authorization|token", logged, re.IGNORECASE), name
+
+
+def test_conventions_hold_for_every_function(template: Template) -> None:
+    for name, function in template.functions.items():
+        assert function["TracingConfig"] == {"Mode": "Active"}, name
+        assert function["LoggingConfig"]["LogFormat"] == "JSON", name
+        assert function["Runtime"] == {"Ref": "PythonRuntime"}, name
+        assert function["Handler"] == "app.handler", name
+        assert function["Layers"] == [{"Ref": layer} for layer in layers(template)], name
+        assert 0 < function["Timeout"] <= 300, name
+
+
+def layers(template: Template) -> list[str]:
+    """SAM adds a hash to a layer's logical id."""
+    names = template.of_type("AWS::Lambda::LayerVersion")
+    return [next(name for name in names if name.startswith(prefix)) for prefix in ("DependenciesLayer", "CoreLayer")]
+
+
+def test_every_route_that_is_not_meant_for_all_asks_the_authorizer(template: Template) -> None:
+    (body,) = [api["Body"] for api in template.of_type("AWS::ApiGatewayV2::Api").values() if "Body" in api]
+    operations = {
+        (path, method): operation for path, methods in body["paths"].items() for method, operation in methods.items()
+    }
+    assert operations
+    for (path, method), operation in operations.items():
+        is_open = operation.get("security") == [{"NONE": []}]
+        assert is_open == (path.lstrip("/") == "$default" or path in PUBLIC_ROUTES), (path, method)
+        assert is_open or operation["security"] == [{"TokenAuthorizer": []}], (path, method)
+        assert operation["x-amazon-apigateway-integration"]["payloadFormatVersion"] == "2.0"
+
+
+def test_the_authorizer_is_asked_again_within_a_minute(template: Template) -> None:
+    (body,) = [api["Body"] for api in template.of_type("AWS::ApiGatewayV2::Api").values() if "Body" in api]
+    settings = body["components"]["securitySchemes"]["TokenAuthorizer"]["x-amazon-apigateway-authorizer"]
+    assert settings["authorizerPayloadFormatVersion"] == "2.0"
+    assert settings["enableSimpleResponses"] is True
+    assert settings["authorizerResultTtlInSeconds"] <= 60
+
+
+def test_what_holds_data_survives_the_stack(template: Template) -> None:
+    kept = {n: r for n, r in template.resources.items() if r["Type"] in STATEFUL}
+    assert {resource["Type"] for resource in kept.values()} == STATEFUL
+    for name, resource in kept.items():
+        # The cache may be lost at any moment; that it is thrown away is said, not forgotten.
+        wanted = {"Delete"} if "ElastiCache" in resource["Type"] else {"Retain", "Snapshot"}
+        assert {resource["DeletionPolicy"], resource["UpdateReplacePolicy"]} <= wanted, name
+
+
+def test_every_bucket_is_private_encrypted_and_reached_by_tls_alone(template: Template) -> None:
+    policies = {
+        target(policy["Bucket"]): many(policy["PolicyDocument"]["Statement"])
+        for policy in template.of_type("AWS::S3::BucketPolicy").values()
+    }
+    for name, bucket in template.of_type("AWS::S3::Bucket").items():
+        assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}, name
+        assert bucket["BucketEncryption"], name
+        assert bucket["LifecycleConfiguration"]["Rules"], name
+        refusal = {"Bool": {"aws:SecureTransport": "false"}}
+        assert any(s["Effect"] == "Deny" and s.get("Condition") == refusal for s in policies[name]), name
+
+
+def test_the_schedule_of_the_relay_does_not_retry_beside_the_next_minute(template: Template) -> None:
+    (settings,) = template.of_type("AWS::Lambda::EventInvokeConfig").values()
+    assert target(settings["FunctionName"]) == "RelayFunction"
+    assert settings["MaximumRetryAttempts"] == 0
+    (rule,) = template.of_type("AWS::Events::Rule").values()
+    assert rule["ScheduleExpression"] == "rate(1 minute)"
+
+
+def test_code_that_reads_the_database_is_deployed_after_the_migrations(template: Template) -> None:
+    for function in set(template.functions) - {"DeployFunction"}:
+        if any("DATABASE_URL" in variable for variable in template.variables_of(function)):
+            assert "Migration" in many(template.resources[function].get("DependsOn", [])), function
+
+
+def test_a_new_migration_makes_the_deployment_run_it(template: Template) -> None:
+    migrations = sorted((ROOT / "layers/core/artiway/schema/migrations").glob("*.sql"))
+    newest = int(migrations[-1].name.partition("_")[0])
+    assert template.body["Parameters"]["SchemaVersion"]["Default"] == str(newest)
+    assert template.of_type("Custom::Migration")["Migration"]["SchemaVersion"] == {"Ref": "SchemaVersion"}
+
+
+def test_layers_are_built_for_what_the_functions_run_on(template: Template) -> None:
+    makefile = (ROOT / "layers/core/Makefile").read_text()
+    defaults = dict(re.findall(r"^(\w+) \?= (\S+)$", makefile, re.MULTILINE))
+    parameters = template.body["Parameters"]
+    assert parameters["PythonRuntime"]["Default"] == f"python{defaults['PYTHON_VERSION']}"
+    assert parameters["Architecture"]["Default"] == defaults["ARCHITECTURE"]
+
+
+def test_a_state_machine_gets_the_values_that_it_asks_for_and_no_others(source: dict[str, Any]) -> None:
+    machines = [r["Properties"] for r in source["Resources"].values() if r["Type"] == "AWS::Serverless::StateMachine"]
+    assert machines
+    for machine in machines:
+        asked = set(re.findall(r"\$\{(\w+)\}", json.dumps(machine["Definition"])))
+        assert asked == set(machine["DefinitionSubstitutions"])
+
+
+def test_each_environment_of_samconfig_sets_parameters_that_exist(template: Template) -> None:
+    config = tomllib.loads((ROOT / "samconfig.toml").read_text())
+    assert {"dev", "staging", "prod"} <= config.keys()
+    for environment in ("dev", "staging", "prod"):
+        deploy = config[environment]["deploy"]["parameters"]
+        overrides = dict(pair.split("=", 1) for pair in deploy["parameter_overrides"])
+        assert overrides["Environment"] == environment
+        for name, value in overrides.items():
+            parameter = template.body["Parameters"][name]
+            assert not parameter.get("NoEcho"), name
+            allowed = [str(one) for one in parameter.get("AllowedValues", [value])]
+            assert value in allowed, name
+
+
+def test_production_has_a_standby_and_cannot_be_deleted_by_mistake(template: Template) -> None:
+    config = tomllib.loads((ROOT / "samconfig.toml").read_text())
+    assert "IsProduction=true" in config["prod"]["deploy"]["parameters"]["parameter_overrides"]
+    database = template.resources["Database"]["Properties"]
+    assert database["DeletionProtection"] == {"Fn::If": ["Production", True, False]}
+    assert template.resources["DatabaseStandby"]["Condition"] == "Production"

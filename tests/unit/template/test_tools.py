@@ -1,0 +1,112 @@
+"""What SAM, cfn-lint and checkov say, and what `sam build` makes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.unit.template.facts import ROOT, Template
+from tests.unit.template.tools import TOOLS, run_tool
+
+CORE = ROOT / "layers/core"
+UNCHECKED_HASH = 0b01
+
+
+def pinned(file: Path) -> set[str]:
+    """`name==version` of each pin that applies to Linux and CPython."""
+    pins = re.findall(r"^([a-z0-9][\w.-]*==[^\s;\\]+)(?: ; ([^\\\n]+))?", file.read_text(), re.MULTILINE)
+    return {pin for pin, marker in pins if "win32" not in marker and "< '3.11.3'" not in marker}
+
+
+def test_sam_accepts_the_template() -> None:
+    run_tool([TOOLS / "sam/bin/sam", "validate", "--lint"])
+
+
+def test_the_expanded_template_passes_the_serverless_rules(expanded_file: Path) -> None:
+    run_tool([TOOLS / "sam/bin/cfn-lint", "--config-file", "tools/cfn-lint.yaml", "--template", expanded_file])
+
+
+def test_the_expanded_template_passes_the_security_checks(expanded_file: Path) -> None:
+    run_tool([TOOLS / "checkov/bin/checkov", "--file", expanded_file, "--config-file", "tools/checkov.yaml"])
+
+
+def test_a_built_function_is_its_app_alone(build: Path, template: Template) -> None:
+    for function in template.functions:
+        assert [file.name for file in (build / function).iterdir()] == ["app.py"], function
+
+
+def test_the_core_layer_is_the_package_with_everything_that_is_not_code(build: Path) -> None:
+    def files(folder: Path) -> set[str]:
+        found = (file.relative_to(folder) for file in folder.rglob("*") if file.is_file())
+        return {str(file) for file in found if "__pycache__" not in file.parts}
+
+    assert files(build / "CoreLayer/python") == {f"artiway/{name}" for name in files(CORE / "artiway")}
+
+
+@pytest.mark.parametrize("layer", ["DependenciesLayer", "CoreLayer"])
+def test_every_module_of_a_layer_has_bytecode_that_needs_no_check(build: Path, layer: str) -> None:
+    modules = list((build / layer / "python").rglob("*.py"))
+    assert modules
+    for module in modules:
+        bytecode = module.parent / "__pycache__" / f"{module.stem}.{sys.implementation.cache_tag}.pyc"
+        assert bytecode.read_bytes()[4:8] == UNCHECKED_HASH.to_bytes(4, "little"), module
+
+
+def test_the_dependencies_layer_holds_the_pinned_packages_and_no_other(build: Path) -> None:
+    folders = (build / "DependenciesLayer/python").glob("*.dist-info")
+    built = {folder.name.removesuffix(".dist-info").replace("_", "-").lower() for folder in folders}
+    assert {pin.replace("==", "-").lower() for pin in pinned(CORE / "requirements.txt")} <= built
+    names = {re.sub(r"-\d.*", "", name) for name in built}
+    assert names <= {line.partition("==")[0] for line in (CORE / "requirements.txt").read_text().splitlines()}
+
+
+def test_every_handler_imports_from_its_layers_alone(build: Path, template: Template) -> None:
+    for function in template.functions:
+        assert answer(build, function, "import app; print(callable(app.handler))") == "True", function
+
+
+def test_the_built_authorizer_answers_its_event(build: Path) -> None:
+    event = json.loads((ROOT / "events/authorizer.malformed.json").read_text())
+    code = f"import app, json; print(json.dumps(app.handler({event!r}, None)))"
+    said = json.loads(
+        answer(build, "AuthorizerFunction", code, ARTIWAY_TOKEN_JWKS='{"keys":[]}', ARTIWAY_TOKEN_ISSUER="artiway")
+    )
+    assert "AUTH_401" in json.dumps(said)
+    assert "tenantId" not in json.dumps(said)
+
+
+def answer(build: Path, function: str, code: str, **variables: str) -> str:
+    """Run code as Lambda would: the function's folder, its layers, the standard library, nothing else."""
+    path = os.pathsep.join(str(build / layer / "python") for layer in ("DependenciesLayer", "CoreLayer"))
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        cwd=build / function,
+        env={"PYTHONPATH": path, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{function}: {done.stderr}"
+    return done.stdout.strip().splitlines()[-1]
+
+
+def test_the_layer_pins_what_the_tests_ran_with() -> None:
+    def entries(file: Path) -> dict[str, set[str]]:
+        blocks = re.split(r"\n(?=[a-z0-9])", "\n" + file.read_text())
+        return {
+            found[1]: set(re.findall(r"sha256:[0-9a-f]{64}", block))
+            for block in blocks
+            if (found := re.match(r"([\w.-]+==[^\s;]+)", block.lstrip()))
+        }
+
+    layer, lock = entries(CORE / "requirements.txt"), entries(ROOT / "requirements.lock")
+    assert layer
+    for pin, hashes in layer.items():
+        assert hashes, pin
+        assert hashes == lock.get(pin), pin

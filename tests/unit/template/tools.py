@@ -1,0 +1,46 @@
+"""Runs the tools that check and build the template."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.unit.template.facts import ROOT
+
+TOOLS = ROOT / ".tools"
+# Nothing of the caller's AWS settings: a tool that reached for an account would fail here as it does in CI.
+ENVIRONMENT = {
+    "PATH": os.environ["PATH"],
+    "HOME": os.environ.get("HOME", "/nonexistent"),
+    "SAM_CLI_TELEMETRY": "0",
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_ACCESS_KEY_ID": "test",
+    "AWS_SECRET_ACCESS_KEY": "test",
+    "AWS_CONFIG_FILE": "/nonexistent",
+    "AWS_SHARED_CREDENTIALS_FILE": "/nonexistent",
+}
+_CARRIED = (
+    "UV_INDEX_URL",
+    "UV_DEFAULT_INDEX",
+    "UV_CONFIG_FILE",
+    "UV_CACHE_DIR",
+    "SSL_CERT_FILE",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+)
+
+
+def run_tool(command: Sequence[str | Path], **variables: str) -> None:
+    """Run a tool at the root of the repository; its own words are the message when it refuses."""
+    carried = {name: value for name, value in os.environ.items() if _CARRIED.match(name)}
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=ROOT,
+        env=ENVIRONMENT | carried | variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{done.stdout[-6000:]}\n{done.stderr[-6000:]}"
