@@ -26,6 +26,7 @@ ROLES = ("artiway_owner", "artiway_app", "artiway_service")
 
 def pytest_configure(config: pytest.Config) -> None:
     """The controller starts PostgreSQL before xdist forks its workers; they find it in the environment."""
+    os.environ["ARTIWAY_LOG_LEVEL"] = "WARNING"
     if hasattr(config, "workerinput"):
         return
     home = Path(_SERVERS.enter_context(tempfile.TemporaryDirectory(prefix="artiway-tests-")))

@@ -63,7 +63,6 @@ def context(**fields: Any) -> Iterator[None]:
 class Logger:
     def __init__(self, name: str) -> None:
         self._name = name
-        self._threshold = _LEVELS.get(os.environ.get("ARTIWAY_LOG_LEVEL", "INFO"), 20)
 
     def debug(self, message: str, **fields: Any) -> None:
         self._write("DEBUG", message, fields)
@@ -82,7 +81,7 @@ class Logger:
         self._write("ERROR", message, {**fields, "exception": traceback.format_exc()})
 
     def _write(self, level: str, message: str, fields: Mapping[str, Any]) -> None:
-        if _LEVELS[level] < self._threshold:
+        if _LEVELS[level] < _LEVELS.get(os.environ.get("ARTIWAY_LOG_LEVEL", "INFO"), 20):
             return
         line = {
             "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds"),

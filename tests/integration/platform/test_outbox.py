@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Callable
+
+import pytest
+import redis
+
+from artiway.errors import Refused
+from artiway.outbox.model import Envelope, Message
+from artiway.outbox.repository import Outbox, PostgresStore
+from artiway.outbox.service import Relay
+from artiway.platform import tracing
+from artiway.platform.database import Database
+from tests.conftest import Addresses
+from tests.fakes.outbox import ListSender
+from tests.integration.platform.outbox_child import TENANT
+
+WRITERS, EVENTS = 8, 10_000
+
+
+@pytest.fixture
+def sender(valkey: redis.Redis, valkey_url: str) -> ListSender:
+    return ListSender(valkey_url)
+
+
+@pytest.fixture
+def relay(service_database: Database, sender: ListSender) -> Relay:
+    return Relay(PostgresStore(service_database), sender)
+
+
+@pytest.fixture
+def spawn(addresses: Addresses, valkey_url: str) -> Callable[..., subprocess.Popen[bytes]]:
+    def start(verb: str, *, count: int = 0, first: int = 0, dies_at: str = "-") -> subprocess.Popen[bytes]:
+        address = addresses.app if verb == "write" else addresses.service
+        arguments = [verb, address, valkey_url, str(count), str(first), dies_at]
+        return subprocess.Popen([sys.executable, "-m", "tests.integration.platform.outbox_child", *arguments])
+
+    return start
+
+
+def say(database: Database, outbox: Outbox, *messages: Message) -> None:
+    with database.tenant_transaction(TENANT) as tx:
+        outbox.publish(tx, messages)
+
+
+def test_a_message_is_sent_right_after_the_commit_with_its_trace(database, service_database, sender):
+    outbox = Outbox(Relay(PostgresStore(database), sender).deliver)
+    with tracing.traced("1-01234567-0123456789abcdef01234567"):
+        say(database, outbox, Message("queue", "thing:1", "happened", {"n": 1}))
+    ((_, body),) = sender.arrived()
+    assert (body["type"], body["data"], body["traceId"]) == (
+        "happened",
+        {"n": 1},
+        "1-01234567-0123456789abcdef01234567",
+    )
+    assert Relay(PostgresStore(service_database), sender).oldest_unsent_age_s() == 0
+
+
+def test_a_message_of_a_transaction_that_is_rolled_back_is_never_sent(database, relay, sender):
+    outbox = Outbox(Relay(PostgresStore(database), sender).deliver)
+    with pytest.raises(Refused), database.tenant_transaction(TENANT) as tx:
+        outbox.publish(tx, [Message("queue", "thing:1", "happened")])
+        raise Refused("no")
+    relay.sweep(age_s=0, limit=10)
+    assert sender.arrived() == []
+
+
+def test_a_savepoint_that_is_rolled_back_takes_its_messages_along(database, sender):
+    outbox = Outbox(Relay(PostgresStore(database), sender).deliver)
+    with database.tenant_transaction(TENANT) as tx:
+        outbox.publish(tx, [Message("queue", "thing:1", "kept")])
+        with pytest.raises(Refused), database.tenant_transaction(TENANT) as inner:
+            outbox.publish(inner, [Message("queue", "thing:2", "dropped")])
+            raise Refused("no")
+    assert [body["type"] for _, body in sender.arrived()] == ["kept"]
+
+
+def test_a_process_killed_between_commit_and_send_loses_nothing(spawn, relay, sender):
+    assert spawn("write", count=1, dies_at="after commit").wait() == -signal.SIGKILL
+    assert sender.arrived() == []
+    assert relay.sweep(age_s=0, limit=10) == 1
+    assert [body["data"] for _, body in sender.arrived()] == [{"version": 0}]
+
+
+def test_a_relay_killed_after_send_and_before_marking_sends_again(spawn, relay, sender):
+    spawn("write", count=1, dies_at="after commit").wait()
+    assert spawn("relay", dies_at="after send").wait() == -signal.SIGKILL
+    assert len(sender.arrived()) == 1
+    assert relay.sweep(age_s=0, limit=10) == 1
+    (first, _), (second, _) = sender.arrived()
+    assert first == second
+    assert relay.sweep(age_s=0, limit=10) == 0
+
+
+def test_a_relay_killed_before_send_leaves_the_message_to_the_next(spawn, relay, sender):
+    spawn("write", count=1, dies_at="after commit").wait()
+    assert spawn("relay", dies_at="before send").wait() == -signal.SIGKILL
+    assert sender.arrived() == []
+    assert relay.sweep(age_s=0, limit=10) == 1
+
+
+def test_the_sweep_leaves_young_messages_to_their_writers(database, relay, sender):
+    say(database, Outbox(lambda *_: None), Message("queue", "thing:1", "happened"))
+    assert relay.sweep(age_s=60, limit=10) == 0
+    assert relay.oldest_unsent_age_s() > 0
+    assert relay.sweep(age_s=0, limit=10) == 1
+
+
+def test_ten_thousand_events_of_eight_writers_arrive_each_aggregate_in_order(spawn, relay, sender):
+    share = EVENTS // WRITERS
+    writers = [spawn("write", count=share, first=number * share) for number in range(WRITERS)]
+    doomed = spawn("write", count=1, dies_at="after commit")
+    while any(writer.poll() is None for writer in writers):
+        relay.sweep(age_s=0, limit=200)  # races with the writers' own sending
+    assert [writer.returncode for writer in writers] == [0] * WRITERS
+    doomed.wait()
+    while relay.sweep(age_s=0, limit=500):
+        pass
+    seen: dict[str, list[int]] = defaultdict(list)
+    for _, body in sender.arrived():
+        seen[str(body["aggregate"])].append(body["data"]["version"])
+    assert sum(len(versions) for versions in seen.values()) == EVENTS + 1  # nobody died after sending: no repetition
+    for versions in seen.values():
+        assert versions == list(range(len(versions)))
+
+
+class Stubborn:
+    """Refuses one message until told otherwise."""
+
+    def __init__(self, sender: ListSender, refused: str) -> None:
+        self.sender, self.refused = sender, refused
+
+    def send(self, envelopes: list[Envelope]) -> set[int]:
+        welcome = [envelope for envelope in envelopes if self.refused not in envelope.body]
+        return self.sender.send(welcome) if welcome else set()
+
+
+def test_a_message_that_cannot_be_sent_holds_back_its_aggregate_and_no_other(database, service_database, sender):
+    stubborn = Stubborn(sender, '"n":1')
+    relay = Relay(PostgresStore(service_database), stubborn)
+    messages = [Message("queue", aggregate, "happened", {"n": n}) for n in range(3) for aggregate in ("a:1", "b:1")]
+    messages[3] = Message("queue", "b:1", "happened", {"n": 7})
+    say(database, Outbox(lambda *_: None), *messages)
+    relay.sweep(age_s=0, limit=100)
+    assert [(body["aggregate"], body["data"]["n"]) for _, body in sender.arrived()] == [
+        ("a:1", 0), ("b:1", 0), ("b:1", 7), ("b:1", 2),
+    ]  # fmt: skip
+    stubborn.refused = "nothing"
+    relay.sweep(age_s=0, limit=100)
+    assert [body["data"]["n"] for _, body in sender.arrived() if body["aggregate"] == "a:1"] == [0, 1, 2]
+
+
+def test_sent_messages_are_kept_for_a_while_and_then_purged(database, service_database, relay, sender):
+    say(database, Outbox(Relay(PostgresStore(database), sender).deliver), Message("queue", "thing:1", "happened"))
+    assert relay.purge_sent(keep_hours=1, limit=10) == 0
+    with service_database.service_transaction() as tx:
+        tx.run(b"UPDATE outbox SET sent_at = sent_at - interval '2 hours'")
+    assert relay.purge_sent(keep_hours=1, limit=10) == 1

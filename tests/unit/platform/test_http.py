@@ -1,0 +1,215 @@
+"""The edge as API Gateway sees it: events in, answers out."""
+
+from __future__ import annotations
+
+import base64
+import json
+from uuid import uuid4
+
+import pytest
+
+from artiway.errors import Conflict, TooMany
+from artiway.platform import http
+from artiway.platform.database import DatabaseAway
+
+TENANT, USER = uuid4(), uuid4()
+
+
+class Body(http.Wire):
+    first_name: str
+    amount: int = 0
+
+
+class Answer(http.Wire):
+    first_name: str
+
+
+@pytest.fixture
+def api():
+    api = http.Api("test")
+
+    @api.post("/things/<thing_id>", permission="thing.write", status=201)
+    def make(thing_id: str, body: Body) -> tuple[Answer, int]:
+        return Answer(first_name=f"{thing_id} {body.first_name}"), 201
+
+    @api.get("/things", public=True)
+    def show(limit: int = 5) -> dict[str, int]:
+        return {"limit": limit}
+
+    @api.delete("/things", status=204)
+    def remove() -> tuple[None, int]:
+        return None, 204
+
+    @api.get("/fails/<kind>", public=True)
+    def fail(kind: str) -> dict[str, int]:
+        raise {
+            "conflict": Conflict("taken", code="THING_409_TAKEN", owner="you"),
+            "many": TooMany("slow down", retry_after_s=7),
+            "away": DatabaseAway("gone"),
+            "bug": ZeroDivisionError("secret detail"),
+        }[kind]
+
+    @api.post("/raw", public=True, raw=True)
+    def raw() -> dict[str, str]:
+        return {"body": api.raw_body.decode("latin-1")}
+
+    return api
+
+
+def request(method, template, *, path=None, body=None, headers=None, query=None, authorizer="me", is_base64=False):
+    path = path or template
+    context = {"tenantId": str(TENANT), "userId": str(USER), "permissions": "thing.write"}
+    lambda_context = {"me": context, "nobody": None, "expired": {"error": "AUTH_401_TOKEN_EXPIRED"}}.get(
+        authorizer, {**context, "permissions": ""}
+    )
+    return {
+        "version": "2.0",
+        "routeKey": f"{method} /api/v1{template}",
+        "rawPath": f"/api/v1{path}",
+        "rawQueryString": "",
+        "queryStringParameters": query,
+        "headers": {"content-type": "application/json", **(headers or {})},
+        "requestContext": {
+            "http": {"method": method, "path": f"/api/v1{path}", "sourceIp": "10.0.0.1"},
+            "stage": "$default",
+            "requestId": "req-1",
+            "authorizer": {"lambda": lambda_context},
+        },
+        "body": body,
+        "isBase64Encoded": is_base64,
+    }
+
+
+def call(api, *arguments, **options):
+    answer = api.handler(request(*arguments, **options), None)
+    return answer["statusCode"], json.loads(answer["body"] or "null"), answer["headers"]
+
+
+def make(api, body, **options):
+    return call(api, "POST", "/things/{thing_id}", path="/things/7", body=body, **options)
+
+
+def fields(answer):
+    return {problem["field"]: problem["reason"] for problem in answer["details"]["fields"]}
+
+
+def test_a_good_request_is_answered_in_camel_case_with_its_ids(api):
+    status, answer, headers = make(api, '{"firstName": "Ann"}')
+    assert (status, answer) == (201, {"firstName": "7 Ann"})
+    assert headers["x-request-id"] == "req-1"
+    assert headers["x-trace-id"].startswith("1-")
+
+
+def test_a_body_in_base64_is_read_like_any_other(api):
+    body = base64.b64encode(b'{"firstName": "Ann"}').decode()
+    assert make(api, body, is_base64=True)[0] == 201
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ("{", "body"),
+        ("", "body"),
+        (None, "body"),
+        ("[]", "body"),
+        ("null", "body"),
+        ('"text"', "body"),
+        ("NaN", "body"),
+        ('{"firstName": "a", "amount": NaN}', "body"),
+        ('{"firstName": "a", "surname": "b"}', "surname"),
+        ('{"amount": 1}', "firstName"),
+        ('{"firstName": 5}', "firstName"),
+        ('{"firstName": "a\\u0000b"}', "firstName"),
+        ('{"firstName": "a\\ud800"}', "firstName"),
+        ('{"firstName": "a", "amount": 9223372036854775808}', "amount"),
+        ('{"firstName": "a", "amount": ' + "9" * 5000 + "}", "body"),
+        ('{"firstName": "a", "amount": ' + "[" * 40 + "]" * 40 + "}", None),
+        ("[" * 100_000, "body"),
+        ("\udcff", "body"),
+    ],
+)
+def test_a_bad_body_is_refused_and_the_field_named(api, body, field):
+    status, answer, _ = make(api, body)
+    assert status == 422
+    assert answer["code"] == "REQUEST_422_INVALID"
+    assert answer["requestId"] == "req-1"
+    if field is not None:
+        assert field in fields(answer)
+
+
+def test_a_body_over_the_limit_is_refused_before_it_is_read(api):
+    body = '{"firstName": "' + "a" * 1_000_000 + '"}'
+    assert make(api, body)[:2][0] == 413
+    assert make(api, base64.b64encode(body.encode()).decode(), is_base64=True)[1]["code"] == "REQUEST_413_TOO_LARGE"
+
+
+@pytest.mark.parametrize("media_type", ["text/plain", "application/xml", "", "multipart/form-data; boundary=x"])
+def test_another_media_type_is_refused(api, media_type):
+    status, answer, _ = make(api, '{"firstName": "Ann"}', headers={"content-type": media_type})
+    assert (status, answer["code"]) == (415, "REQUEST_415_MEDIA_TYPE")
+
+
+def test_a_bad_query_names_its_parameter(api):
+    status, answer, _ = call(api, "GET", "/things", query={"limit": "many"})
+    assert (status, set(fields(answer))) == (422, {"limit"})
+    assert call(api, "GET", "/things", query={"limit": "\0"})[0] == 422
+
+
+@pytest.mark.parametrize(
+    ("authorizer", "status", "code"),
+    [
+        ("nobody", 401, "AUTH_401_TOKEN_INVALID"),
+        ("expired", 401, "AUTH_401_TOKEN_EXPIRED"),
+        ("weak", 403, "AUTH_403_FORBIDDEN"),
+    ],
+)
+def test_who_may_not_is_told_so_before_the_body_is_looked_at(api, authorizer, status, code):
+    found, answer, _ = make(api, "{", authorizer=authorizer)
+    assert (found, answer["code"]) == (status, code)
+
+
+def test_a_public_route_needs_nobody(api):
+    assert call(api, "GET", "/things", authorizer="nobody")[:2] == (200, {"limit": 5})
+
+
+def test_an_answer_without_content_has_no_body(api):
+    assert api.handler(request("DELETE", "/things"), None)["body"] == ""
+
+
+def test_a_failure_keeps_its_code_and_facts(api):
+    status, answer, _ = call(api, "GET", "/fails/{kind}", path="/fails/conflict")
+    assert (status, answer["code"], answer["details"]) == (409, "THING_409_TAKEN", {"owner": "you"})
+
+
+@pytest.mark.parametrize(("kind", "status", "seconds"), [("many", 429, "7"), ("away", 503, "2")])
+def test_what_may_pass_later_says_when(api, kind, status, seconds):
+    found, _, headers = call(api, "GET", "/fails/{kind}", path=f"/fails/{kind}")
+    assert (found, headers["retry-after"]) == (status, seconds)
+
+
+def test_a_bug_is_logged_whole_and_shown_plain(api, capsys):
+    status, answer, _ = call(api, "GET", "/fails/{kind}", path="/fails/bug")
+    assert (status, answer["code"]) == (500, "PLATFORM_500_INTERNAL")
+    assert "secret detail" not in json.dumps(answer)
+    assert "secret detail" in capsys.readouterr().out
+
+
+def test_an_unknown_route_has_the_documented_shape(api):
+    status, answer, _ = call(api, "GET", "/nothing")
+    assert (status, answer["code"], sorted(answer)) == (
+        404,
+        "REQUEST_404_NO_ROUTE",
+        ["code", "details", "message", "requestId"],
+    )
+
+
+def test_a_raw_route_gets_the_bytes_as_they_came(api):
+    body = base64.b64encode(b"\xff\x00not json").decode()
+    status, answer, _ = call(api, "POST", "/raw", body=body, is_base64=True, headers={"content-type": "text/plain"})
+    assert (status, answer) == (200, {"body": "\xff\x00not json"})
+
+
+def test_the_trace_of_the_caller_goes_on(api):
+    trace = "1-65f00000-0123456789abcdef01234567"
+    _, _, headers = call(api, "GET", "/things", headers={"x-amzn-trace-id": f"Root={trace};Sampled=1"})
+    assert headers["x-trace-id"] == trace

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import boto3
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from artiway import ids
+from artiway.errors import NotFound
+from artiway.outbox.model import Envelope, in_rounds
+from artiway.platform import rds_token, sql, tracing
+from artiway.platform.consumer import consume
+from artiway.platform.database import with_iam_password
+
+
+def record(message_id: str, body: object, **attributes: object) -> dict[str, object]:
+    text = body if isinstance(body, str) else json.dumps(body)
+    return {"messageId": message_id, "body": text, "attributes": {}, "messageAttributes": attributes}
+
+
+class TestIds:
+    def test_ids_made_later_sort_later(self):
+        made = [ids.new_id() for _ in range(3)]
+        assert all(value.version == 7 and value.variant == "specified in RFC 4122" for value in made)
+        assert made[0].int >> 80 <= made[1].int >> 80 <= made[2].int >> 80
+
+    def test_an_id_survives_the_wire(self):
+        value = ids.new_id()
+        assert ids.from_wire("task", ids.to_wire("task", value)) == value
+
+    @pytest.mark.parametrize(
+        "text", ["", "task_", "task", "usr_" + "0" * 32, "task_" + "g" * 32, "task_" + "A" * 32, "task_" + "0" * 33]
+    )
+    def test_a_word_that_is_no_id_is_not_found(self, text):
+        with pytest.raises(NotFound):
+            ids.from_wire("task", text)
+
+    @given(st.text(max_size=60))
+    def test_any_other_text_is_not_found(self, text):
+        with pytest.raises(NotFound):
+            ids.from_wire("task", "x" + text)
+
+
+class TestTracing:
+    def test_a_trace_id_is_read_from_a_header_or_as_it_is(self):
+        assert tracing.parse("Root=1-65f00000-0123456789abcdef01234567;Parent=53;Sampled=1") is not None
+        assert tracing.parse("1-65f00000-0123456789abcdef01234567") is not None
+        assert tracing.parse("Root=evil\nheader") is None
+
+    def test_a_new_trace_is_made_where_none_came_along(self):
+        with tracing.traced(None) as trace_id:
+            assert tracing.parse(trace_id) == trace_id == tracing.current()
+
+
+class TestConsumer:
+    def test_one_poison_message_fails_alone(self):
+        handled: list[str] = []
+        event = {
+            "Records": [
+                record("1", {"type": "t", "data": {"n": 1}}),
+                record("2", "{not json"),
+                record("3", {"no": "type"}),
+                record("4", {"type": "t", "data": []}),
+                record("5", "[" * 100_000),
+                record("6", {"type": "t", "data": {"n": 6}}),
+            ]
+        }
+        answer = consume(event, lambda message: handled.append(message.message_id))
+        assert handled == ["1", "6"]
+        assert [failure["itemIdentifier"] for failure in answer["batchItemFailures"]] == ["2", "3", "4", "5"]
+
+    def test_a_handler_that_raises_fails_its_own_record_only(self):
+        def handle(message):
+            if message.data["n"] == 2:
+                raise ZeroDivisionError
+
+        event = {"Records": [record(str(n), {"type": "t", "data": {"n": n}}) for n in (1, 2, 3)]}
+        assert consume(event, handle) == {"batchItemFailures": [{"itemIdentifier": "2"}]}
+
+    def test_the_trace_of_the_sender_goes_on(self):
+        seen: list[str] = []
+        trace = "1-65f00000-0123456789abcdef01234567"
+        event = {"Records": [record("1", {"type": "t"}, traceId={"stringValue": trace})]}
+        consume(event, lambda _: seen.append(tracing.current()))
+        assert seen == [trace]
+
+
+class TestRounds:
+    @given(st.lists(st.sampled_from("abc"), max_size=30))
+    def test_a_round_has_each_aggregate_once_and_the_rounds_keep_the_order(self, aggregates):
+        envelopes = [Envelope(number, None, name, "q", "{}", 0, "") for number, name in enumerate(aggregates)]
+        rounds = in_rounds(list(reversed(envelopes)))
+        assert all(len({e.aggregate for e in messages}) == len(messages) for messages in rounds)
+        for name in set(aggregates):
+            sent = [e.outbox_id for messages in rounds for e in messages if e.aggregate == name]
+            assert sent == sorted(sent)
+        assert sum(map(len, rounds)) == len(envelopes)
+
+
+class TestDatabasePassword:
+    @pytest.mark.parametrize("session_token", [None, "a/b+c=="])
+    def test_the_iam_token_is_the_one_that_botocore_makes(self, session_token, monkeypatch):
+        environment = {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG"}
+        if session_token:
+            environment["AWS_SESSION_TOKEN"] = session_token
+        at = datetime(2026, 11, 16, 2, 30, tzinfo=UTC)
+        monkeypatch.setattr("botocore.auth.get_current_datetime", lambda: at.replace(tzinfo=None))
+        rds = boto3.client(
+            "rds",
+            region_name="eu-central-1",
+            aws_access_key_id=environment["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=environment["AWS_SECRET_ACCESS_KEY"],
+            aws_session_token=session_token,
+        )
+        theirs = rds.generate_db_auth_token("proxy.example", 5432, "artiway_app")
+        ours = rds_token.auth_token(
+            host="proxy.example", port=5432, user="artiway_app", region="eu-central-1", at=at, environment=environment
+        )
+        assert sorted(ours.partition("?")[2].split("&")) == sorted(theirs.partition("?")[2].split("&"))
+
+    def test_an_address_with_a_password_is_left_alone(self, monkeypatch):
+        monkeypatch.setenv("AWS_REGION", "eu-central-1")
+        url = "postgresql://artiway_app:pw@127.0.0.1:5/artiway"
+        assert with_iam_password(url) == url
+
+
+class TestNamedSql:
+    def test_queries_are_found_by_name(self):
+        queries = sql.load("artiway.outbox")
+        assert b"FROM outbox" in queries["unsent_of_aggregates"]
+        assert not any(b"-- name:" in query for query in queries.values())
