@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,15 +22,8 @@ ENVIRONMENT = {
     "AWS_CONFIG_FILE": "/nonexistent",
     "AWS_SHARED_CREDENTIALS_FILE": "/nonexistent",
 }
-_CARRIED = (
-    "UV_INDEX_URL",
-    "UV_DEFAULT_INDEX",
-    "UV_CONFIG_FILE",
-    "UV_CACHE_DIR",
-    "SSL_CERT_FILE",
-    "HTTPS_PROXY",
-    "HTTP_PROXY",
-)
+# Where packages come from is the machine's affair.
+_CARRIED = re.compile(r"UV_|PIP_|SSL_CERT|https?_proxy|no_proxy", re.IGNORECASE)
 
 
 def run_tool(command: Sequence[str | Path], **variables: str) -> None:
