@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from functools import cache
 from typing import Any
 
 from artiway import bootstrap
 from artiway.errors import Unauthenticated, Unavailable
-from artiway.identity.tokens import Verifier
 from artiway.platform import logs, tracing
 
 FRAME_LIMIT = 4_096
-
-
-@cache
-def _verifier() -> Verifier:
-    return Verifier(bootstrap.settings().token_jwks, issuer=bootstrap.settings().token_issuer)
 
 
 def handler(event: dict[str, Any], _context: Any) -> dict[str, int]:
@@ -36,7 +29,7 @@ def handler(event: dict[str, Any], _context: Any) -> dict[str, int]:
 
 def _connect(connection_id: str, event: dict[str, Any]) -> int:
     try:
-        claims = _verifier().verify((event.get("queryStringParameters") or {}).get("token", ""))
+        claims = bootstrap.token_verifier().verify((event.get("queryStringParameters") or {}).get("token", ""))
         bootstrap.push().connect(connection_id=connection_id, tenant_id=claims.tenant_id, user_id=claims.user_id)
     except Unauthenticated:
         return 401

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from redis import Redis
 
     from artiway.health.service import HealthService
+    from artiway.identity.tokens import Verifier
     from artiway.outbox.repository import Outbox
     from artiway.outbox.service import Relay
     from artiway.platform.database import Database
@@ -94,6 +95,13 @@ def push() -> PushService:
         SystemClock(),
         connection_ttl_s=settings().connection_ttl_s,
     )
+
+
+@cache
+def token_verifier() -> Verifier:
+    from artiway.identity.tokens import Verifier
+
+    return Verifier(settings().token_jwks, issuer=settings().token_issuer)
 
 
 @cache

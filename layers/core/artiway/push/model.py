@@ -9,6 +9,10 @@ from typing import Any
 from uuid import UUID
 
 
+class ConnectionGone(Exception):
+    """The other side has closed."""
+
+
 @dataclass(frozen=True)
 class Connection:
     """An open WebSocket of one user."""

@@ -12,8 +12,7 @@ from artiway.outbox.model import Message
 from artiway.outbox.repository import Outbox
 from artiway.platform import aws, sql
 from artiway.platform.database import Database
-from artiway.push.model import Connection
-from artiway.push.service import ConnectionGone
+from artiway.push.model import Connection, ConnectionGone
 
 if TYPE_CHECKING:
     from mypy_boto3_apigatewaymanagementapi import ApiGatewayManagementApiClient

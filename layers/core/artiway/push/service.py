@@ -9,15 +9,11 @@ from uuid import UUID
 
 from artiway.outbox.model import Message
 from artiway.platform.clock import Clock
-from artiway.push.model import Connection, Notice
+from artiway.push.model import Connection, ConnectionGone, Notice
 
 DESTINATION = "push"
 # API Gateway accepts a message for a connection only once its $connect has been answered.
 GREETING_DELAY_S = 1
-
-
-class ConnectionGone(Exception):
-    """The other side has closed."""
 
 
 class Sockets(Protocol):
