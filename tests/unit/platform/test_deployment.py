@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from artiway.platform import deployment
+
+
+@pytest.fixture
+def cloudformation():
+    """The address that CloudFormation gives, as a real server, and what it was told."""
+    told: list[dict[str, object]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_PUT(self):
+            told.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/answer", told
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def event(url, kind="Create", resource="Custom::Migration"):
+    return {
+        "RequestType": kind,
+        "ResourceType": resource,
+        "ResponseURL": url,
+        "StackId": "s",
+        "RequestId": "r",
+        "LogicalResourceId": "Migration",
+        "ResourceProperties": {"SchemaVersion": "1"},
+    }
+
+
+def test_a_resource_is_performed_and_its_data_told(cloudformation):
+    url, told = cloudformation
+    deployment.answer_custom_resource(event(url), None, lambda action, given: {"action": action, **given})
+    assert told[0]["Status"] == "SUCCESS"
+    assert told[0]["Data"] == {"action": "migrate", "SchemaVersion": "1"}
+    assert told[0]["PhysicalResourceId"] == "Migration"
+
+
+def test_a_failure_is_told_so_that_the_deployment_ends_at_once(cloudformation):
+    url, told = cloudformation
+
+    def perform(*_):
+        raise ZeroDivisionError("division by zero")
+
+    deployment.answer_custom_resource(event(url), None, perform)
+    assert (told[0]["Status"], told[0]["Reason"]) == ("FAILED", "ZeroDivisionError: division by zero")
+
+
+def test_deleting_a_stack_performs_nothing(cloudformation):
+    url, told = cloudformation
+    deployment.answer_custom_resource(event(url, "Delete"), None, lambda *_: pytest.fail("performed"))
+    assert told[0]["Status"] == "SUCCESS"

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+import yaml
+
+from artiway.platform import openapi
+from tools import openapi as builder
+
+ROOT = builder.ROOT
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads a template's short intrinsics as plain values; their meaning does not matter here."""
+
+
+_Loader.add_multi_constructor("!", lambda loader, suffix, node: suffix)
+
+
+def template_routes() -> dict[str, set[str]]:
+    """Function folder → the HTTP routes that template.yaml gives it."""
+    resources = yaml.load((ROOT / "template.yaml").read_text("utf-8"), _Loader)["Resources"]
+    routes: dict[str, set[str]] = {}
+    for resource in resources.values():
+        if resource["Type"] != "AWS::Serverless::Function":
+            continue
+        events = resource["Properties"].get("Events", {}).values()
+        found = {
+            f"{event['Properties']['Method'].upper()} {event['Properties']['Path']}"
+            for event in events
+            if event["Type"] == "HttpApi" and "Path" in event["Properties"]
+        }
+        folder = resource["Properties"]["CodeUri"].strip("/").split("/")[-1]
+        routes.setdefault(folder, set()).update(found)
+    return routes
+
+
+def test_the_document_is_the_one_that_the_routes_make():
+    assert openapi.text() == builder.document(), "run `make openapi`"
+
+
+def test_the_template_routes_exactly_what_the_handlers_take():
+    declared = {name: set(api.rules) for name, api in builder.apis().items()}
+    routed = {name: routes for name, routes in template_routes().items() if routes}
+    assert routed == declared
+
+
+def test_every_operation_names_its_permission_and_documents_its_errors():
+    for path, operations in json.loads(openapi.text())["paths"].items():
+        for method, operation in operations.items():
+            assert operation["x-permission"], (method, path)
+            assert operation["summary"], (method, path)
+            assert {"422", "500", "503"} <= operation["responses"].keys()
+            if operation["x-permission"] != "public":
+                assert operation["security"] == [{"bearer": []}]
+                assert {"401", "403", "429"} <= operation["responses"].keys()
+
+
+def test_every_reference_in_the_document_leads_somewhere():
+    document = json.loads(openapi.text())
+    names = set(re.findall(r'"#/components/schemas/(\w+)"', openapi.text()))
+    assert names <= document["components"]["schemas"].keys()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code", "allow"),
+    [
+        ("GET", "/api/v1/nothing", "REQUEST_404_NO_ROUTE", None),
+        ("GET", "/", "REQUEST_404_NO_ROUTE", None),
+        ("POST", "/api/v1/health", "REQUEST_405_METHOD", ["GET"]),
+        ("DELETE", "/api/v1/health/", "REQUEST_405_METHOD", ["GET"]),
+    ],
+)
+def test_a_request_that_no_route_takes_is_explained(method, path, code, allow):
+    error = openapi.explain_missing(method, path)
+    assert (error.code, error.details.get("allow")) == (code, allow)
+
+
+def test_the_page_carries_everything_inside_it():
+    page = openapi.page()
+    assert "SwaggerUIBundle" in page
+    assert not re.search(r'<(script|link)[^>]+(src|href)="https?:', page)
