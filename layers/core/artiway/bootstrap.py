@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache as once
 from typing import TYPE_CHECKING
 
 from artiway.platform.settings import Settings
@@ -11,26 +11,32 @@ if TYPE_CHECKING:
     from pydantic import SecretStr
     from redis import Redis
 
+    from artiway.audit.repository import AuditLog
+    from artiway.geo.service import GeoService
     from artiway.health.service import HealthService
+    from artiway.idempotency.service import IdempotencyService
     from artiway.identity.tokens import Verifier
     from artiway.outbox.repository import Outbox
     from artiway.outbox.service import Relay
+    from artiway.platform.cache import Cache
     from artiway.platform.database import Database
+    from artiway.platform.lock import Locks
+    from artiway.platform.ratelimit import RateLimiter
     from artiway.push.service import PushService
 
 
-@cache
+@once
 def settings() -> Settings:
     return Settings()
 
 
-@cache
+@once
 def database() -> Database:
     """As `artiway_app`: the rows of one tenant."""
     return _database(settings().database_url)
 
 
-@cache
+@once
 def service_database() -> Database:
     """As `artiway_service`: for functions that work across tenants."""
     return _database(settings().service_database_url)
@@ -46,7 +52,7 @@ def _database(url: SecretStr) -> Database:
     )
 
 
-@cache
+@once
 def redis() -> Redis:
     from artiway.platform import redis as platform_redis
 
@@ -61,13 +67,13 @@ def _relay(of: Database) -> Relay:
     return Relay(PostgresStore(of), SqsSender({"push": settings().push_queue_url}))
 
 
-@cache
+@once
 def relay() -> Relay:
     """The sweep, over all tenants."""
     return _relay(service_database())
 
 
-@cache
+@once
 def service_outbox() -> Outbox:
     """For changes made across tenants."""
     from artiway.outbox.repository import Outbox
@@ -75,7 +81,7 @@ def service_outbox() -> Outbox:
     return Outbox(relay().deliver)
 
 
-@cache
+@once
 def outbox() -> Outbox:
     """For changes made inside one tenant."""
     from artiway.outbox.repository import Outbox
@@ -83,7 +89,7 @@ def outbox() -> Outbox:
     return Outbox(_relay(database()).deliver)
 
 
-@cache
+@once
 def push() -> PushService:
     from artiway.platform.clock import SystemClock
     from artiway.push.repository import ApiGatewaySockets, PostgresConnections
@@ -97,14 +103,14 @@ def push() -> PushService:
     )
 
 
-@cache
+@once
 def token_verifier() -> Verifier:
     from artiway.identity.tokens import Verifier
 
     return Verifier(settings().token_jwks, issuer=settings().token_issuer)
 
 
-@cache
+@once
 def health() -> HealthService:
     from artiway.health.service import HealthService
     from artiway.platform import redis as platform_redis
@@ -118,6 +124,75 @@ def health() -> HealthService:
             redis().ping()
 
     return HealthService({"postgres": postgres_answers, "redis": redis_answers})
+
+
+@once
+def cache() -> Cache:
+    from artiway.platform.cache import Cache, Limits
+
+    limits = Limits(
+        entries=settings().cache_entries,
+        first_level_s=settings().cache_first_level_s,
+        sync_s=settings().cache_sync_s,
+        load_s=settings().cache_load_s,
+        wait_s=settings().cache_wait_s,
+    )
+    return Cache(redis(), limits)
+
+
+@once
+def locks() -> Locks:
+    from artiway.platform.lock import Locks
+
+    return Locks(redis())
+
+
+@once
+def rate_limiter() -> RateLimiter:
+    from artiway.platform.ratelimit import RateLimiter
+
+    return RateLimiter(redis())
+
+
+@once
+def idempotency() -> IdempotencyService:
+    from artiway.idempotency.repository import PostgresKeys
+    from artiway.idempotency.service import IdempotencyService
+
+    return IdempotencyService(PostgresKeys(database()))
+
+
+@once
+def audit() -> AuditLog:
+    from artiway.audit.repository import AuditLog
+
+    return AuditLog()
+
+
+@once
+def geo() -> GeoService:
+    from artiway.geo.repository import HttpSource, report
+    from artiway.geo.service import GeoService
+
+    return GeoService(
+        [HttpSource(name, url) for name, url in settings().geo_sources],
+        cache(),
+        source_timeout_s=settings().geo_source_timeout_s,
+        limit_s=settings().geo_limit_s,
+        report=report,
+    )
+
+
+def purge_expired() -> dict[str, int]:
+    """Delete a batch of idempotency keys and audit entries whose time is over, over all tenants."""
+    from artiway.idempotency import repository as idempotency_keys
+
+    limit = settings().purge_batch
+    with service_database().service_transaction() as tx:
+        return {
+            "idempotency_keys": idempotency_keys.purge(tx, limit=limit),
+            "audit_entries": audit().purge(tx, limit=limit),
+        }
 
 
 def migrate() -> list[int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -37,3 +39,18 @@ class Settings(BaseSettings):
     relay_work_s: int = Field(default=50, ge=0, le=600)
 
     connection_ttl_s: int = Field(default=7_200, ge=60, le=7_200)  # API Gateway ends a WebSocket after two hours
+
+    cache_entries: int = Field(default=1_000, ge=1, le=100_000)
+    cache_first_level_s: float = Field(default=60, ge=0, le=60)
+    cache_sync_s: float = Field(default=1, ge=0, le=60)  # how late an invalidation may reach another process
+    cache_load_s: float = Field(default=3, gt=0, le=60)
+    cache_wait_s: float = Field(default=8, gt=0, le=60)
+    purge_batch: int = Field(default=1_000, ge=1, le=100_000)
+
+    # In order; each is the name of a parser and an address. None means that every location is unknown.
+    geo_sources: tuple[tuple[Literal["pconline", "baidu"], str], ...] = (
+        ("pconline", "https://whois.pconline.com.cn/ipJson.jsp?ip={address}&json=true"),
+        ("baidu", "https://opendata.baidu.com/api.php?query={address}&resource_id=6006&oe=utf8"),
+    )
+    geo_source_timeout_s: float = Field(default=3, gt=0, le=10)
+    geo_limit_s: float = Field(default=4, gt=0, le=20)

@@ -46,11 +46,42 @@ CREATE TABLE public.app_user (
 
 ALTER TABLE ONLY public.app_user FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE public.audit_log (
+    audit_id uuid NOT NULL,
+    tenant_id uuid,
+    actor_id uuid,
+    action text NOT NULL,
+    target text NOT NULL,
+    details jsonb DEFAULT '{}'::jsonb NOT NULL,
+    trace_id text DEFAULT ''::text NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT audit_log_action_check CHECK (((action <> ''::text) AND (length(action) <= 100))),
+    CONSTRAINT audit_log_details_check CHECK ((octet_length((details)::text) <= 32768)),
+    CONSTRAINT audit_log_target_check CHECK ((length(target) <= 200))
+);
+
+ALTER TABLE ONLY public.audit_log FORCE ROW LEVEL SECURITY;
+
 CREATE VIEW public.built_in_role WITH (security_invoker='true') AS
  SELECT name,
     string_to_array(permissions, ' '::text) AS permissions,
     (name = 'platform_admin'::text) AS is_platform
    FROM ( VALUES ('owner'::text,'task.submit task.read task.cancel points.read points.transfer order.create order.refund job.write job.run job.ops user.manage'::text), ('admin'::text,'task.submit task.read task.cancel points.read points.transfer order.create job.write job.run job.ops user.manage'::text), ('operator'::text,'task.submit task.read task.cancel points.read job.write job.run job.ops'::text), ('member'::text,'task.submit task.read task.cancel points.read order.create'::text), ('viewer'::text,'task.read points.read'::text), ('platform_admin'::text,'task.submit task.read task.cancel points.read points.grant points.transfer order.create order.refund job.write job.run job.ops user.manage tenant.manage ops.read ops.write'::text)) role(name, permissions);
+
+CREATE TABLE public.idempotency_key (
+    tenant_id uuid NOT NULL,
+    idempotency_key text NOT NULL,
+    request_hash text NOT NULL,
+    status smallint NOT NULL,
+    body text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT idempotency_key_body_check CHECK ((octet_length(body) <= 1048576)),
+    CONSTRAINT idempotency_key_idempotency_key_check CHECK (((length(idempotency_key) >= 1) AND (length(idempotency_key) <= 255))),
+    CONSTRAINT idempotency_key_request_hash_check CHECK ((request_hash <> ''::text)),
+    CONSTRAINT idempotency_key_status_check CHECK (((status >= 100) AND (status <= 599)))
+);
+
+ALTER TABLE ONLY public.idempotency_key FORCE ROW LEVEL SECURITY;
 
 CREATE TABLE public.login_event (
     tenant_id uuid NOT NULL,
@@ -105,6 +136,103 @@ ALTER TABLE public.outbox ALTER COLUMN outbox_id ADD GENERATED ALWAYS AS IDENTIT
     CACHE 1
 );
 
+CREATE TABLE public.points_account (
+    tenant_id uuid NOT NULL,
+    user_id uuid NOT NULL,
+    balance bigint NOT NULL,
+    frozen bigint NOT NULL,
+    version bigint NOT NULL,
+    next_expiry_at timestamp with time zone,
+    CONSTRAINT points_account_balance_check CHECK ((balance >= 0)),
+    CONSTRAINT points_account_frozen_check CHECK ((frozen >= 0)),
+    CONSTRAINT points_account_version_check CHECK ((version > 0))
+);
+
+ALTER TABLE ONLY public.points_account FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.points_hold (
+    tenant_id uuid NOT NULL,
+    hold_id uuid NOT NULL,
+    user_id uuid NOT NULL,
+    amount bigint NOT NULL,
+    charged bigint DEFAULT 0 NOT NULL,
+    lot_points bigint DEFAULT 0 NOT NULL,
+    status text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone,
+    CONSTRAINT points_hold_amount_check CHECK ((amount >= 0)),
+    CONSTRAINT points_hold_check CHECK (((charged >= 0) AND (charged <= amount))),
+    CONSTRAINT points_hold_check1 CHECK (((lot_points >= 0) AND (lot_points <= amount))),
+    CONSTRAINT points_hold_check2 CHECK (((status = 'HELD'::text) = (ended_at IS NULL))),
+    CONSTRAINT points_hold_check3 CHECK (((status = 'CONFIRMED'::text) OR (charged = 0))),
+    CONSTRAINT points_hold_status_check CHECK ((status = ANY (ARRAY['HELD'::text, 'CONFIRMED'::text, 'CANCELLED'::text])))
+);
+
+ALTER TABLE ONLY public.points_hold FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.points_hold_lot (
+    tenant_id uuid NOT NULL,
+    hold_id uuid NOT NULL,
+    lot_id uuid NOT NULL,
+    amount bigint NOT NULL,
+    CONSTRAINT points_hold_lot_amount_check CHECK ((amount > 0))
+);
+
+ALTER TABLE ONLY public.points_hold_lot FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.points_ledger (
+    tenant_id uuid NOT NULL,
+    user_id uuid NOT NULL,
+    version bigint NOT NULL,
+    entry_id uuid NOT NULL,
+    kind text NOT NULL,
+    balance_delta bigint NOT NULL,
+    frozen_delta bigint NOT NULL,
+    balance bigint NOT NULL,
+    frozen bigint NOT NULL,
+    hold_id uuid,
+    reference text NOT NULL,
+    idempotency_key text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    version_before bigint GENERATED ALWAYS AS (NULLIF((version - 1), 0)) STORED,
+    balance_before bigint GENERATED ALWAYS AS ((balance - balance_delta)) STORED,
+    frozen_before bigint GENERATED ALWAYS AS ((frozen - frozen_delta)) STORED,
+    CONSTRAINT points_ledger_balance_check CHECK ((balance >= 0)),
+    CONSTRAINT points_ledger_check CHECK (((version > 1) OR ((balance_delta = balance) AND (frozen_delta = frozen)))),
+    CONSTRAINT points_ledger_check1 CHECK (((kind = ANY (ARRAY['FREEZE'::text, 'CONFIRM'::text, 'CANCEL'::text])) = (hold_id IS NOT NULL))),
+    CONSTRAINT points_ledger_check2 CHECK (
+CASE kind
+    WHEN 'FREEZE'::text THEN ((balance_delta < 0) AND (frozen_delta = (- balance_delta)))
+    WHEN 'CONFIRM'::text THEN ((balance_delta >= 0) AND (frozen_delta <= (- balance_delta)))
+    WHEN 'CANCEL'::text THEN ((balance_delta > 0) AND (frozen_delta = (- balance_delta)))
+    WHEN 'TRANSFER_OUT'::text THEN ((balance_delta < 0) AND (frozen_delta = 0))
+    WHEN 'REFUND'::text THEN ((balance_delta <> 0) AND (frozen_delta = 0))
+    WHEN 'ADJUST'::text THEN ((balance_delta <> 0) AND (frozen_delta = 0))
+    ELSE ((balance_delta > 0) AND (frozen_delta = 0))
+END),
+    CONSTRAINT points_ledger_frozen_check CHECK ((frozen >= 0)),
+    CONSTRAINT points_ledger_idempotency_key_check CHECK (((length(idempotency_key) >= 1) AND (length(idempotency_key) <= 200))),
+    CONSTRAINT points_ledger_kind_check CHECK ((kind = ANY (ARRAY['RECHARGE'::text, 'GIFT'::text, 'FREEZE'::text, 'CONFIRM'::text, 'CANCEL'::text, 'REFUND'::text, 'TRANSFER_IN'::text, 'TRANSFER_OUT'::text, 'ADJUST'::text]))),
+    CONSTRAINT points_ledger_reference_check CHECK ((length(reference) <= 200)),
+    CONSTRAINT points_ledger_version_check CHECK ((version > 0))
+);
+
+ALTER TABLE ONLY public.points_ledger FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.points_lot (
+    tenant_id uuid NOT NULL,
+    lot_id uuid NOT NULL,
+    user_id uuid NOT NULL,
+    granted bigint NOT NULL,
+    remaining bigint NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    CONSTRAINT points_lot_check CHECK (((remaining >= 0) AND (remaining <= granted))),
+    CONSTRAINT points_lot_granted_check CHECK ((granted > 0))
+);
+
+ALTER TABLE ONLY public.points_lot FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE public.refresh_token (
     token_hash bytea NOT NULL,
     tenant_id uuid NOT NULL,
@@ -146,11 +274,11 @@ CREATE TABLE public.tenant (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     CONSTRAINT tenant_artefact_days_check CHECK (((artefact_days >= 1) AND (artefact_days <= 180))),
-    CONSTRAINT tenant_burst_check CHECK (((burst >= 1) AND (burst <= 2000000))),
+    CONSTRAINT tenant_burst_check CHECK (((burst >= 1) AND (burst <= 200000))),
     CONSTRAINT tenant_concurrency_check CHECK (((concurrency >= 0) AND (concurrency <= 100000))),
     CONSTRAINT tenant_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
     CONSTRAINT tenant_queue_depth_check CHECK (((queue_depth >= 0) AND (queue_depth <= 1000000))),
-    CONSTRAINT tenant_rate_per_second_check CHECK (((rate_per_second >= 1) AND (rate_per_second <= 1000000))),
+    CONSTRAINT tenant_rate_per_second_check CHECK (((rate_per_second >= 1) AND (rate_per_second <= 100000))),
     CONSTRAINT tenant_status_check CHECK ((status = ANY (ARRAY['ACTIVE'::text, 'SUSPENDED'::text]))),
     CONSTRAINT tenant_tier_check CHECK ((tier = ANY (ARRAY['enterprise'::text, 'vip'::text, 'standard'::text, 'free'::text]))),
     CONSTRAINT tenant_weight_check CHECK (((weight >= 1) AND (weight <= 1000)))
@@ -261,6 +389,12 @@ ALTER TABLE ONLY public.app_user
 ALTER TABLE ONLY public.app_user
     ADD CONSTRAINT app_user_pkey PRIMARY KEY (tenant_id, user_id);
 
+ALTER TABLE ONLY public.audit_log
+    ADD CONSTRAINT audit_log_pkey PRIMARY KEY (audit_id);
+
+ALTER TABLE ONLY public.idempotency_key
+    ADD CONSTRAINT idempotency_key_pkey PRIMARY KEY (tenant_id, idempotency_key);
+
 ALTER TABLE ONLY public.login_event
     ADD CONSTRAINT login_event_pkey PRIMARY KEY (tenant_id, login_id);
 
@@ -269,6 +403,27 @@ ALTER TABLE ONLY public.login_failure
 
 ALTER TABLE ONLY public.outbox
     ADD CONSTRAINT outbox_pkey PRIMARY KEY (outbox_id);
+
+ALTER TABLE ONLY public.points_account
+    ADD CONSTRAINT points_account_pkey PRIMARY KEY (tenant_id, user_id);
+
+ALTER TABLE ONLY public.points_hold_lot
+    ADD CONSTRAINT points_hold_lot_pkey PRIMARY KEY (tenant_id, hold_id, lot_id);
+
+ALTER TABLE ONLY public.points_hold
+    ADD CONSTRAINT points_hold_pkey PRIMARY KEY (tenant_id, hold_id);
+
+ALTER TABLE ONLY public.points_ledger
+    ADD CONSTRAINT points_ledger_pkey PRIMARY KEY (tenant_id, user_id, version);
+
+ALTER TABLE ONLY public.points_ledger
+    ADD CONSTRAINT points_ledger_tenant_id_idempotency_key_key UNIQUE (tenant_id, idempotency_key);
+
+ALTER TABLE ONLY public.points_ledger
+    ADD CONSTRAINT points_ledger_tenant_id_user_id_version_balance_frozen_key UNIQUE (tenant_id, user_id, version, balance, frozen);
+
+ALTER TABLE ONLY public.points_lot
+    ADD CONSTRAINT points_lot_pkey PRIMARY KEY (tenant_id, lot_id);
 
 ALTER TABLE ONLY public.refresh_token
     ADD CONSTRAINT refresh_token_pkey PRIMARY KEY (token_hash);
@@ -295,6 +450,16 @@ CREATE INDEX api_key_nonce_expiry ON public.api_key_nonce USING btree (tenant_id
 
 CREATE INDEX api_key_of_user ON public.api_key USING btree (tenant_id, user_id, key_id);
 
+CREATE INDEX audit_log_by_time ON public.audit_log USING btree (at DESC, audit_id DESC);
+
+CREATE INDEX audit_log_of_actor ON public.audit_log USING btree (actor_id, at DESC, audit_id DESC) WHERE (actor_id IS NOT NULL);
+
+CREATE INDEX audit_log_of_target ON public.audit_log USING btree (target, at DESC, audit_id DESC);
+
+CREATE INDEX audit_log_of_tenant ON public.audit_log USING btree (tenant_id, at DESC, audit_id DESC);
+
+CREATE INDEX idempotency_key_age ON public.idempotency_key USING btree (created_at);
+
 CREATE INDEX login_event_age ON public.login_event USING btree (logged_at);
 
 CREATE INDEX login_failure_age ON public.login_failure USING btree (last_at);
@@ -304,6 +469,14 @@ CREATE INDEX outbox_sent ON public.outbox USING btree (sent_at) WHERE (sent_at I
 CREATE INDEX outbox_unsent_by_age ON public.outbox USING btree (created_at) WHERE (sent_at IS NULL);
 
 CREATE INDEX outbox_unsent_by_aggregate ON public.outbox USING btree (aggregate, outbox_id) WHERE (sent_at IS NULL);
+
+CREATE INDEX points_account_expiry ON public.points_account USING btree (next_expiry_at) WHERE (next_expiry_at IS NOT NULL);
+
+CREATE INDEX points_hold_overdue ON public.points_hold USING btree (expires_at) WHERE (status = 'HELD'::text);
+
+CREATE UNIQUE INDEX points_ledger_hold_end ON public.points_ledger USING btree (tenant_id, hold_id) WHERE (kind = ANY (ARRAY['CONFIRM'::text, 'CANCEL'::text]));
+
+CREATE INDEX points_lot_live ON public.points_lot USING btree (tenant_id, user_id, expires_at, lot_id) WHERE (remaining > 0);
 
 CREATE UNIQUE INDEX refresh_token_live ON public.refresh_token USING btree (tenant_id, session_id) WHERE (used_at IS NULL);
 
@@ -337,6 +510,21 @@ ALTER TABLE ONLY public.app_user
 ALTER TABLE ONLY public.login_event
     ADD CONSTRAINT login_event_tenant_id_user_id_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES public.app_user(tenant_id, user_id) ON DELETE CASCADE;
 
+ALTER TABLE ONLY public.points_account
+    ADD CONSTRAINT points_account_tenant_id_user_id_version_balance_frozen_fkey FOREIGN KEY (tenant_id, user_id, version, balance, frozen) REFERENCES public.points_ledger(tenant_id, user_id, version, balance, frozen);
+
+ALTER TABLE ONLY public.points_hold_lot
+    ADD CONSTRAINT points_hold_lot_tenant_id_hold_id_fkey FOREIGN KEY (tenant_id, hold_id) REFERENCES public.points_hold(tenant_id, hold_id);
+
+ALTER TABLE ONLY public.points_hold_lot
+    ADD CONSTRAINT points_hold_lot_tenant_id_lot_id_fkey FOREIGN KEY (tenant_id, lot_id) REFERENCES public.points_lot(tenant_id, lot_id);
+
+ALTER TABLE ONLY public.points_ledger
+    ADD CONSTRAINT points_ledger_tenant_id_user_id_version_before_balance_bef_fkey FOREIGN KEY (tenant_id, user_id, version_before, balance_before, frozen_before) REFERENCES public.points_ledger(tenant_id, user_id, version, balance, frozen);
+
+ALTER TABLE ONLY public.points_lot
+    ADD CONSTRAINT points_lot_tenant_id_user_id_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES public.points_account(tenant_id, user_id);
+
 ALTER TABLE ONLY public.refresh_token
     ADD CONSTRAINT refresh_token_tenant_id_session_id_fkey FOREIGN KEY (tenant_id, session_id) REFERENCES public.session(tenant_id, session_id) ON DELETE CASCADE;
 
@@ -353,6 +541,10 @@ ALTER TABLE ONLY public.wechat_identity
     ADD CONSTRAINT wechat_identity_tenant_id_user_id_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES public.app_user(tenant_id, user_id) ON DELETE CASCADE;
 
 CREATE POLICY all_rows ON public.app_user TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.audit_log FOR SELECT TO artiway_service USING (true);
+
+CREATE POLICY all_rows ON public.idempotency_key TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.login_event TO artiway_service USING (true) WITH CHECK (true);
 
@@ -372,17 +564,45 @@ CREATE POLICY all_rows ON public.websocket_connection TO artiway_service USING (
 
 CREATE POLICY all_rows ON public.wechat_identity TO artiway_service USING (true) WITH CHECK (true);
 
+CREATE POLICY any_row ON public.audit_log FOR INSERT TO artiway_service WITH CHECK (true);
+
 ALTER TABLE public.api_key ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.api_key_nonce ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.app_user ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE public.audit_log ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.idempotency_key ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE public.login_event ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.login_failure ENABLE ROW LEVEL SECURITY;
 
+CREATE POLICY old_rows ON public.audit_log FOR DELETE TO artiway_service USING ((at < (now() - '180 days'::interval)));
+
 ALTER TABLE public.outbox ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.points_account ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.points_hold ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.points_hold_lot ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.points_ledger ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.points_lot ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY read_all ON public.points_account FOR SELECT TO artiway_service USING (true);
+
+CREATE POLICY read_all ON public.points_hold FOR SELECT TO artiway_service USING (true);
+
+CREATE POLICY read_all ON public.points_hold_lot FOR SELECT TO artiway_service USING (true);
+
+CREATE POLICY read_all ON public.points_ledger FOR SELECT TO artiway_service USING (true);
+
+CREATE POLICY read_all ON public.points_lot FOR SELECT TO artiway_service USING (true);
 
 CREATE POLICY readable ON public.tenant_role FOR SELECT TO artiway_service USING (true);
 
@@ -400,9 +620,23 @@ CREATE POLICY tenant_rows ON public.api_key_nonce TO artiway_app USING ((tenant_
 
 CREATE POLICY tenant_rows ON public.app_user TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
+CREATE POLICY tenant_rows ON public.audit_log TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
+CREATE POLICY tenant_rows ON public.idempotency_key TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
 CREATE POLICY tenant_rows ON public.login_event FOR SELECT TO artiway_app USING ((tenant_id = public.current_tenant()));
 
 CREATE POLICY tenant_rows ON public.outbox TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
+CREATE POLICY tenant_rows ON public.points_account TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
+CREATE POLICY tenant_rows ON public.points_hold TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
+CREATE POLICY tenant_rows ON public.points_hold_lot TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
+CREATE POLICY tenant_rows ON public.points_ledger TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
+CREATE POLICY tenant_rows ON public.points_lot TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
 CREATE POLICY tenant_rows ON public.session TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
@@ -454,9 +688,17 @@ GRANT SELECT(updated_at),UPDATE(updated_at) ON TABLE public.app_user TO artiway_
 
 GRANT UPDATE(updated_at) ON TABLE public.app_user TO artiway_service;
 
+GRANT SELECT,INSERT ON TABLE public.audit_log TO artiway_app;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.audit_log TO artiway_service;
+
 GRANT SELECT ON TABLE public.built_in_role TO artiway_app;
 
 GRANT SELECT ON TABLE public.built_in_role TO artiway_service;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.idempotency_key TO artiway_app;
+
+GRANT SELECT,DELETE ON TABLE public.idempotency_key TO artiway_service;
 
 GRANT SELECT ON TABLE public.login_event TO artiway_app;
 
@@ -471,6 +713,44 @@ GRANT SELECT,INSERT,DELETE ON TABLE public.outbox TO artiway_service;
 GRANT UPDATE(sent_at) ON TABLE public.outbox TO artiway_app;
 
 GRANT UPDATE(sent_at) ON TABLE public.outbox TO artiway_service;
+
+GRANT SELECT,INSERT ON TABLE public.points_account TO artiway_app;
+
+GRANT SELECT ON TABLE public.points_account TO artiway_service;
+
+GRANT UPDATE(balance) ON TABLE public.points_account TO artiway_app;
+
+GRANT UPDATE(frozen) ON TABLE public.points_account TO artiway_app;
+
+GRANT UPDATE(version) ON TABLE public.points_account TO artiway_app;
+
+GRANT UPDATE(next_expiry_at) ON TABLE public.points_account TO artiway_app;
+
+GRANT SELECT,INSERT ON TABLE public.points_hold TO artiway_app;
+
+GRANT SELECT ON TABLE public.points_hold TO artiway_service;
+
+GRANT UPDATE(charged) ON TABLE public.points_hold TO artiway_app;
+
+GRANT UPDATE(lot_points) ON TABLE public.points_hold TO artiway_app;
+
+GRANT UPDATE(status) ON TABLE public.points_hold TO artiway_app;
+
+GRANT UPDATE(ended_at) ON TABLE public.points_hold TO artiway_app;
+
+GRANT SELECT,INSERT ON TABLE public.points_hold_lot TO artiway_app;
+
+GRANT SELECT ON TABLE public.points_hold_lot TO artiway_service;
+
+GRANT SELECT,INSERT ON TABLE public.points_ledger TO artiway_app;
+
+GRANT SELECT ON TABLE public.points_ledger TO artiway_service;
+
+GRANT SELECT,INSERT ON TABLE public.points_lot TO artiway_app;
+
+GRANT SELECT ON TABLE public.points_lot TO artiway_service;
+
+GRANT UPDATE(remaining) ON TABLE public.points_lot TO artiway_app;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.refresh_token TO artiway_service;
 

@@ -1,0 +1,24 @@
+-- name: record
+INSERT INTO audit_log (audit_id, tenant_id, actor_id, action, target, details, trace_id)
+VALUES (%(audit_id)s, coalesce(current_tenant(), %(tenant_id)s), %(actor_id)s, %(action)s, %(target)s,
+        %(details)s::jsonb, %(trace_id)s);
+
+-- name: find
+-- Newest first. The row policies decide whose entries are seen, so a tenant's page and the platform's are one query.
+SELECT audit_id, tenant_id, actor_id, action, target, details, trace_id, at
+  FROM audit_log
+ WHERE (%(actor_id)s::uuid IS NULL OR actor_id = %(actor_id)s)
+   AND (%(action)s::text IS NULL OR action = %(action)s)
+   AND (%(target)s::text IS NULL OR target = %(target)s)
+   AND (%(start)s::timestamptz IS NULL OR at >= %(start)s)
+   AND (%(end)s::timestamptz IS NULL OR at < %(end)s)
+   AND (%(after_at)s::timestamptz IS NULL OR (at, audit_id) < (%(after_at)s, %(after_id)s::uuid))
+ ORDER BY at DESC, audit_id DESC
+ LIMIT %(limit)s;
+
+-- name: purge_old
+-- The policy old_rows guards the age a second time: nothing younger can be deleted, whatever is asked here.
+DELETE FROM audit_log
+ WHERE audit_id IN (SELECT audit_id FROM audit_log
+                     WHERE at < now() - interval '180 days'
+                     ORDER BY at LIMIT %(limit)s);

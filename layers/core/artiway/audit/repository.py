@@ -1,0 +1,66 @@
+"""The audit log in PostgreSQL. An entry commits or vanishes with the act that it tells of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+from uuid import UUID
+
+from artiway import ids
+from artiway.audit.model import (
+    MOST_ITEMS,
+    AuditEntry,
+    AuditFilter,
+    AuditPage,
+    clean_text,
+    from_cursor,
+    storable,
+    to_cursor,
+)
+from artiway.platform import sql, tracing
+from artiway.platform.database import Transaction
+from artiway.platform.logs import masked
+
+SQL = sql.load("artiway.audit")
+
+
+class AuditLog:
+    def record(
+        self,
+        tx: Transaction,
+        *,
+        actor_id: UUID | None,
+        action: str,
+        target: str,
+        details: Mapping[str, Any] | None = None,
+        tenant_id: UUID | None = None,
+    ) -> None:
+        """Write down an act inside its own transaction. Secrets in the details are masked.
+
+        `tenant_id` names the tenant concerned where the transaction itself has none.
+        """
+        entry = {
+            "audit_id": ids.new_id(),
+            "tenant_id": tenant_id,
+            "actor_id": actor_id,
+            "action": clean_text(action, 100),
+            "target": clean_text(target, 200),
+            "details": storable(masked(details or {})),
+            "trace_id": tracing.current(),
+        }
+        tx.run(SQL["record"], entry)
+
+    def find(
+        self, tx: Transaction, wanted: AuditFilter, *, cursor: str | None = None, limit: int = MOST_ITEMS
+    ) -> AuditPage:
+        """One page, newest first: of the tenant in a tenant's transaction, of all in the service's."""
+        limit = max(1, min(limit, MOST_ITEMS))
+        after_at, after_id = from_cursor(cursor) if cursor else (None, None)
+        rows = tx.all(SQL["find"], {**asdict(wanted), "after_at": after_at, "after_id": after_id, "limit": limit + 1})
+        items = [AuditEntry(**row) for row in rows[:limit]]
+        return AuditPage(items, to_cursor(items[-1]) if len(rows) > limit else None)
+
+    def purge(self, tx: Transaction, *, limit: int) -> int:
+        """Delete entries older than 180 days, at most `limit`; in a service transaction."""
+        return tx.run(SQL["purge_old"], {"limit": limit})

@@ -1,0 +1,63 @@
+"""Finds where an address is, from several sources in order, within one limit. At worst it says "unknown"."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from artiway.geo.model import LOCAL, UNKNOWN, SourceFailed, parse_address
+
+CACHE_S = 3_600
+
+
+class Source(Protocol):
+    name: str
+
+    def locate(self, address: str, *, timeout_s: float) -> str:
+        """The location, or SourceFailed within `timeout_s`."""
+
+
+class Cache(Protocol):
+    def get(self, key: str, load: Callable[[], str | None], *, ttl_s: float) -> str | None: ...
+
+
+class GeoService:
+    """A failure of a source never reaches the caller; `report(source, is_success)` hears of each asking."""
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        cache: Cache,
+        *,
+        source_timeout_s: float,
+        limit_s: float,
+        report: Callable[[str, bool], None] = lambda _source, _is_success: None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._sources, self._cache, self._report, self._now = sources, cache, report, now
+        self._source_timeout_s, self._limit_s = source_timeout_s, limit_s
+
+    def locate(self, address: str) -> str:
+        parsed = parse_address(address)
+        if parsed is None:
+            return UNKNOWN
+        if not parsed.is_global:
+            return LOCAL  # nobody outside can know, and nobody outside is told
+        return self._cache.get(f"geo:{parsed}", lambda: self._ask(str(parsed)), ttl_s=CACHE_S) or UNKNOWN
+
+    def _ask(self, address: str) -> str | None:
+        """None when all fail: the cache keeps that for five minutes only, and the sources rest as long."""
+        deadline = self._now() + self._limit_s
+        for source in self._sources:
+            left_s = deadline - self._now()
+            if left_s <= 0:
+                break
+            try:
+                location = source.locate(address, timeout_s=min(left_s, self._source_timeout_s))
+            except SourceFailed:
+                self._report(source.name, False)
+            else:
+                self._report(source.name, True)
+                return location
+        return None

@@ -1,0 +1,47 @@
+"""A repeated request: the same key, and what became of it the first time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from artiway.errors import Conflict, Refused
+
+KEEP_HOURS = 24
+LONGEST_KEY = 255
+
+
+class InProgress(Conflict):
+    """The first request with this key is still at work; its answer is not known yet."""
+
+    code = "IDEM_409_IN_PROGRESS"
+
+    def __init__(self) -> None:
+        super().__init__("a request with this Idempotency-Key is still running")
+
+
+class KeyReused(Refused):
+    code = "IDEM_422_KEY_REUSED"
+
+    def __init__(self) -> None:
+        super().__init__("this Idempotency-Key was used for another request")
+
+
+class KeyInvalid(Refused):
+    def __init__(self) -> None:
+        super().__init__(
+            f"an Idempotency-Key is 1 to {LONGEST_KEY} printable ASCII characters", field="Idempotency-Key"
+        )
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was said, and to which request."""
+
+    request_hash: str
+    status: int
+    body: str
+
+
+def check_key(key: str) -> None:
+    if not (1 <= len(key) <= LONGEST_KEY and key.isascii() and key.isprintable()):
+        raise KeyInvalid

@@ -1,0 +1,25 @@
+-- name: try_lock
+-- Ends with the transaction, whatever becomes of it; a dead process leaves nothing behind.
+SELECT pg_try_advisory_xact_lock(hashtextextended('idempotency:' || current_tenant() || ':' || %(key)s, 0)) AS is_ours;
+
+-- name: known_answer
+SELECT request_hash, status, body
+  FROM idempotency_key
+ WHERE tenant_id = current_tenant() AND idempotency_key = %(key)s
+   AND created_at > now() - make_interval(hours => %(keep_hours)s);
+
+-- name: keep_answer
+-- A row in the way is one that has expired and was not purged yet: under the lock nobody else can have written it.
+INSERT INTO idempotency_key (tenant_id, idempotency_key, request_hash, status, body)
+VALUES (current_tenant(), %(key)s, %(request_hash)s, %(status)s, %(body)s)
+ON CONFLICT (tenant_id, idempotency_key) DO UPDATE
+   SET request_hash = excluded.request_hash, status = excluded.status, body = excluded.body, created_at = now();
+
+-- name: purge_expired
+DELETE FROM idempotency_key
+ WHERE (tenant_id, idempotency_key) IN (
+       SELECT tenant_id, idempotency_key
+         FROM idempotency_key
+        WHERE created_at <= now() - make_interval(hours => %(keep_hours)s)
+        ORDER BY created_at
+        LIMIT %(limit)s);

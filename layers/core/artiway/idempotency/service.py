@@ -1,0 +1,48 @@
+"""Runs a request once, however often it is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Protocol
+from uuid import UUID
+
+from artiway.idempotency.model import Answer, KeyReused, check_key
+
+
+class Claim(Protocol):
+    """A key that nobody else works on while the transaction lasts."""
+
+    def known(self) -> Answer | None: ...
+
+    def keep(self, answer: Answer) -> None: ...
+
+
+class Store(Protocol):
+    def claim(self, tenant_id: UUID, key: str) -> AbstractContextManager[Claim]:
+        """Open the tenant's transaction; raises InProgress while another holds the key."""
+
+
+class IdempotencyService:
+    """The answer is written with the effect, in one transaction: either both are there or neither is."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def run(
+        self, *, tenant_id: UUID, key: str, request_hash: str, perform: Callable[[], tuple[int, str]]
+    ) -> tuple[int, str]:
+        """The answer (status, body): the stored one for a repeated request, else that of `perform`.
+
+        A failure of `perform` undoes everything, the key too, so that the client may try again with it.
+        """
+        check_key(key)
+        with self._store.claim(tenant_id, key) as claim:
+            known = claim.known()
+            if known is not None:
+                if known.request_hash != request_hash:
+                    raise KeyReused
+                return known.status, known.body
+            status, body = perform()
+            claim.keep(Answer(request_hash, status, body))
+            return status, body

@@ -1,0 +1,48 @@
+"""What the cache did lately, as metrics once a minute: one line per read would cost more than the read."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from artiway.platform import metrics
+
+REPORT_S = 60
+_SAMPLES = 256
+
+
+class Statistics:
+    """Counted without a lock: a count lost to a race of two threads is not worth slowing each read."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._reported_at = now()
+        self._read_s: deque[float] = deque(maxlen=_SAMPLES)
+        self.first_level_hits = self.second_level_hits = self.loads = 0
+
+    @property
+    def hit_rate(self) -> float:
+        hits = self.first_level_hits + self.second_level_hits
+        return hits / (hits + self.loads) if hits + self.loads else 1.0
+
+    def read_took(self, seconds: float) -> None:
+        self._read_s.append(seconds)
+
+    def report_if_due(self, now: float, *, entries: int) -> None:
+        if 0 <= now - self._reported_at < REPORT_S:
+            return
+        self._reported_at = now
+        self.report(entries=entries)
+
+    def report(self, *, entries: int) -> None:
+        hits = self.first_level_hits + self.second_level_hits
+        # Counts beside the rate: only their sums give the rate of many processes together.
+        metrics.emit("CacheHits", hits)
+        metrics.emit("CacheMisses", self.loads)
+        metrics.emit("CacheHitRate", 100 * self.hit_rate, "Percent")
+        metrics.emit("CacheEntries", entries)
+        if self._read_s:
+            ranked = sorted(self._read_s)
+            p95 = ranked[int(0.95 * (len(ranked) - 1))]
+            metrics.emit("CacheReadMilliseconds", 1000 * p95, "Milliseconds")
+        self.first_level_hits = self.second_level_hits = self.loads = 0
+        self._read_s.clear()

@@ -1,0 +1,74 @@
+"""Token buckets in Redis: a request takes a token from each of its buckets, in one call, or from none."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from artiway.platform import scripts
+from artiway.platform.breaker import Breaker
+from artiway.platform.redis import RedisAway
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+MOST_BUCKETS = 8
+MOST_TOKENS = 1_000_000
+
+Bucket = tuple[str, int, int]  # key, tokens a second, burst
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What the RateLimit headers say. `reset_s` is the time until the binding bucket is full again."""
+
+    is_allowed: bool
+    limit: int
+    remaining: int
+    reset_s: int
+    retry_after_s: int
+
+
+class RateLimiter:
+    """Without Redis everything passes, and a metric says so: a limiter must not be what stops the service."""
+
+    def __init__(
+        self,
+        redis: Redis,
+        *,
+        now: Callable[[], float] = time.time,
+        server_now_ms: Callable[[], int] | None = None,
+    ) -> None:
+        self._take = scripts.load(redis, "take_tokens")
+        self._breaker = Breaker("RateLimiterAway", now=now)
+        self._server_now_ms = server_now_ms
+
+    def take(self, buckets: Sequence[Bucket]) -> Decision:
+        _check(buckets)
+        keys = [f"rate:{key}" for key, _, _ in buckets]
+        now_ms: str | int = "" if self._server_now_ms is None else self._server_now_ms()
+        sizes = [number for _, rate_per_s, burst in buckets for number in (rate_per_s, burst)]
+        try:
+            with self._breaker.guarded():
+                is_allowed, index, remaining, reset_ms, retry_ms = self._take(keys, [now_ms, *sizes])
+        except RedisAway:
+            limit = min(burst for _, _, burst in buckets)
+            return Decision(is_allowed=True, limit=limit, remaining=limit, reset_s=0, retry_after_s=0)
+        return Decision(
+            is_allowed=bool(is_allowed),
+            limit=buckets[index - 1][2],
+            remaining=remaining,
+            reset_s=-(-reset_ms // 1000),
+            retry_after_s=-(-retry_ms // 1000),
+        )
+
+
+def _check(buckets: Sequence[Bucket]) -> None:
+    """Before the script's first write: Lua is not rolled back."""
+    if not 1 <= len(buckets) <= MOST_BUCKETS:
+        raise ValueError(f"take from 1 to {MOST_BUCKETS} buckets")
+    for key, rate_per_s, burst in buckets:
+        if not key or not 1 <= rate_per_s <= MOST_TOKENS or not 1 <= burst <= MOST_TOKENS:
+            raise ValueError(f"a bucket has a key, a rate and a burst of 1 to {MOST_TOKENS}")

@@ -1,0 +1,18 @@
+"""Lua scripts: one verb per file, sent to Redis once and called by digest from then on."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+
+class Script(Protocol):
+    def __call__(self, keys: list[str], args: list[str | int]) -> Any: ...
+
+
+def load(redis: Redis, verb: str, package: str = "artiway.platform.lua") -> Script:
+    """The script by its file's name. A Redis that forgot it (a restart, a failover) is taught again by the call."""
+    return redis.register_script((files(package) / f"{verb}.lua").read_text("utf-8"))
