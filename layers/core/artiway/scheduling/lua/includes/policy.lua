@@ -1,0 +1,40 @@
+--[[ policy: a tenant's weight and caps, which act on what waits at once. ]]
+local function set_tenant(id, weight, cap, each_user_cap)
+  local tenant = tenant_for(id)
+  call("HSET", tenant_at .. id, "weight", weight, "cap", cap, "user_cap", each_user_cap)
+  if not tenant then
+    call("SADD", tenants_key, id)
+    tenants[id] = {
+      id = id, weight = tonumber(weight), cap = tonumber(cap) or UNLIMITED, user_cap = tonumber(each_user_cap) or UNLIMITED,
+      last = 0, credit = 0, dearest = 0, waiting = 0, is_capped = false, since = int(now_ms), heads = {}, is_changed = true,
+    }
+    cap_tenant(tenants[id])
+    return tenants[id]
+  end
+  local old_weight, old_user_cap = tenant.weight, tenant.user_cap
+  tenant.weight, tenant.cap = tonumber(weight), tonumber(cap) or UNLIMITED
+  tenant.user_cap = tonumber(each_user_cap) or UNLIMITED
+  if tenant.weight ~= old_weight then
+    for index, head in pairs(tenant.heads) do
+      local difference = charge(head.cost, tenant.weight) - charge(head.cost, old_weight)
+      tenant.last = tenant.last + difference
+      add_head(tenant, index, head.tag + difference, head.cost, head.seq)
+    end
+  end
+  cap_tenant(tenant)
+  if tenant.user_cap ~= old_user_cap then
+    local people = call("SMEMBERS", people_at .. id)
+    table.sort(people)
+    for _, user in ipairs(people) do
+      refresh_all(tenant, user, false)
+    end
+  end
+  uncap_tenant(tenant)
+  return tenant
+end
+
+local function set_tenants(lines)
+  for id, weight, cap, each_user_cap in string.gmatch(lines, "([^|\n]+)|(%d+)|(%d*)|(%d*)") do
+    set_tenant(id, weight, cap, each_user_cap)
+  end
+end

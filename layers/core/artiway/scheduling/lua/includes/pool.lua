@@ -1,0 +1,173 @@
+--[[ pool: what every verb starts and ends with.
+  KEYS[1]  epoch        string: the epoch that is in force
+  KEYS[2]  pool         hash: clock, seq, log, and by prefix  s:type slots  p:lane paused  n:lane parallelism  h:lane share
+                        m:model limit  c:type "samples average"  k:index "type|lane|model"  d:index "lag running waiting"
+  KEYS[3]  nodes        hash: node -> "w|track|cost|seq|tenant|user" (waits) or "r|...|charged" (runs)
+  KEYS[4]  leases       zset: node -> deadline_ms, while nobody has confirmed that it was sent
+  KEYS[5]  log          stream of decisions, bounded
+  KEYS[6]  tenant       + tenant          hash: policy and clock of a tenant
+  KEYS[7]  heads        + track           zset: "seq|tenant" -> tag, the tenants that could go
+  KEYS[8]  crowd        + track|tenant    zset: "seq|cost|user" -> tag, the users that could go
+  KEYS[9]  clock        + track|tenant    hash: "|" -> clock of the crowd, user -> its member in the crowd
+  KEYS[10] fifo         + track|tenant|user  zset: "cost|node" -> seq
+  KEYS[11] tenant_slots + tenant          set of node ids;  KEYS[12] user_slots + tenant|user;  KEYS[13] track_slots + track
+  KEYS[14] user_caps    hash: tenant|user -> cap
+  KEYS[15] people       + tenant          set of users that have queued
+  KEYS[16] tenants      set of tenant ids
+  KEYS[17] service      + minute          hash: tenant -> GPU microseconds
+  ARGV[1]  epoch        of the caller; another one in force, or none, answers "stale" before any write
+  ARGV[2]  now_ms       from the caller's clock
+Names after a + are appended here; all share the pool's hash tag, so that one cluster node has them. ]]
+local epoch_key, pool_key, nodes_key, leases_key, log_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local tenant_at, heads_at, crowd_at, clock_at, fifo_at = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local tenant_slots_at, user_slots_at, track_slots_at = KEYS[11], KEYS[12], KEYS[13]
+local user_caps_key, people_at, tenants_key, service_at = KEYS[14], KEYS[15], KEYS[16], KEYS[17]
+local now_ms = tonumber(ARGV[2])
+
+local UNLIMITED = math.huge
+local SAMPLES_BEFORE_AVERAGE = 20
+local TRACK_LIMIT = 256
+local CLOCK_LIMIT = 4503599627370496
+local SERVICE_SECONDS = 7200
+
+local call = redis.call
+local clock, seq, capacity, log_length, has_user_caps = 0, 0, UNLIMITED, 0, false
+local slots, paused, parallelism, share, models, costs = {}, {}, {}, {}, {}, {}
+local tracks, track_named, tenants, service = {}, {}, {}, {}
+local pool_changes = {}
+
+-- Joining a number with .. keeps fourteen digits; clocks have sixteen.
+local function int(number)
+  return string.format("%.0f", number)
+end
+
+local function padded(number)
+  return string.format("%016.0f", number)
+end
+
+local function change(field, value)
+  pool_changes[#pool_changes + 1] = field
+  pool_changes[#pool_changes + 1] = value
+end
+
+local readers = {
+  s = function(name, value) slots[name] = tonumber(value) end,
+  p = function(name) paused[name] = true end,
+  n = function(name, value) parallelism[name] = tonumber(value) end,
+  h = function(name, value) share[name] = tonumber(value) end,
+  m = function(name, value) models[name] = tonumber(value) end,
+  c = function(name, value)
+    local samples, average = string.match(value, "^(%d+) (%d+)$")
+    costs[name] = { samples = tonumber(samples), average = tonumber(average) }
+  end,
+  k = function(name, value)
+    local kind, lane, model = string.match(value, "^([^|]+)|([^|]+)|([^|]*)$")
+    local track = tracks[tonumber(name)] or {}
+    track.index, track.name, track.kind, track.lane, track.model = tonumber(name), value, kind, lane, model
+    tracks[track.index], track_named[value] = track, track
+  end,
+  d = function(name, value)
+    local lag, running, waiting = string.match(value, "^(%d+) (%d+) (%d+)$")
+    local track = tracks[tonumber(name)] or {}
+    track.lag, track.running, track.waiting = tonumber(lag), tonumber(running), tonumber(waiting)
+    tracks[tonumber(name)] = track
+  end,
+}
+
+-- A clock that nears the end of exact doubles counts as stale too: the rebuild starts it anew.
+local function is_stale()
+  if call("GET", epoch_key) ~= ARGV[1] then
+    return true
+  end
+  local fields = call("HGETALL", pool_key)
+  for i = 1, #fields, 2 do
+    local field, value = fields[i], fields[i + 1]
+    if field == "clock" then clock = tonumber(value)
+    elseif field == "seq" then seq = tonumber(value)
+    elseif field == "capacity" then capacity = tonumber(value)
+    elseif field == "log" then log_length = tonumber(value)
+    elseif field == "user_caps" then has_user_caps = true
+    else readers[string.sub(field, 1, 1)](string.sub(field, 3), value) end
+  end
+  return clock > CLOCK_LIMIT
+end
+
+local function track_for(name)
+  local track = track_named[name]
+  if not track then
+    local kind, lane, model = string.match(name, "^([^|]+)|([^|]+)|([^|]*)$")
+    track = { index = #tracks + 1, name = name, kind = kind, lane = lane, model = model, lag = 0, running = 0, waiting = 0 }
+    tracks[track.index], track_named[name] = track, track
+    change("k:" .. track.index, name)
+    track.is_changed = true
+  end
+  return track
+end
+
+local function tenant_for(id)
+  local tenant = tenants[id]
+  if tenant == nil then
+    local row = call("HMGET", tenant_at .. id, "weight", "cap", "user_cap", "last", "credit", "dearest", "waiting", "capped", "since", "heads")
+    tenant = false
+    if row[1] then
+      tenant = {
+        id = id, weight = tonumber(row[1]), cap = tonumber(row[2]) or UNLIMITED, user_cap = tonumber(row[3]) or UNLIMITED,
+        last = tonumber(row[4]), credit = tonumber(row[5]), dearest = tonumber(row[6]), waiting = tonumber(row[7]),
+        is_capped = row[8] == "1", since = row[9], heads = {},
+      }
+      for track, tag, cost, place in string.gmatch(row[10], "(%d+) (%-?%d+) (%d+) (%d+);") do
+        tenant.heads[tonumber(track)] = { tag = tonumber(tag), cost = tonumber(cost), seq = tonumber(place) }
+      end
+    end
+    tenants[id] = tenant
+  end
+  return tenant
+end
+
+local function tenant_running(tenant)
+  if not tenant.running then
+    tenant.running = call("SCARD", tenant_slots_at .. tenant.id)
+  end
+  return tenant.running
+end
+
+local function serve(tenant, cost)
+  service[tenant.id] = (service[tenant.id] or 0) + cost
+end
+
+-- One write per thing that changed, however often it did.
+local function write_back()
+  for id, tenant in pairs(tenants) do
+    if tenant and tenant.is_changed then
+      local heads = {}
+      for track, head in pairs(tenant.heads) do
+        heads[#heads + 1] = string.format("%d %.0f %.0f %.0f;", track, head.tag, head.cost, head.seq)
+      end
+      call("HSET", tenant_at .. id, "last", int(tenant.last), "credit", int(tenant.credit), "dearest", int(tenant.dearest),
+        "waiting", int(tenant.waiting), "capped", tenant.is_capped and "1" or "0", "since", tenant.since, "heads", table.concat(heads))
+    end
+  end
+  for _, track in ipairs(tracks) do
+    if track.is_changed then
+      change("d:" .. track.index, string.format("%.0f %.0f %.0f", track.lag, call("SCARD", track_slots_at .. track.index), track.waiting))
+    end
+  end
+  change("clock", int(clock))
+  change("seq", int(seq))
+  call("HSET", pool_key, unpack(pool_changes))
+  if next(service) then
+    local key = service_at .. int(math.floor(now_ms / 60000))
+    for id, cost in pairs(service) do
+      call("HINCRBY", key, id, int(cost))
+    end
+    call("EXPIRE", key, SERVICE_SECONDS)
+  end
+end
+
+-- The arguments and the answer of a call are the record: replaying them on the oracle gives the same answer.
+local function record(verb, answer)
+  if log_length > 0 then
+    call("XADD", log_key, "MAXLEN", "~", log_length, "*", "verb", verb, "now", ARGV[2], "in", table.concat(ARGV, "\t", 3), "out", answer)
+  end
+  return answer
+end

@@ -1,0 +1,60 @@
+--[[ release: gives back what a running node holds and corrects its tenant's clock by what it really cost. ]]
+local function release(node, measured)
+  local tenant, track = node.tenant, node.track
+  call("HDEL", nodes_key, node.id)
+  call("ZREM", leases_key, node.id)
+  local freed = call("SREM", tenant_slots_at .. tenant.id, node.id)
+  call("SREM", user_slots_at .. tenant.id .. "|" .. node.user, node.id)
+  call("SREM", track_slots_at .. track.index, node.id)
+  if tenant.running then
+    tenant.running = tenant.running - freed
+  end
+  track.running, track.is_changed = track.running - freed, true
+  local correction = (measured or node.charged) - node.charged
+  if correction ~= 0 then
+    local owed = math.floor(correction / tenant.weight)
+    if owed > 0 then
+      tenant.last = tenant.last + owed
+    else
+      tenant.credit = tenant.credit - owed
+    end
+    tenant.is_changed = true
+    serve(tenant, correction)
+  end
+  if user_cap(tenant, node.user) ~= UNLIMITED then
+    refresh_all(tenant, node.user, false)
+  end
+  uncap_tenant(tenant)
+end
+
+local function learn(kind, measured)
+  local known = costs[kind] or { samples = 0, average = 0 }
+  known.samples = math.min(known.samples + 1, SAMPLES_BEFORE_AVERAGE)
+  known.average = known.average + math.floor((measured - known.average) / known.samples)
+  costs[kind] = known
+  known.is_changed = true
+end
+
+-- Takes lines of node|measured and answers one word per line.
+local function complete(lines)
+  local verdicts = {}
+  for id, measured in string.gmatch(lines, "([^|\n]+)|(%d*)") do
+    local node = node_at(id)
+    if node and node.is_running then
+      measured = tonumber(measured)
+      release(node, measured)
+      if measured then
+        learn(node.track.kind, measured)
+      end
+      verdicts[#verdicts + 1] = "ended"
+    else
+      verdicts[#verdicts + 1] = "not_running"
+    end
+  end
+  for kind, known in pairs(costs) do
+    if known.is_changed then
+      change("c:" .. kind, int(known.samples) .. " " .. int(known.average))
+    end
+  end
+  return table.concat(verdicts, "\n")
+end

@@ -1,0 +1,271 @@
+"""Words of the fair queue: nodes, tracks, policies, verdicts, and virtual time as whole microseconds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+MICROSECONDS = 1_000_000
+COST_LIMIT_US = 1_000_000 * MICROSECONDS
+WEIGHT_LIMIT = 10_000
+COUNT_LIMIT = 1_000_000
+TRACK_LIMIT = 256
+SAMPLES_BEFORE_AVERAGE = 20
+PASS_OVER_LIMIT = 24
+# A double holds whole numbers up to 2**53. Far before that the queue asks to be rebuilt, which starts the clock anew.
+CLOCK_LIMIT_US = 2**52
+
+_NAME = re.compile(r"[A-Za-z0-9_.:@-]{1,64}")
+
+
+class StaleEpoch(Exception):
+    """Redis lost the queue, or somebody rebuilt it: attach again, or rebuild from the database."""
+
+    code = "SCHED_503_STALE_EPOCH"
+
+
+class UnknownTenant(Exception):
+    """The queue has no policy for these tenants yet; nothing was changed."""
+
+    code = "SCHED_409_UNKNOWN_TENANT"
+
+    def __init__(self, tenant_ids: Sequence[str]) -> None:
+        super().__init__(f"no policy for {', '.join(tenant_ids)}")
+        self.tenant_ids = tuple(tenant_ids)
+
+
+class TooManyTracks(Exception):
+    """Tracks are catalogue entries, not user input: this many of them is a mistake of the caller."""
+
+    code = "SCHED_422_TOO_MANY_TRACKS"
+
+
+class Enqueued(StrEnum):
+    QUEUED = "queued"
+    DUPLICATE = "duplicate"
+
+
+class Ended(StrEnum):
+    ENDED = "ended"
+    NOT_RUNNING = "not_running"
+
+
+class Cancelled(StrEnum):
+    CANCELLED = "cancelled"
+    RUNNING = "running"
+    UNKNOWN = "unknown"
+
+
+class WaitingFor(StrEnum):
+    """Why a node waits, in the words of the HTTP contract (`dependency` is the task's to say)."""
+
+    LANE_PAUSED = "lane_paused"
+    NO_WORKER = "no_worker"
+    LANE_CAP = "lane_cap"
+    MODEL_CAP = "model_cap"
+    TENANT_CAP = "tenant_cap"
+    USER_CAP = "user_cap"
+    TURN = "turn"
+    NONE = "none"
+
+
+def microseconds(seconds: float) -> int:
+    return round(seconds * MICROSECONDS)
+
+
+def charge_us(cost_us: int, weight: int) -> int:
+    """Virtual time that a node costs its tenant. Rounded up, so that nothing is free."""
+    return -(-cost_us // weight)
+
+
+def named(word: str, value: str) -> str:
+    """Names become parts of keys and of packed records, so they are plain."""
+    if not _NAME.fullmatch(value):
+        raise ValueError(f"{word} {value!r}: 1 to 64 of letters, digits, _ . : @ -")
+    return value
+
+
+def whole(word: str, value: int, low: int, high: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise ValueError(f"{word} {value!r}: a whole number from {low} to {high}")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """Nodes that the same limits can block. There are as many as the catalogue has combinations, not as tenants."""
+
+    node_type: str
+    lane: str
+    model: str = ""
+
+    def __post_init__(self) -> None:
+        named("type", self.node_type)
+        named("lane", self.lane)
+        if self.model:
+            named("model", self.model)
+
+    def __str__(self) -> str:
+        return f"{self.node_type}|{self.lane}|{self.model}"
+
+    @staticmethod
+    def parse(text: str) -> Track:
+        return Track(*text.split("|"))
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One unit of work that is ready to run. `cost_us` is the catalogue's estimate of its GPU time."""
+
+    node_id: str
+    tenant_id: str
+    user_id: str
+    track: Track
+    cost_us: int
+
+    def __post_init__(self) -> None:
+        named("node", self.node_id)
+        named("tenant", self.tenant_id)
+        named("user", self.user_id)
+        whole("cost_us", self.cost_us, 1, COST_LIMIT_US)
+
+
+@dataclass(frozen=True, slots=True)
+class TenantPolicy:
+    """What a tenant may have. None is "no limit". `user_cap` holds for each of its users without one of their own."""
+
+    tenant_id: str
+    weight: int = 1
+    cap: int | None = None
+    user_cap: int | None = None
+
+    def __post_init__(self) -> None:
+        named("tenant", self.tenant_id)
+        whole("weight", self.weight, 1, WEIGHT_LIMIT)
+        for word, cap in (("cap", self.cap), ("user_cap", self.user_cap)):
+            if cap is not None:
+                whole(word, cap, 0, COUNT_LIMIT)
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A lane's switches: its parallelism is the smaller of a number and a percentage of the pool's slots."""
+
+    name: str
+    is_paused: bool = False
+    parallelism: int | None = None
+    share_percent: int | None = None
+
+    def __post_init__(self) -> None:
+        named("lane", self.name)
+        if self.parallelism is not None:
+            whole("parallelism", self.parallelism, 0, COUNT_LIMIT)
+        if self.share_percent is not None:
+            whole("share_percent", self.share_percent, 1, 100)
+
+    def limit(self, pool_slots: int) -> int:
+        """Nodes of this lane that may run at once. A share of a small pool is one slot, not none."""
+        limit = COUNT_LIMIT if self.parallelism is None else self.parallelism
+        if self.share_percent is not None:
+            limit = min(limit, max(1, pool_slots * self.share_percent // 100))
+        return limit
+
+
+@dataclass(slots=True)
+class Pool:
+    """Workers that share capacity, and the limits on what they take. `capacity` bounds all types together."""
+
+    slots: dict[str, int] = field(default_factory=dict)
+    lanes: dict[str, Lane] = field(default_factory=dict)
+    models: dict[str, int] = field(default_factory=dict)
+    capacity: int | None = None
+
+    def __post_init__(self) -> None:
+        for node_type, count in self.slots.items():
+            named("type", node_type)
+            whole("slots", count, 0, COUNT_LIMIT)
+        for model, limit in self.models.items():
+            named("model", model)
+            whole("limit", limit, 0, COUNT_LIMIT)
+        if self.capacity is not None:
+            whole("capacity", self.capacity, 0, COUNT_LIMIT)
+
+    def total_slots(self) -> int:
+        return sum(self.slots.values()) if self.capacity is None else self.capacity
+
+    def blocked_by(self, track: Track, running: Mapping[Track, int]) -> WaitingFor | None:
+        """What keeps every node of a track from running, if anything does. `TURN` is a busy worker."""
+        lane = self.lanes.get(track.lane, Lane(track.lane))
+        slots = self.slots.get(track.node_type, 0)
+        if lane.is_paused:
+            return WaitingFor.LANE_PAUSED
+        if slots == 0 or self.total_slots() == 0:
+            return WaitingFor.NO_WORKER
+        if sum(n for t, n in running.items() if t.lane == track.lane) >= lane.limit(self.total_slots()):
+            return WaitingFor.LANE_CAP
+        if track.model in self.models and (
+            sum(n for t, n in running.items() if t.model == track.model) >= self.models[track.model]
+        ):
+            return WaitingFor.MODEL_CAP
+        is_busy = sum(n for t, n in running.items() if t.node_type == track.node_type) >= slots
+        is_full = self.capacity is not None and sum(running.values()) >= self.capacity
+        return WaitingFor.TURN if is_busy or is_full else None
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatched:
+    """A node that was chosen: what it was charged, and the tag that won. Keep the tag: a rebuild wants it back."""
+
+    node: Node
+    charged_us: int
+    tag_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """The end of a node, however it ended. `measured_us` None: nothing was measured, the estimate stands."""
+
+    node_id: str
+    measured_us: int | None = None
+
+    def __post_init__(self) -> None:
+        named("node", self.node_id)
+        if self.measured_us is not None:
+            whole("measured_us", self.measured_us, 0, COST_LIMIT_US)
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The answer of one completion call: what became of each end, and who goes next."""
+
+    ended: tuple[Ended, ...]
+    dispatched: tuple[Dispatched, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A node that holds a slot. `lease_ms` is set while nobody has confirmed that it was sent."""
+
+    node: Node
+    charged_us: int
+    lease_ms: int | None = None
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """All that a queue is made of. The database can write one, so a lost Redis is a rebuild and nothing more.
+
+    `waiting` is in order of arrival. `last_us` has the tag of each tenant's latest dispatch and `clock_us` the largest
+    of them all: with these the clocks go on as if nothing had happened; without them all tenants start level.
+    """
+
+    pool: Pool = field(default_factory=Pool)
+    tenants: list[TenantPolicy] = field(default_factory=list)
+    user_caps: dict[tuple[str, str], int] = field(default_factory=dict)
+    running: list[Running] = field(default_factory=list)
+    waiting: list[Node] = field(default_factory=list)
+    clock_us: int = 0
+    last_us: dict[str, int] = field(default_factory=dict)
+    costs: dict[str, tuple[int, int]] = field(default_factory=dict)

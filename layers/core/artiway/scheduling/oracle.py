@@ -1,0 +1,353 @@
+"""The fair queue in plain Python: slow, short and obvious. The tests hold the Lua to it; forecasts run it forward.
+
+A node that becomes its tenant's head on a track is tagged max(clock, last) + cost/weight, and the smallest tag whose
+track is open goes first. Each rule that is not in that sentence is a comment below.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from artiway.scheduling.model import (
+    PASS_OVER_LIMIT,
+    SAMPLES_BEFORE_AVERAGE,
+    Cancelled,
+    Completion,
+    Dispatched,
+    Ended,
+    Enqueued,
+    Lane,
+    Node,
+    Pool,
+    Running,
+    Snapshot,
+    TenantPolicy,
+    Track,
+    UnknownTenant,
+    WaitingFor,
+    charge_us,
+)
+
+
+class Waiting(NamedTuple):
+    seq: int
+    node: Node
+
+
+class Head(NamedTuple):
+    """The first node of a user on a track, or of a tenant; `tag` is on the track's own clock for tenants."""
+
+    tag: int
+    seq: int
+    cost: int
+    user: str
+
+
+@dataclass
+class Tenant:
+    policy: TenantPolicy
+    last: int = 0
+    credit: int = 0
+    dearest: int = 0
+    is_capped: bool = False
+    heads: dict[Track, Head] = field(default_factory=dict)
+
+
+@dataclass
+class Crowd:
+    """The users of one tenant who wait on one track. When the last has left, their clock starts anew."""
+
+    clock: int = 0
+    heads: dict[str, Head] = field(default_factory=dict)
+
+
+class Oracle:
+    def __init__(self, lease_ms: int = 30_000) -> None:
+        self.lease_ms = lease_ms
+        self.clock = self.seq = 0
+        self.pool = Pool()
+        self.tenants: dict[str, Tenant] = {}
+        self.user_caps: dict[tuple[str, str], int] = {}
+        self.lag: dict[Track, int] = {}  # also the list of tracks, in the order in which they were first seen
+        self.crowds: dict[tuple[str, Track], Crowd] = defaultdict(Crowd)
+        self.queues: dict[tuple[str, str, Track], list[Waiting]] = defaultdict(list)
+        self.waiting: dict[str, Waiting] = {}
+        self.running: dict[str, tuple[Waiting, Running]] = {}
+        self.costs: dict[str, tuple[int, int]] = {}
+
+    # What the caller does
+
+    def load(self, snapshot: Snapshot) -> None:
+        """Take over a whole state. Tenants come in at the clock, as from a cap, not a node behind it."""
+        self.pool = Pool(
+            dict(snapshot.pool.slots), dict(snapshot.pool.lanes), dict(snapshot.pool.models), snapshot.pool.capacity
+        )
+        self.clock, self.costs, self.user_caps = snapshot.clock_us, dict(snapshot.costs), dict(snapshot.user_caps)
+        for policy in snapshot.tenants:
+            self.set_tenant(policy)
+            self.tenants[policy.tenant_id].last = snapshot.last_us.get(policy.tenant_id, 0)
+        self.adopt(snapshot.running)
+        self.enqueue(snapshot.waiting, is_load=True)
+
+    def enqueue(self, nodes: Iterable[Node], *, is_load: bool = False) -> list[Enqueued]:
+        nodes = list(nodes)
+        if missing := sorted({n.tenant_id for n in nodes} - self.tenants.keys()):
+            raise UnknownTenant(missing)
+        verdicts = []
+        for node in nodes:
+            is_new = node.node_id not in self.waiting and node.node_id not in self.running
+            verdicts.append(Enqueued.QUEUED if is_new else Enqueued.DUPLICATE)
+            if is_new:
+                self.seq += 1
+                self._put(Waiting(self.seq, node), is_load=is_load)
+        return verdicts
+
+    def dispatch(self, limit: int, *, now_ms: int = 0, warm: Iterable[str] = ()) -> list[Dispatched]:
+        return [chosen for _ in range(limit) if (chosen := self._dispatch_one(now_ms, frozenset(warm)))]
+
+    def complete(self, completions: Iterable[Completion]) -> list[Ended]:
+        verdicts = []
+        for completion in completions:
+            if entry := self.running.get(completion.node_id):
+                self._release(entry, completion.measured_us)
+                if completion.measured_us is not None:
+                    self._learn(entry[1].node.track.node_type, completion.measured_us)
+            verdicts.append(Ended.ENDED if entry else Ended.NOT_RUNNING)
+        return verdicts
+
+    def cancel(self, node_ids: Iterable[str]) -> list[Cancelled]:
+        verdicts = []
+        for node_id in node_ids:
+            if waiting := self.waiting.pop(node_id, None):
+                node = waiting.node
+                self.queues[node.tenant_id, node.user_id, node.track].remove(waiting)
+                self._refresh(node.tenant_id, node.user_id, node.track)
+                verdicts.append(Cancelled.CANCELLED)
+            else:
+                verdicts.append(Cancelled.RUNNING if node_id in self.running else Cancelled.UNKNOWN)
+        return verdicts
+
+    def confirm(self, node_ids: Iterable[str]) -> None:
+        for node_id in node_ids:
+            if entry := self.running.get(node_id):
+                self.running[node_id] = (entry[0], replace(entry[1], lease_ms=None))
+
+    def reclaim(self, *, now_ms: int, limit: int = 100) -> list[str]:
+        """Nodes that were popped and never confirmed go back to their old place, and their charge is returned."""
+        overdue = sorted(
+            (run.lease_ms, node_id)
+            for node_id, (_, run) in self.running.items()
+            if run.lease_ms is not None and run.lease_ms <= now_ms
+        )[:limit]
+        for _, node_id in overdue:
+            entry = self.running[node_id]
+            self._release(entry, 0)
+            self._put(entry[0])
+        return [node_id for _, node_id in overdue]
+
+    def adopt(self, nodes: Iterable[Running]) -> None:
+        for run in nodes:
+            if run.node.node_id not in self.running and run.node.node_id not in self.waiting:
+                self.seq += 1
+                self.lag.setdefault(run.node.track, 0)
+                self.running[run.node.node_id] = (Waiting(self.seq, run.node), run)
+                self._cap(run.node.tenant_id, run.node.user_id)
+
+    def set_tenant(self, policy: TenantPolicy) -> None:
+        """A new weight acts on the heads that wait, a new cap at once."""
+        tenant = self.tenants.setdefault(policy.tenant_id, Tenant(policy))
+        for track, head in tenant.heads.items():
+            change = charge_us(head.cost, policy.weight) - charge_us(head.cost, tenant.policy.weight)
+            tenant.heads[track] = head._replace(tag=head.tag + change)
+            tenant.last += change
+        tenant.policy = policy
+        users = sorted({user for (owner, user, _), queue in self.queues.items() if owner == policy.tenant_id and queue})
+        self._cap(policy.tenant_id, None)
+        for user in users:
+            self._refresh_all(policy.tenant_id, user)
+        self._uncap(policy.tenant_id)
+
+    def set_user_cap(self, tenant_id: str, user_id: str, cap: int | None) -> None:
+        self.user_caps.pop((tenant_id, user_id), None)
+        if cap is not None:
+            self.user_caps[tenant_id, user_id] = cap
+        self._refresh_all(tenant_id, user_id)
+
+    def set_lane(self, lane: Lane) -> None:
+        self.pool.lanes[lane.name] = lane
+
+    # What follows from it
+
+    def blocked_by(self, track: Track) -> WaitingFor | None:
+        running: dict[Track, int] = defaultdict(int)
+        for _, run in self.running.values():
+            running[run.node.track] += 1
+        return self.pool.blocked_by(track, running)
+
+    def heads(self) -> list[tuple[int, int, str, Track]]:
+        """Heads that could go now, in the order in which they would."""
+        is_open = {track: self.blocked_by(track) is None for track in self.lag}
+        return sorted(
+            (head.tag + self.lag[track], head.seq, tenant_id, track)
+            for tenant_id, tenant in self.tenants.items()
+            for track, head in tenant.heads.items()
+            if is_open[track]
+        )
+
+    def _dispatch_one(self, now_ms: int, warm: frozenset[str]) -> Dispatched | None:
+        heads = self.heads()
+        if not heads:
+            return None
+        tag, _, tenant_id, track = self._preferred(heads, warm)
+        # While a track is blocked its time stands still: its tags move along with the clock. Without this, tenants
+        # who wait for a scarce type would either take everything once it is free, or never catch up.
+        step = max(0, heads[0][0] - self.clock)
+        for blocked in [t for t in self.lag if self.blocked_by(t) is not None]:
+            self.lag[blocked] += step
+        self.clock += step
+
+        tenant, crowd = self.tenants[tenant_id], self.crowds[tenant_id, track]
+        head = tenant.heads.pop(track)
+        waiting = self.queues[tenant_id, head.user, track].pop(0)
+        tenant.last = max(tenant.last, tag)
+        tenant.dearest = max(tenant.dearest, head.cost)
+        crowd.clock = max(crowd.clock, crowd.heads.pop(head.user).tag)
+        del self.waiting[waiting.node.node_id]
+        run = Running(waiting.node, head.cost, now_ms + self.lease_ms)
+        self.running[waiting.node.node_id] = (waiting, run)
+        self._cap(tenant_id, head.user)
+        self._refresh(tenant_id, head.user, track, is_continuing=True)
+        return Dispatched(waiting.node, head.cost, tag)
+
+    def _preferred(self, heads: list[tuple[int, int, str, Track]], warm: frozenset[str]) -> tuple[int, int, str, Track]:
+        """A head whose model is loaded may pass a few others, if none of them could fall behind beyond the bound."""
+        for place, choice in enumerate(heads[: PASS_OVER_LIMIT + 1]):
+            if choice[3].model in warm:
+                passed = [head for head in heads[:place] if head[2] != choice[2]]
+                is_fair = all(choice[0] <= self._latest_fair_tag(head) for head in passed)
+                return choice if is_fair else heads[0]
+        return heads[0]
+
+    def _latest_fair_tag(self, passed: tuple[int, int, str, Track]) -> int:
+        tag, _, tenant_id, track = passed
+        tenant = self.tenants[tenant_id]
+        weight, cost = tenant.policy.weight, tenant.heads[track].cost
+        return tag - charge_us(cost, weight) + charge_us(max(cost, tenant.dearest), weight)
+
+    def _put(self, waiting: Waiting, *, is_load: bool = False) -> None:
+        node = waiting.node
+        self.lag.setdefault(node.track, 0)
+        self.waiting[node.node_id] = waiting
+        queue = self.queues[node.tenant_id, node.user_id, node.track]
+        queue.append(waiting)
+        queue.sort()
+        self._refresh(node.tenant_id, node.user_id, node.track, is_load=is_load)
+
+    def _release(self, entry: tuple[Waiting, Running], measured_us: int | None) -> None:
+        """Free the slot and correct the tenant's clock by what the node really cost (R-WFQ-4)."""
+        node, charged = entry[1].node, entry[1].charged_us
+        del self.running[node.node_id]
+        tenant = self.tenants[node.tenant_id]
+        correction = (charged if measured_us is None else measured_us) - charged
+        if correction > 0:
+            tenant.last += correction // tenant.policy.weight
+        else:
+            tenant.credit -= correction // tenant.policy.weight
+        self._refresh_all(node.tenant_id, node.user_id)
+        self._uncap(node.tenant_id)
+
+    def _learn(self, node_type: str, measured_us: int) -> None:
+        count, average = self.costs.get(node_type, (0, 0))
+        count = min(count + 1, SAMPLES_BEFORE_AVERAGE)
+        self.costs[node_type] = (count, average + (measured_us - average) // count)
+
+    def _cost(self, node: Node) -> int:
+        count, average = self.costs.get(node.track.node_type, (0, 0))
+        return max(1, average) if count >= SAMPLES_BEFORE_AVERAGE else node.cost_us
+
+    def _count(self, belongs: Callable[[Node], bool]) -> int:
+        return sum(belongs(run.node) for _, run in self.running.values())
+
+    def _user_cap(self, tenant_id: str, user_id: str) -> int | None:
+        return self.user_caps.get((tenant_id, user_id), self.tenants[tenant_id].policy.user_cap)
+
+    def _is_user_capped(self, tenant_id: str, user_id: str) -> bool:
+        cap = self._user_cap(tenant_id, user_id)
+        return cap is not None and self._count(lambda n: (n.tenant_id, n.user_id) == (tenant_id, user_id)) >= cap
+
+    def _is_tenant_capped(self, tenant_id: str) -> bool:
+        cap = self.tenants[tenant_id].policy.cap
+        return cap is not None and self._count(lambda n: n.tenant_id == tenant_id) >= cap
+
+    def _cap(self, tenant_id: str, user_id: str | None) -> None:
+        """A tenant at its cap has no heads, and so costs nothing while it waits; a user likewise."""
+        tenant = self.tenants[tenant_id]
+        if not tenant.is_capped and self._is_tenant_capped(tenant_id):
+            tenant.is_capped = True
+            tenant.last -= sum(charge_us(head.cost, tenant.policy.weight) for head in tenant.heads.values())
+            tenant.heads.clear()
+        if user_id is not None and self._is_user_capped(tenant_id, user_id):
+            self._refresh_all(tenant_id, user_id, is_continuing=True)
+
+    def _uncap(self, tenant_id: str) -> None:
+        """Back from the cap, a tenant comes in at the clock: the cap was its wait, and it saved up nothing."""
+        tenant = self.tenants[tenant_id]
+        if tenant.is_capped and not self._is_tenant_capped(tenant_id):
+            tenant.is_capped, tenant.credit = False, 0
+            firsts = [
+                (min(self.crowds[tenant_id, t].heads.values()), t) for t in self.lag if self.crowds[tenant_id, t].heads
+            ]
+            for first, track in sorted(firsts, key=lambda pair: pair[0].seq):
+                self._tag(tenant, track, first, is_load=True)
+
+    def _refresh_all(self, tenant_id: str, user_id: str, *, is_continuing: bool = False) -> None:
+        for track in self.lag:
+            if self.queues[tenant_id, user_id, track]:
+                self._refresh(tenant_id, user_id, track, is_continuing=is_continuing)
+
+    def _refresh(
+        self, tenant_id: str, user_id: str, track: Track, *, is_load: bool = False, is_continuing: bool = False
+    ) -> None:
+        """Make the heads of a user and of its tenant agree with the queues again, after anything changed."""
+        queue, crowd = self.queues[tenant_id, user_id, track], self.crowds[tenant_id, track]
+        old = crowd.heads.get(user_id)
+        if not queue or self._is_user_capped(tenant_id, user_id):
+            crowd.heads.pop(user_id, None)
+        elif old is None or old.seq != queue[0].seq:
+            cost = self._cost(queue[0].node)
+            start = old.tag - old.cost if old else crowd.clock
+            crowd.heads[user_id] = Head(start + cost, queue[0].seq, cost, user_id)
+        if not crowd.heads:
+            crowd.clock = 0
+        self._refresh_tenant(tenant_id, track, is_load=is_load, is_continuing=is_continuing)
+
+    def _refresh_tenant(self, tenant_id: str, track: Track, *, is_load: bool, is_continuing: bool) -> None:
+        tenant, crowd = self.tenants[tenant_id], self.crowds[tenant_id, track]
+        if tenant.is_capped:
+            return
+        weight, head = tenant.policy.weight, tenant.heads.get(track)
+        first = min(crowd.heads.values(), default=None)
+        if first is None:
+            if head:  # never dispatched, so never charged
+                tenant.last -= charge_us(tenant.heads.pop(track).cost, weight)
+        elif head is None:
+            if not tenant.heads and not is_continuing:
+                tenant.credit = 0
+            self._tag(tenant, track, first, is_load=is_load)
+        elif head.seq != first.seq:
+            change = charge_us(first.cost, weight) - charge_us(head.cost, weight)
+            tenant.last += change
+            tenant.heads[track] = first._replace(tag=head.tag + change)
+
+    def _tag(self, tenant: Tenant, track: Track, first: Head, *, is_load: bool) -> None:
+        """`last` moves with the tag: a tenant with heads on several tracks queues up behind itself."""
+        charge = charge_us(first.cost, tenant.policy.weight)
+        tag = max(self.clock - (charge if is_load else 0), tenant.last) + charge
+        # Overpaid cost brings a tag forward, but not before the clock; what is left waits for the next head.
+        used = min(tenant.credit, tag - self.clock)
+        tenant.credit -= used
+        tenant.last = tag - used
+        tenant.heads[track] = first._replace(tag=tag - used - self.lag[track])
