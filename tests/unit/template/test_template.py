@@ -267,3 +267,20 @@ def test_production_has_a_standby_and_cannot_be_deleted_by_mistake(template: Tem
     database = template.resources["Database"]["Properties"]
     assert database["DeletionProtection"] == {"Fn::If": ["Production", True, False]}
     assert template.resources["DatabaseStandby"]["Condition"] == "Production"
+
+
+def test_a_custom_resource_waits_for_the_way_by_which_it_answers(template: Template) -> None:
+    routes = {"PrivateDefaultRouteA", "PrivateDefaultRouteB", "PrivateRoutesOfA", "PrivateRoutesOfB", "S3Endpoint"}
+    custom = [resource for resource in template.resources.values() if resource["Type"].startswith("Custom::")]
+    assert custom
+    for resource in custom:
+        assert routes <= set(resource["DependsOn"])
+        assert int(resource["Properties"]["ServiceTimeout"]) <= 300
+
+
+def test_no_log_that_cannot_leave_out_query_strings_is_switched_on(template: Template) -> None:
+    (distribution,) = template.of_type("AWS::CloudFront::Distribution").values()
+    assert "Logging" not in distribution["DistributionConfig"]
+    for firewall_log in template.of_type("AWS::WAFv2::LoggingConfiguration").values():
+        assert {"QueryString": {}} in firewall_log["RedactedFields"]
+        assert {"SingleHeader": {"Name": "authorization"}} in firewall_log["RedactedFields"]
