@@ -39,6 +39,7 @@ def start_emulator(home: Path, port: int, *, python: Path = PYTHON) -> Server:
         "PERSIST_STATE": "0",
         "S3_PERSIST": "1",
         "S3_DATA_DIR": str(objects),
+        "ARTIWAY_KEYS": str((home / "keys").resolve()),
         "SFTP_ENABLED": "0",
         "IOT_MTLS_ENABLED": "0",
         "LOG_LEVEL": "WARNING",

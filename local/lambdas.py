@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 from aiohttp import web
 
@@ -120,6 +121,7 @@ class Sandbox(asyncio.SubprocessProtocol):
         self.current: Invocation | None = None
         self.idle_since = time.monotonic()
         self.exited = asyncio.Event()
+        self.closed = asyncio.Event()
         self._log = log
         self._tail: deque[bytes] = deque()
         self._transport: asyncio.SubprocessTransport | None = None
@@ -156,6 +158,9 @@ class Sandbox(asyncio.SubprocessProtocol):
             killed = signal.strsignal(-code) if code is not None and code < 0 else None
             reason = f"signal: {killed.lower()}" if killed else f"exit status {code}"
             self.current.fail("Runtime.ExitError", f"Runtime exited with error: {reason}")
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self.closed.set()
 
     def kill(self) -> None:
         if not self.exited.is_set() and self._transport is not None:
@@ -199,6 +204,7 @@ class Pool:
         self._slots = asyncio.Semaphore(function.concurrency)
         self._idle: list[Sandbox] = []
         self.sandboxes: dict[str, Sandbox] = {}
+        self._started: WeakSet[Sandbox] = WeakSet()
         self._files: dict[str, float] = {}
         self._checked_at = 0.0
         self._log = LogFile(server.logs / f"{function.name}.log")
@@ -238,6 +244,7 @@ class Pool:
         environment = self._server.environment(self.function, configuration)
         await sandbox.start(f"127.0.0.1:{self._server.port}", environment, configuration.handler)
         self._server.processes.add(sandbox.pid)
+        self._started.add(sandbox)
         return sandbox
 
     def _end(self, sandbox: Sandbox) -> None:
@@ -275,9 +282,11 @@ class Pool:
         self.configuration = None
         self.retire()
 
-    def close(self) -> None:
+    async def close(self) -> None:
+        """Returns when the children are gone: the event loop ends next, and nobody would be left to reap them."""
         for sandbox in list(self.sandboxes.values()):
             self._end(sandbox)
+        await asyncio.gather(*(one.closed.wait() for one in self._started if not one.closed.is_set()))
         self._log.close()
 
 
@@ -351,8 +360,7 @@ class LambdaServer:
         for task in list(self._background):
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
-        for pool in self._pools.values():
-            pool.close()
+        await asyncio.gather(*(pool.close() for pool in self._pools.values()))
         if self._runner is not None:
             await self._runner.cleanup()
 
