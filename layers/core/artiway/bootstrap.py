@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from artiway.identity.tokens import Verifier
     from artiway.outbox.repository import Outbox
     from artiway.outbox.service import Relay
+    from artiway.platform.breaker import Breaker
     from artiway.platform.cache import Cache
     from artiway.platform.database import Database
     from artiway.platform.lock import Locks
@@ -137,7 +138,15 @@ def cache() -> Cache:
         load_s=settings().cache_load_s,
         wait_s=settings().cache_wait_s,
     )
-    return Cache(redis(), limits)
+    return Cache(redis(), limits, breaker=_breaker())
+
+
+@once
+def _breaker() -> Breaker:
+    """One for all who can do without Redis."""
+    from artiway.platform.breaker import Breaker
+
+    return Breaker()
 
 
 @once
@@ -151,7 +160,7 @@ def locks() -> Locks:
 def rate_limiter() -> RateLimiter:
     from artiway.platform.ratelimit import RateLimiter
 
-    return RateLimiter(redis())
+    return RateLimiter(redis(), breaker=_breaker())
 
 
 @once

@@ -67,6 +67,7 @@ class Cache:
         redis: Redis,
         limits: Limits | None = None,
         *,
+        breaker: Breaker | None = None,
         now: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -77,7 +78,7 @@ class Cache:
         self._first = FirstLevel(self._limits.entries)
         self._flights: dict[str, _Flight] = {}
         self._guard = threading.Lock()
-        self._breaker = Breaker("CacheRedisAway", now=now)
+        self._breaker = breaker or Breaker(now=now)
         self.statistics = Statistics(now)
 
     def get(self, key: str, load: Callable[[], T | None], *, ttl_s: float, jitter_s: float = JITTER_S) -> T | None:
@@ -107,7 +108,7 @@ class Cache:
         """Forget all keys that begin so."""
         self._forget_here(lambda known: known.startswith(prefix))
         try:
-            with self._breaker.guarded():
+            with self._breaker.guarded("CacheRedisAway"):
                 # Tokens first: a loading that began before us has then either lost its token, or stored its value
                 # early enough for the second scan to be sure to see it.
                 for pattern in (_loading(_escaped(prefix)), _value(_escaped(prefix))):
@@ -138,7 +139,7 @@ class Cache:
         began = time.perf_counter()
         asked_at = self._now()
         try:
-            with self._breaker.guarded():
+            with self._breaker.guarded("CacheRedisAway"):
                 stored, head = cast("list[str | None]", self._redis.mget(_value(key), _HEAD))
                 self._catch_up(head, asked_at)
         except RedisAway:
@@ -204,7 +205,7 @@ class Cache:
         while True:
             asked_at = self._now()
             try:
-                with self._breaker.guarded():
+                with self._breaker.guarded("CacheRedisAway"):
                     word, *found = self._claim(keys, [token, int(self._limits.load_s * 1000)])
             except RedisAway:
                 return self._from_source(load, key)
@@ -241,7 +242,7 @@ class Cache:
     def _finish(self, keys: list[str], token: str, stored: str, ttl_ms: int) -> list[str | None] | None:
         """Hand in what was loaded; None when it was not wanted any more, or could not be handed in."""
         try:
-            with self._breaker.guarded():
+            with self._breaker.guarded("CacheRedisAway"):
                 word, *head = self._store(keys, [token, stored, ttl_ms])
         except RedisAway:
             return None
@@ -266,7 +267,7 @@ class Cache:
 
     def _forget_shared(self, what: str, doomed: list[str]) -> bool:
         try:
-            with self._breaker.guarded():
+            with self._breaker.guarded("CacheRedisAway"):
                 self._invalidate([_LOG, _HEAD, *doomed], [what, _LOG_ENTRIES])
         except RedisAway:
             metrics.emit("CacheInvalidationsLost", 1)

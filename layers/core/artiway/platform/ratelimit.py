@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -38,11 +37,11 @@ class RateLimiter:
         self,
         redis: Redis,
         *,
-        now: Callable[[], float] = time.time,
+        breaker: Breaker | None = None,
         server_now_ms: Callable[[], int] | None = None,
     ) -> None:
         self._take = scripts.load(redis, "take_tokens")
-        self._breaker = Breaker("RateLimiterAway", now=now)
+        self._breaker = breaker or Breaker()
         self._server_now_ms = server_now_ms
 
     def take(self, buckets: Sequence[Bucket]) -> Decision:
@@ -51,7 +50,7 @@ class RateLimiter:
         now_ms: str | int = "" if self._server_now_ms is None else self._server_now_ms()
         sizes = [number for _, rate_per_s, burst in buckets for number in (rate_per_s, burst)]
         try:
-            with self._breaker.guarded():
+            with self._breaker.guarded("RateLimiterAway"):
                 is_allowed, index, remaining, reset_ms, retry_ms = self._take(keys, [now_ms, *sizes])
         except RedisAway:
             limit = min(burst for _, _, burst in buckets)
