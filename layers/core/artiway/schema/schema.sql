@@ -3,6 +3,38 @@ CREATE FUNCTION public.current_tenant() RETURNS uuid
     LANGUAGE sql STABLE PARALLEL SAFE
     AS $$ SELECT nullif(current_setting('app.tenant_id', true), '')::uuid $$;
 
+CREATE FUNCTION public.keep_node_history() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    illegal text;
+
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        INSERT INTO node_history (tenant_id, node_id, version, from_status, to_status, attempt)
+        SELECT tenant_id, node_id, version, NULL, status, attempt FROM after_rows;
+        RETURN NULL;
+    END IF;
+    SELECT format('%s -> %s (version %s -> %s)', b.status, a.status, b.version, a.version) INTO illegal
+      FROM before_rows b JOIN after_rows a USING (node_id)
+     WHERE (a.status <> b.status
+            AND (a.version <> b.version + 1
+                 OR NOT EXISTS (SELECT FROM node_transition t WHERE t.from_status = b.status AND t.to_status = a.status)))
+        OR a.version NOT IN (b.version, b.version + 1)
+        OR a.attempt <> b.attempt AND (a.attempt <> b.attempt + 1 OR b.dispatched_at IS NOT NULL OR a.dispatched_at IS NULL)
+     LIMIT 1;
+    IF illegal IS NOT NULL THEN
+        RAISE EXCEPTION 'illegal change of a node: %', illegal USING ERRCODE = 'check_violation', TABLE = 'task_node';
+    END IF;
+    INSERT INTO node_history (tenant_id, node_id, version, from_status, to_status, attempt, worker_id, reason)
+    SELECT a.tenant_id, a.node_id, a.version, b.status, a.status, a.attempt, coalesce(a.worker_id, b.worker_id), a.error ->> 'code'
+      FROM before_rows b JOIN after_rows a USING (node_id)
+     WHERE a.version <> b.version;
+    RETURN NULL;
+
+END
+$$;
+
 CREATE TABLE public.api_key (
     tenant_id uuid NOT NULL,
     key_id uuid NOT NULL,
@@ -83,6 +115,23 @@ CREATE TABLE public.idempotency_key (
 
 ALTER TABLE ONLY public.idempotency_key FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE public.lane (
+    lane text NOT NULL,
+    pool text NOT NULL,
+    is_paused boolean DEFAULT false NOT NULL,
+    parallelism integer,
+    share_percent integer,
+    depth_limit integer DEFAULT 10000 NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT lane_depth_limit_check CHECK (((depth_limit >= 0) AND (depth_limit <= 1000000))),
+    CONSTRAINT lane_lane_check CHECK ((lane ~ '^[a-z_]{1,40}$'::text)),
+    CONSTRAINT lane_parallelism_check CHECK (((parallelism >= 0) AND (parallelism <= 1000000))),
+    CONSTRAINT lane_pool_check CHECK ((pool ~ '^[a-z_]{1,40}$'::text)),
+    CONSTRAINT lane_share_percent_check CHECK (((share_percent >= 1) AND (share_percent <= 100)))
+);
+
+ALTER TABLE ONLY public.lane FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE public.login_event (
     tenant_id uuid NOT NULL,
     login_id uuid NOT NULL,
@@ -108,6 +157,48 @@ CREATE TABLE public.login_failure (
 );
 
 ALTER TABLE ONLY public.login_failure FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.node_dependency (
+    tenant_id uuid NOT NULL,
+    node_id uuid NOT NULL,
+    depends_on_id uuid NOT NULL,
+    CONSTRAINT node_dependency_check CHECK ((depends_on_id <> node_id))
+);
+
+ALTER TABLE ONLY public.node_dependency FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.node_history (
+    tenant_id uuid NOT NULL,
+    node_id uuid NOT NULL,
+    version integer NOT NULL,
+    from_status text,
+    to_status text NOT NULL,
+    attempt integer NOT NULL,
+    worker_id text,
+    reason text,
+    changed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+ALTER TABLE ONLY public.node_history FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.node_token (
+    tenant_id uuid NOT NULL,
+    token_id uuid NOT NULL,
+    node_id uuid NOT NULL,
+    kind text NOT NULL,
+    token text NOT NULL,
+    issued_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    answered_at timestamp with time zone,
+    CONSTRAINT node_token_kind_check CHECK ((kind = ANY (ARRAY['gate'::text, 'ready'::text]))),
+    CONSTRAINT node_token_token_check CHECK (((length(token) >= 1) AND (length(token) <= 2048)))
+);
+
+ALTER TABLE ONLY public.node_token FORCE ROW LEVEL SECURITY;
+
+CREATE VIEW public.node_transition WITH (security_invoker='true') AS
+ SELECT from_status,
+    to_status
+   FROM ( VALUES ('PENDING'::text,'QUEUED'::text), ('PENDING'::text,'CANCELLED'::text), ('QUEUED'::text,'PROCESSING'::text), ('QUEUED'::text,'CANCELLED'::text), ('QUEUED'::text,'TIMEOUT'::text), ('PROCESSING'::text,'COMPLETED'::text), ('PROCESSING'::text,'FAILED'::text), ('PROCESSING'::text,'TIMEOUT'::text), ('PROCESSING'::text,'CANCELLED'::text), ('FAILED'::text,'PENDING'::text), ('TIMEOUT'::text,'PENDING'::text)) legal(from_status, to_status);
 
 CREATE TABLE public.outbox (
     outbox_id bigint NOT NULL,
@@ -149,6 +240,16 @@ CREATE TABLE public.points_account (
 );
 
 ALTER TABLE ONLY public.points_account FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.points_campaign_grant (
+    tenant_id uuid NOT NULL,
+    campaign text NOT NULL,
+    user_id uuid NOT NULL,
+    granted_at timestamp with time zone NOT NULL,
+    CONSTRAINT points_campaign_grant_campaign_check CHECK (((length(campaign) >= 1) AND (length(campaign) <= 100)))
+);
+
+ALTER TABLE ONLY public.points_campaign_grant FORCE ROW LEVEL SECURITY;
 
 CREATE TABLE public.points_hold (
     tenant_id uuid NOT NULL,
@@ -258,6 +359,131 @@ CREATE TABLE public.session (
 );
 
 ALTER TABLE ONLY public.session FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.task_node (
+    tenant_id uuid NOT NULL,
+    node_id uuid NOT NULL,
+    task_id uuid NOT NULL,
+    user_id uuid NOT NULL,
+    "position" integer NOT NULL,
+    name text NOT NULL,
+    type text NOT NULL,
+    step text NOT NULL,
+    model text DEFAULT ''::text NOT NULL,
+    lane text NOT NULL,
+    pool text NOT NULL,
+    params jsonb DEFAULT '{}'::jsonb NOT NULL,
+    inputs jsonb DEFAULT '[]'::jsonb NOT NULL,
+    cost_us bigint NOT NULL,
+    price_points bigint DEFAULT 0 NOT NULL,
+    is_result boolean NOT NULL,
+    is_charged boolean DEFAULT false NOT NULL,
+    status text DEFAULT 'PENDING'::text NOT NULL,
+    version integer DEFAULT 0 NOT NULL,
+    attempt integer DEFAULT 0 NOT NULL,
+    failures integer DEFAULT 0 NOT NULL,
+    in_degree integer NOT NULL,
+    not_before timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    ready_at timestamp with time zone,
+    dispatched_at timestamp with time zone,
+    charged_us bigint,
+    tag_us bigint,
+    hinted_at timestamp with time zone,
+    started_at timestamp with time zone,
+    lease_until timestamp with time zone,
+    worker_id text,
+    progress smallint DEFAULT 0 NOT NULL,
+    progress_at timestamp with time zone,
+    gpu_us bigint,
+    output jsonb DEFAULT '[]'::jsonb NOT NULL,
+    engine jsonb,
+    error jsonb,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    ended_at timestamp with time zone,
+    superseded_at timestamp with time zone,
+    CONSTRAINT task_node_attempt_check CHECK ((attempt >= 0)),
+    CONSTRAINT task_node_check CHECK (((status <> ALL (ARRAY['QUEUED'::text, 'PROCESSING'::text, 'COMPLETED'::text])) OR (in_degree = 0))),
+    CONSTRAINT task_node_check1 CHECK (((status <> 'PENDING'::text) OR (dispatched_at IS NULL))),
+    CONSTRAINT task_node_check2 CHECK (((status <> 'QUEUED'::text) OR (ready_at IS NOT NULL))),
+    CONSTRAINT task_node_check3 CHECK (((status = 'PROCESSING'::text) = (lease_until IS NOT NULL))),
+    CONSTRAINT task_node_check4 CHECK (((status <> 'PROCESSING'::text) OR ((dispatched_at IS NOT NULL) AND (worker_id IS NOT NULL) AND (attempt > 0)))),
+    CONSTRAINT task_node_check5 CHECK (((status = ANY (ARRAY['COMPLETED'::text, 'FAILED'::text, 'TIMEOUT'::text, 'CANCELLED'::text])) = (ended_at IS NOT NULL))),
+    CONSTRAINT task_node_check6 CHECK (((superseded_at IS NULL) OR (status = 'CANCELLED'::text))),
+    CONSTRAINT task_node_check7 CHECK (((NOT is_charged) OR (status = 'COMPLETED'::text))),
+    CONSTRAINT task_node_cost_us_check CHECK ((cost_us > 0)),
+    CONSTRAINT task_node_failures_check CHECK ((failures >= 0)),
+    CONSTRAINT task_node_gpu_us_check CHECK ((gpu_us >= 0)),
+    CONSTRAINT task_node_in_degree_check CHECK ((in_degree >= 0)),
+    CONSTRAINT task_node_name_check CHECK (((length(name) >= 1) AND (length(name) <= 64))),
+    CONSTRAINT task_node_position_check CHECK (("position" >= 0)),
+    CONSTRAINT task_node_price_points_check CHECK ((price_points >= 0)),
+    CONSTRAINT task_node_progress_check CHECK (((progress >= 0) AND (progress <= 100))),
+    CONSTRAINT task_node_status_check CHECK ((status = ANY (ARRAY['PENDING'::text, 'QUEUED'::text, 'PROCESSING'::text, 'COMPLETED'::text, 'FAILED'::text, 'TIMEOUT'::text, 'CANCELLED'::text]))),
+    CONSTRAINT task_node_type_check CHECK ((type = ANY (ARRAY['cutout'::text, 'model'::text, 'compose'::text, 'extend'::text, 'hd_fix'::text])))
+);
+
+ALTER TABLE ONLY public.task_node FORCE ROW LEVEL SECURITY;
+
+CREATE VIEW public.slot_in_use WITH (security_invoker='true') AS
+ SELECT node_id,
+    tenant_id,
+    user_id,
+    task_id,
+    pool,
+    lane,
+    type,
+    model,
+    cost_us,
+    charged_us,
+    tag_us,
+    status,
+    worker_id
+   FROM public.task_node
+  WHERE ((status = ANY (ARRAY['QUEUED'::text, 'PROCESSING'::text])) AND (dispatched_at IS NOT NULL));
+
+CREATE TABLE public.task (
+    tenant_id uuid NOT NULL,
+    task_id uuid NOT NULL,
+    user_id uuid NOT NULL,
+    tool text NOT NULL,
+    name text DEFAULT ''::text NOT NULL,
+    status text DEFAULT 'QUEUED'::text NOT NULL,
+    run integer DEFAULT 1 NOT NULL,
+    hold_id uuid NOT NULL,
+    lane text NOT NULL,
+    pool text NOT NULL,
+    params jsonb DEFAULT '{}'::jsonb NOT NULL,
+    price_points bigint NOT NULL,
+    charged_points bigint DEFAULT 0 NOT NULL,
+    webhook_url text,
+    event_sequence bigint DEFAULT 0 NOT NULL,
+    error jsonb,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    started_at timestamp with time zone,
+    ended_at timestamp with time zone,
+    execution_asked_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    cancel_requested_at timestamp with time zone,
+    CONSTRAINT task_check CHECK (((charged_points >= 0) AND (charged_points <= price_points))),
+    CONSTRAINT task_check1 CHECK (((status = ANY (ARRAY['COMPLETED'::text, 'PARTIAL'::text, 'FAILED'::text, 'CANCELLED'::text])) = (ended_at IS NOT NULL))),
+    CONSTRAINT task_name_check CHECK ((length(name) <= 200)),
+    CONSTRAINT task_price_points_check CHECK ((price_points > 0)),
+    CONSTRAINT task_run_check CHECK (((run >= 1) AND (run <= 1000))),
+    CONSTRAINT task_status_check CHECK ((status = ANY (ARRAY['QUEUED'::text, 'PROCESSING'::text, 'COMPLETED'::text, 'PARTIAL'::text, 'FAILED'::text, 'CANCELLED'::text]))),
+    CONSTRAINT task_tool_check CHECK (((length(tool) >= 1) AND (length(tool) <= 64))),
+    CONSTRAINT task_webhook_url_check CHECK ((length(webhook_url) <= 2000))
+);
+
+ALTER TABLE ONLY public.task FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.task_event (
+    tenant_id uuid NOT NULL,
+    task_id uuid NOT NULL,
+    sequence bigint CONSTRAINT task_event_sequence_not_null1 NOT NULL,
+    event text NOT NULL,
+    body jsonb NOT NULL
+);
+
+ALTER TABLE ONLY public.task_event FORCE ROW LEVEL SECURITY;
 
 CREATE TABLE public.tenant (
     tenant_id uuid NOT NULL,
@@ -371,6 +597,22 @@ CREATE TABLE public.wechat_identity (
 
 ALTER TABLE ONLY public.wechat_identity FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE public.worker (
+    worker_id text NOT NULL,
+    pool text NOT NULL,
+    types text[] NOT NULL,
+    slots integer NOT NULL,
+    engine text DEFAULT ''::text NOT NULL,
+    registered_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    beat_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT worker_engine_check CHECK ((length(engine) <= 100)),
+    CONSTRAINT worker_slots_check CHECK (((slots >= 1) AND (slots <= 1000))),
+    CONSTRAINT worker_types_check CHECK (((cardinality(types) >= 1) AND (cardinality(types) <= 32))),
+    CONSTRAINT worker_worker_id_check CHECK (((length(worker_id) >= 1) AND (length(worker_id) <= 200)))
+);
+
+ALTER TABLE ONLY public.worker FORCE ROW LEVEL SECURITY;
+
 ALTER TABLE ONLY public.api_key_nonce
     ADD CONSTRAINT api_key_nonce_pkey PRIMARY KEY (tenant_id, key_id, nonce);
 
@@ -395,17 +637,35 @@ ALTER TABLE ONLY public.audit_log
 ALTER TABLE ONLY public.idempotency_key
     ADD CONSTRAINT idempotency_key_pkey PRIMARY KEY (tenant_id, idempotency_key);
 
+ALTER TABLE ONLY public.lane
+    ADD CONSTRAINT lane_pkey PRIMARY KEY (lane);
+
 ALTER TABLE ONLY public.login_event
     ADD CONSTRAINT login_event_pkey PRIMARY KEY (tenant_id, login_id);
 
 ALTER TABLE ONLY public.login_failure
     ADD CONSTRAINT login_failure_pkey PRIMARY KEY (subject);
 
+ALTER TABLE ONLY public.node_dependency
+    ADD CONSTRAINT node_dependency_pkey PRIMARY KEY (tenant_id, node_id, depends_on_id);
+
+ALTER TABLE ONLY public.node_history
+    ADD CONSTRAINT node_history_pkey PRIMARY KEY (tenant_id, node_id, version);
+
+ALTER TABLE ONLY public.node_token
+    ADD CONSTRAINT node_token_node_id_token_key UNIQUE (node_id, token);
+
+ALTER TABLE ONLY public.node_token
+    ADD CONSTRAINT node_token_pkey PRIMARY KEY (tenant_id, token_id);
+
 ALTER TABLE ONLY public.outbox
     ADD CONSTRAINT outbox_pkey PRIMARY KEY (outbox_id);
 
 ALTER TABLE ONLY public.points_account
     ADD CONSTRAINT points_account_pkey PRIMARY KEY (tenant_id, user_id);
+
+ALTER TABLE ONLY public.points_campaign_grant
+    ADD CONSTRAINT points_campaign_grant_pkey PRIMARY KEY (tenant_id, campaign, user_id);
 
 ALTER TABLE ONLY public.points_hold_lot
     ADD CONSTRAINT points_hold_lot_pkey PRIMARY KEY (tenant_id, hold_id, lot_id);
@@ -431,6 +691,21 @@ ALTER TABLE ONLY public.refresh_token
 ALTER TABLE ONLY public.session
     ADD CONSTRAINT session_pkey PRIMARY KEY (tenant_id, session_id);
 
+ALTER TABLE ONLY public.task_event
+    ADD CONSTRAINT task_event_pkey PRIMARY KEY (tenant_id, task_id, sequence);
+
+ALTER TABLE ONLY public.task_node
+    ADD CONSTRAINT task_node_node_id_key UNIQUE (node_id);
+
+ALTER TABLE ONLY public.task_node
+    ADD CONSTRAINT task_node_pkey PRIMARY KEY (tenant_id, node_id);
+
+ALTER TABLE ONLY public.task
+    ADD CONSTRAINT task_pkey PRIMARY KEY (tenant_id, task_id);
+
+ALTER TABLE ONLY public.task
+    ADD CONSTRAINT task_task_id_key UNIQUE (task_id);
+
 ALTER TABLE ONLY public.tenant
     ADD CONSTRAINT tenant_pkey PRIMARY KEY (tenant_id);
 
@@ -445,6 +720,9 @@ ALTER TABLE ONLY public.websocket_connection
 
 ALTER TABLE ONLY public.wechat_identity
     ADD CONSTRAINT wechat_identity_pkey PRIMARY KEY (appid, openid);
+
+ALTER TABLE ONLY public.worker
+    ADD CONSTRAINT worker_pkey PRIMARY KEY (worker_id);
 
 CREATE INDEX api_key_nonce_expiry ON public.api_key_nonce USING btree (tenant_id, key_id, expires_at);
 
@@ -463,6 +741,12 @@ CREATE INDEX idempotency_key_age ON public.idempotency_key USING btree (created_
 CREATE INDEX login_event_age ON public.login_event USING btree (logged_at);
 
 CREATE INDEX login_failure_age ON public.login_failure USING btree (last_at);
+
+CREATE INDEX node_dependency_dependents ON public.node_dependency USING btree (tenant_id, depends_on_id);
+
+CREATE INDEX node_token_age ON public.node_token USING btree (issued_at) WHERE (answered_at IS NULL);
+
+CREATE INDEX node_token_unanswered ON public.node_token USING btree (node_id) WHERE (answered_at IS NULL);
 
 CREATE INDEX outbox_sent ON public.outbox USING btree (sent_at) WHERE (sent_at IS NOT NULL);
 
@@ -486,6 +770,34 @@ CREATE INDEX session_expiry ON public.session USING btree (expires_at);
 
 CREATE INDEX session_of_user ON public.session USING btree (tenant_id, user_id) WHERE (revoked_at IS NULL);
 
+CREATE INDEX task_ended ON public.task USING btree (tenant_id, ended_at) WHERE (ended_at IS NOT NULL);
+
+CREATE INDEX task_execution ON public.task USING btree (execution_asked_at) WHERE (ended_at IS NULL);
+
+CREATE INDEX task_live ON public.task USING btree (tenant_id) WHERE (ended_at IS NULL);
+
+CREATE INDEX task_node_depth ON public.task_node USING btree (lane) WHERE (status = ANY (ARRAY['PENDING'::text, 'QUEUED'::text]));
+
+CREATE INDEX task_node_ended ON public.task_node USING btree (pool, ended_at) WHERE (ended_at IS NOT NULL);
+
+CREATE INDEX task_node_lease ON public.task_node USING btree (lease_until) WHERE (status = 'PROCESSING'::text);
+
+CREATE INDEX task_node_long ON public.task_node USING btree (started_at) WHERE (status = 'PROCESSING'::text);
+
+CREATE UNIQUE INDEX task_node_name ON public.task_node USING btree (task_id, name) WHERE (superseded_at IS NULL);
+
+CREATE INDEX task_node_of_task ON public.task_node USING btree (tenant_id, task_id, "position");
+
+CREATE INDEX task_node_slot ON public.task_node USING btree (pool) WHERE ((status = ANY (ARRAY['QUEUED'::text, 'PROCESSING'::text])) AND (dispatched_at IS NOT NULL));
+
+CREATE INDEX task_node_unclaimed ON public.task_node USING btree (hinted_at) WHERE ((status = 'QUEUED'::text) AND (dispatched_at IS NOT NULL));
+
+CREATE INDEX task_node_unready ON public.task_node USING btree (not_before) WHERE ((status = 'PENDING'::text) AND (in_degree = 0));
+
+CREATE INDEX task_node_waiting ON public.task_node USING btree (pool, ready_at) WHERE ((status = 'QUEUED'::text) AND (dispatched_at IS NULL));
+
+CREATE INDEX task_of_user ON public.task USING btree (tenant_id, user_id, task_id);
+
 CREATE UNIQUE INDEX tenant_platform ON public.tenant USING btree (is_platform) WHERE is_platform;
 
 CREATE INDEX user_role_by_role ON public.user_role USING btree (tenant_id, role);
@@ -497,6 +809,12 @@ CREATE INDEX websocket_connection_of_user ON public.websocket_connection USING b
 CREATE INDEX wechat_identity_by_unionid ON public.wechat_identity USING btree (unionid) WHERE (unionid IS NOT NULL);
 
 CREATE INDEX wechat_identity_of_user ON public.wechat_identity USING btree (tenant_id, user_id);
+
+CREATE INDEX worker_beat ON public.worker USING btree (beat_at);
+
+CREATE TRIGGER node_changed AFTER UPDATE ON public.task_node REFERENCING OLD TABLE AS before_rows NEW TABLE AS after_rows FOR EACH STATEMENT EXECUTE FUNCTION public.keep_node_history();
+
+CREATE TRIGGER node_created AFTER INSERT ON public.task_node REFERENCING NEW TABLE AS after_rows FOR EACH STATEMENT EXECUTE FUNCTION public.keep_node_history();
 
 ALTER TABLE ONLY public.api_key_nonce
     ADD CONSTRAINT api_key_nonce_tenant_id_key_id_fkey FOREIGN KEY (tenant_id, key_id) REFERENCES public.api_key(tenant_id, key_id) ON DELETE CASCADE;
@@ -510,14 +828,35 @@ ALTER TABLE ONLY public.app_user
 ALTER TABLE ONLY public.login_event
     ADD CONSTRAINT login_event_tenant_id_user_id_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES public.app_user(tenant_id, user_id) ON DELETE CASCADE;
 
+ALTER TABLE ONLY public.node_dependency
+    ADD CONSTRAINT node_dependency_tenant_id_depends_on_id_fkey FOREIGN KEY (tenant_id, depends_on_id) REFERENCES public.task_node(tenant_id, node_id);
+
+ALTER TABLE ONLY public.node_dependency
+    ADD CONSTRAINT node_dependency_tenant_id_node_id_fkey FOREIGN KEY (tenant_id, node_id) REFERENCES public.task_node(tenant_id, node_id);
+
+ALTER TABLE ONLY public.node_history
+    ADD CONSTRAINT node_history_tenant_id_node_id_fkey FOREIGN KEY (tenant_id, node_id) REFERENCES public.task_node(tenant_id, node_id);
+
+ALTER TABLE ONLY public.node_token
+    ADD CONSTRAINT node_token_tenant_id_node_id_fkey FOREIGN KEY (tenant_id, node_id) REFERENCES public.task_node(tenant_id, node_id);
+
+ALTER TABLE ONLY public.points_account
+    ADD CONSTRAINT points_account_tenant_id_user_id_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES public.app_user(tenant_id, user_id);
+
 ALTER TABLE ONLY public.points_account
     ADD CONSTRAINT points_account_tenant_id_user_id_version_balance_frozen_fkey FOREIGN KEY (tenant_id, user_id, version, balance, frozen) REFERENCES public.points_ledger(tenant_id, user_id, version, balance, frozen);
+
+ALTER TABLE ONLY public.points_campaign_grant
+    ADD CONSTRAINT points_campaign_grant_tenant_id_user_id_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES public.points_account(tenant_id, user_id);
 
 ALTER TABLE ONLY public.points_hold_lot
     ADD CONSTRAINT points_hold_lot_tenant_id_hold_id_fkey FOREIGN KEY (tenant_id, hold_id) REFERENCES public.points_hold(tenant_id, hold_id);
 
 ALTER TABLE ONLY public.points_hold_lot
     ADD CONSTRAINT points_hold_lot_tenant_id_lot_id_fkey FOREIGN KEY (tenant_id, lot_id) REFERENCES public.points_lot(tenant_id, lot_id);
+
+ALTER TABLE ONLY public.points_hold
+    ADD CONSTRAINT points_hold_tenant_id_user_id_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES public.app_user(tenant_id, user_id);
 
 ALTER TABLE ONLY public.points_ledger
     ADD CONSTRAINT points_ledger_tenant_id_user_id_version_before_balance_bef_fkey FOREIGN KEY (tenant_id, user_id, version_before, balance_before, frozen_before) REFERENCES public.points_ledger(tenant_id, user_id, version, balance, frozen);
@@ -530,6 +869,21 @@ ALTER TABLE ONLY public.refresh_token
 
 ALTER TABLE ONLY public.session
     ADD CONSTRAINT session_tenant_id_user_id_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES public.app_user(tenant_id, user_id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.task_event
+    ADD CONSTRAINT task_event_tenant_id_task_id_fkey FOREIGN KEY (tenant_id, task_id) REFERENCES public.task(tenant_id, task_id);
+
+ALTER TABLE ONLY public.task
+    ADD CONSTRAINT task_lane_fkey FOREIGN KEY (lane) REFERENCES public.lane(lane);
+
+ALTER TABLE ONLY public.task_node
+    ADD CONSTRAINT task_node_lane_fkey FOREIGN KEY (lane) REFERENCES public.lane(lane);
+
+ALTER TABLE ONLY public.task_node
+    ADD CONSTRAINT task_node_tenant_id_task_id_fkey FOREIGN KEY (tenant_id, task_id) REFERENCES public.task(tenant_id, task_id);
+
+ALTER TABLE ONLY public.task
+    ADD CONSTRAINT task_tenant_id_user_id_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES public.app_user(tenant_id, user_id);
 
 ALTER TABLE ONLY public.tenant_role
     ADD CONSTRAINT tenant_role_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES public.tenant(tenant_id);
@@ -546,15 +900,27 @@ CREATE POLICY all_rows ON public.audit_log FOR SELECT TO artiway_service USING (
 
 CREATE POLICY all_rows ON public.idempotency_key TO artiway_service USING (true) WITH CHECK (true);
 
+CREATE POLICY all_rows ON public.lane TO artiway_service USING (true) WITH CHECK (true);
+
 CREATE POLICY all_rows ON public.login_event TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.login_failure TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.node_history TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.node_token TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.outbox TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.refresh_token TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.session TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.task TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.task_event TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.task_node TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.tenant TO artiway_service USING (true) WITH CHECK (true);
 
@@ -563,6 +929,8 @@ CREATE POLICY all_rows ON public.user_role TO artiway_service USING (true) WITH 
 CREATE POLICY all_rows ON public.websocket_connection TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.wechat_identity TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.worker TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY any_row ON public.audit_log FOR INSERT TO artiway_service WITH CHECK (true);
 
@@ -576,15 +944,25 @@ ALTER TABLE public.audit_log ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.idempotency_key ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE public.lane ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE public.login_event ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.login_failure ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.node_dependency ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.node_history ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.node_token ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY old_rows ON public.audit_log FOR DELETE TO artiway_service USING ((at < (now() - '180 days'::interval)));
 
 ALTER TABLE public.outbox ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.points_account ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.points_campaign_grant ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.points_hold ENABLE ROW LEVEL SECURITY;
 
@@ -604,11 +982,21 @@ CREATE POLICY read_all ON public.points_ledger FOR SELECT TO artiway_service USI
 
 CREATE POLICY read_all ON public.points_lot FOR SELECT TO artiway_service USING (true);
 
+CREATE POLICY readable ON public.lane FOR SELECT TO artiway_app USING (true);
+
+CREATE POLICY readable ON public.node_dependency FOR SELECT TO artiway_service USING (true);
+
 CREATE POLICY readable ON public.tenant_role FOR SELECT TO artiway_service USING (true);
 
 ALTER TABLE public.refresh_token ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.session ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.task ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.task_event ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.task_node ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.tenant ENABLE ROW LEVEL SECURITY;
 
@@ -626,9 +1014,17 @@ CREATE POLICY tenant_rows ON public.idempotency_key TO artiway_app USING ((tenan
 
 CREATE POLICY tenant_rows ON public.login_event FOR SELECT TO artiway_app USING ((tenant_id = public.current_tenant()));
 
+CREATE POLICY tenant_rows ON public.node_dependency TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
+CREATE POLICY tenant_rows ON public.node_history TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
+CREATE POLICY tenant_rows ON public.node_token TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
 CREATE POLICY tenant_rows ON public.outbox TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
 CREATE POLICY tenant_rows ON public.points_account TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
+CREATE POLICY tenant_rows ON public.points_campaign_grant TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
 CREATE POLICY tenant_rows ON public.points_hold TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
@@ -639,6 +1035,12 @@ CREATE POLICY tenant_rows ON public.points_ledger TO artiway_app USING ((tenant_
 CREATE POLICY tenant_rows ON public.points_lot TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
 CREATE POLICY tenant_rows ON public.session TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
+CREATE POLICY tenant_rows ON public.task TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
+CREATE POLICY tenant_rows ON public.task_event TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
+CREATE POLICY tenant_rows ON public.task_node TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
 CREATE POLICY tenant_rows ON public.tenant TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
@@ -655,6 +1057,8 @@ ALTER TABLE public.user_role ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.websocket_connection ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.wechat_identity ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.worker ENABLE ROW LEVEL SECURITY;
 
 GRANT USAGE ON SCHEMA public TO artiway_app;
 
@@ -700,11 +1104,45 @@ GRANT SELECT,INSERT,UPDATE ON TABLE public.idempotency_key TO artiway_app;
 
 GRANT SELECT,DELETE ON TABLE public.idempotency_key TO artiway_service;
 
+GRANT SELECT ON TABLE public.lane TO artiway_app;
+
+GRANT SELECT,INSERT ON TABLE public.lane TO artiway_service;
+
+GRANT UPDATE(is_paused) ON TABLE public.lane TO artiway_service;
+
+GRANT UPDATE(parallelism) ON TABLE public.lane TO artiway_service;
+
+GRANT UPDATE(share_percent) ON TABLE public.lane TO artiway_service;
+
+GRANT UPDATE(depth_limit) ON TABLE public.lane TO artiway_service;
+
+GRANT UPDATE(updated_at) ON TABLE public.lane TO artiway_service;
+
 GRANT SELECT ON TABLE public.login_event TO artiway_app;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.login_event TO artiway_service;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.login_failure TO artiway_service;
+
+GRANT SELECT,INSERT ON TABLE public.node_dependency TO artiway_app;
+
+GRANT SELECT ON TABLE public.node_dependency TO artiway_service;
+
+GRANT SELECT,INSERT ON TABLE public.node_history TO artiway_app;
+
+GRANT SELECT,INSERT ON TABLE public.node_history TO artiway_service;
+
+GRANT SELECT,INSERT ON TABLE public.node_token TO artiway_app;
+
+GRANT SELECT,INSERT ON TABLE public.node_token TO artiway_service;
+
+GRANT UPDATE(answered_at) ON TABLE public.node_token TO artiway_app;
+
+GRANT UPDATE(answered_at) ON TABLE public.node_token TO artiway_service;
+
+GRANT SELECT ON TABLE public.node_transition TO artiway_app;
+
+GRANT SELECT ON TABLE public.node_transition TO artiway_service;
 
 GRANT SELECT,INSERT ON TABLE public.outbox TO artiway_app;
 
@@ -725,6 +1163,8 @@ GRANT UPDATE(frozen) ON TABLE public.points_account TO artiway_app;
 GRANT UPDATE(version) ON TABLE public.points_account TO artiway_app;
 
 GRANT UPDATE(next_expiry_at) ON TABLE public.points_account TO artiway_app;
+
+GRANT SELECT,INSERT ON TABLE public.points_campaign_grant TO artiway_app;
 
 GRANT SELECT,INSERT ON TABLE public.points_hold TO artiway_app;
 
@@ -767,6 +1207,118 @@ GRANT UPDATE(revoked_at) ON TABLE public.session TO artiway_service;
 GRANT UPDATE(revoked_reason) ON TABLE public.session TO artiway_app;
 
 GRANT UPDATE(revoked_reason) ON TABLE public.session TO artiway_service;
+
+GRANT SELECT,INSERT ON TABLE public.task_node TO artiway_app;
+
+GRANT SELECT ON TABLE public.task_node TO artiway_service;
+
+GRANT UPDATE(is_charged) ON TABLE public.task_node TO artiway_app;
+
+GRANT UPDATE(status) ON TABLE public.task_node TO artiway_app;
+
+GRANT UPDATE(status) ON TABLE public.task_node TO artiway_service;
+
+GRANT UPDATE(version) ON TABLE public.task_node TO artiway_app;
+
+GRANT UPDATE(version) ON TABLE public.task_node TO artiway_service;
+
+GRANT UPDATE(attempt) ON TABLE public.task_node TO artiway_service;
+
+GRANT UPDATE(failures) ON TABLE public.task_node TO artiway_app;
+
+GRANT UPDATE(in_degree) ON TABLE public.task_node TO artiway_app;
+
+GRANT UPDATE(not_before) ON TABLE public.task_node TO artiway_app;
+
+GRANT UPDATE(ready_at) ON TABLE public.task_node TO artiway_app;
+
+GRANT UPDATE(ready_at) ON TABLE public.task_node TO artiway_service;
+
+GRANT UPDATE(dispatched_at) ON TABLE public.task_node TO artiway_app;
+
+GRANT UPDATE(dispatched_at) ON TABLE public.task_node TO artiway_service;
+
+GRANT UPDATE(charged_us) ON TABLE public.task_node TO artiway_app;
+
+GRANT UPDATE(charged_us) ON TABLE public.task_node TO artiway_service;
+
+GRANT UPDATE(tag_us) ON TABLE public.task_node TO artiway_app;
+
+GRANT UPDATE(tag_us) ON TABLE public.task_node TO artiway_service;
+
+GRANT UPDATE(hinted_at) ON TABLE public.task_node TO artiway_app;
+
+GRANT UPDATE(hinted_at) ON TABLE public.task_node TO artiway_service;
+
+GRANT UPDATE(started_at) ON TABLE public.task_node TO artiway_service;
+
+GRANT UPDATE(lease_until) ON TABLE public.task_node TO artiway_app;
+
+GRANT UPDATE(lease_until) ON TABLE public.task_node TO artiway_service;
+
+GRANT UPDATE(worker_id) ON TABLE public.task_node TO artiway_app;
+
+GRANT UPDATE(worker_id) ON TABLE public.task_node TO artiway_service;
+
+GRANT UPDATE(progress) ON TABLE public.task_node TO artiway_app;
+
+GRANT UPDATE(progress) ON TABLE public.task_node TO artiway_service;
+
+GRANT UPDATE(progress_at) ON TABLE public.task_node TO artiway_app;
+
+GRANT UPDATE(progress_at) ON TABLE public.task_node TO artiway_service;
+
+GRANT UPDATE(gpu_us) ON TABLE public.task_node TO artiway_app;
+
+GRANT UPDATE(output) ON TABLE public.task_node TO artiway_app;
+
+GRANT UPDATE(engine) ON TABLE public.task_node TO artiway_app;
+
+GRANT UPDATE(error) ON TABLE public.task_node TO artiway_app;
+
+GRANT UPDATE(ended_at) ON TABLE public.task_node TO artiway_app;
+
+GRANT UPDATE(superseded_at) ON TABLE public.task_node TO artiway_app;
+
+GRANT SELECT ON TABLE public.slot_in_use TO artiway_app;
+
+GRANT SELECT ON TABLE public.slot_in_use TO artiway_service;
+
+GRANT SELECT,INSERT ON TABLE public.task TO artiway_app;
+
+GRANT SELECT ON TABLE public.task TO artiway_service;
+
+GRANT UPDATE(status) ON TABLE public.task TO artiway_app;
+
+GRANT UPDATE(status) ON TABLE public.task TO artiway_service;
+
+GRANT UPDATE(run) ON TABLE public.task TO artiway_app;
+
+GRANT UPDATE(hold_id) ON TABLE public.task TO artiway_app;
+
+GRANT UPDATE(charged_points) ON TABLE public.task TO artiway_app;
+
+GRANT UPDATE(event_sequence) ON TABLE public.task TO artiway_app;
+
+GRANT UPDATE(event_sequence) ON TABLE public.task TO artiway_service;
+
+GRANT UPDATE(error) ON TABLE public.task TO artiway_app;
+
+GRANT UPDATE(started_at) ON TABLE public.task TO artiway_app;
+
+GRANT UPDATE(started_at) ON TABLE public.task TO artiway_service;
+
+GRANT UPDATE(ended_at) ON TABLE public.task TO artiway_app;
+
+GRANT UPDATE(execution_asked_at) ON TABLE public.task TO artiway_app;
+
+GRANT UPDATE(execution_asked_at) ON TABLE public.task TO artiway_service;
+
+GRANT UPDATE(cancel_requested_at) ON TABLE public.task TO artiway_app;
+
+GRANT SELECT,INSERT ON TABLE public.task_event TO artiway_app;
+
+GRANT SELECT,INSERT ON TABLE public.task_event TO artiway_service;
 
 GRANT SELECT ON TABLE public.tenant TO artiway_app;
 
@@ -823,3 +1375,5 @@ GRANT SELECT ON TABLE public.wechat_identity TO artiway_app;
 GRANT SELECT,INSERT ON TABLE public.wechat_identity TO artiway_service;
 
 GRANT UPDATE(unionid) ON TABLE public.wechat_identity TO artiway_service;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.worker TO artiway_service;

@@ -1,0 +1,130 @@
+"""Points: what an account holds, what changed it, and what is set aside for a task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID
+
+from artiway.errors import Conflict, NotFound, Refused
+
+
+class Kind(StrEnum):
+    RECHARGE = "RECHARGE"
+    GIFT = "GIFT"
+    FREEZE = "FREEZE"
+    CONFIRM = "CONFIRM"
+    CANCEL = "CANCEL"
+    REFUND = "REFUND"
+    TRANSFER_IN = "TRANSFER_IN"
+    TRANSFER_OUT = "TRANSFER_OUT"
+    ADJUST = "ADJUST"
+
+
+class HoldStatus(StrEnum):
+    HELD = "HELD"
+    CONFIRMED = "CONFIRMED"
+    CANCELLED = "CANCELLED"
+
+
+@dataclass(frozen=True)
+class Account:
+    """`version` counts the changes; a decision based on a read names the version that it read."""
+
+    balance: int
+    frozen: int
+    version: int
+
+
+EMPTY = Account(balance=0, frozen=0, version=0)
+
+
+@dataclass(frozen=True)
+class Hold:
+    """Points set aside. It ends once: confirmed (some or all charged, the rest released) or cancelled."""
+
+    hold_id: UUID
+    user_id: UUID
+    amount: int
+    charged: int
+    status: HoldStatus
+    expires_at: datetime
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change that is asked for. The key makes it happen once, however often it is asked."""
+
+    user_id: UUID
+    kind: Kind
+    amount: int
+    reference: str
+    idempotency_key: str
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How a gift is given: for which campaign, until when it lasts, and by whom."""
+
+    campaign: str | None = None
+    expires_at: datetime | None = None
+    granted_by: UUID | None = None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A change that happened, with what the account held after it. Never altered."""
+
+    entry_id: UUID
+    user_id: UUID
+    version: int
+    kind: Kind
+    balance_delta: int
+    frozen_delta: int
+    balance: int
+    frozen: int
+    reference: str
+    created_at: datetime
+
+
+@dataclass(frozen=True)
+class LedgerFilter:
+    kind: Kind | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+class InsufficientPoints(Refused):
+    code = "POINTS_402_INSUFFICIENT"
+
+    def __init__(self, *, wanted_points: int, balance_points: int) -> None:
+        super().__init__("there are not enough points", wanted=wanted_points, balance=balance_points)
+
+
+class NoSuchHold(NotFound):
+    code = "POINTS_404_NO_HOLD"
+
+
+class HoldExists(Conflict):
+    """The hold is there already: a retry, or a race that was lost."""
+
+
+class HoldEnded(Conflict):
+    """The hold was ended otherwise, perhaps before it was placed."""
+
+    code = "POINTS_409_HOLD_ENDED"
+
+
+class EntryExists(Conflict):
+    """The change has happened already."""
+
+
+class CampaignGranted(Conflict):
+    code = "POINTS_409_CAMPAIGN_GRANTED"
+
+
+class AccountChanged(Conflict):
+    """The account is no longer what the caller read."""
+
+    code = "POINTS_409_ACCOUNT_CHANGED"

@@ -1,0 +1,240 @@
+"""Moves points between available, held and spent. A balance is never negative, and every change is in the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+from uuid import UUID
+
+from artiway.errors import NotFound, Refused
+from artiway.platform.clock import Clock
+from artiway.points.model import (
+    Account,
+    AccountChanged,
+    Change,
+    Entry,
+    EntryExists,
+    Hold,
+    HoldEnded,
+    HoldExists,
+    HoldStatus,
+    InsufficientPoints,
+    Kind,
+    LedgerFilter,
+    NoSuchHold,
+    Terms,
+)
+
+
+class Ledger(Protocol):
+    """Each method is one transaction, or a part of the caller's."""
+
+    def account(self, tenant_id: UUID, user_id: UUID) -> Account: ...
+
+    def page(
+        self, tenant_id: UUID, user_id: UUID, wanted: LedgerFilter, *, before_version: int | None, limit: int
+    ) -> Sequence[Entry]: ...
+
+    def entry(self, tenant_id: UUID, idempotency_key: str) -> Entry | None: ...
+
+    def hold(self, tenant_id: UUID, hold_id: UUID) -> Hold | None: ...
+
+    def add_hold(self, tenant_id: UUID, hold: Hold, *, reference: str, now: datetime) -> None:
+        """Raises HoldExists, InsufficientPoints."""
+
+    def end_hold(
+        self, tenant_id: UUID, hold_id: UUID, status: HoldStatus, *, charged: int, reference: str, now: datetime
+    ) -> bool:
+        """False where no hold of at least that amount is open."""
+
+    def leave_tombstone(self, tenant_id: UUID, user_id: UUID, hold_id: UUID, *, now: datetime) -> bool:
+        """False where the hold exists."""
+
+    def credit(self, tenant_id: UUID, change: Change, *, now: datetime) -> Entry:
+        """Raises EntryExists."""
+
+    def grant(self, tenant_id: UUID, change: Change, *, terms: Terms, now: datetime) -> Entry:
+        """Raises EntryExists, CampaignGranted."""
+
+    def debit(self, tenant_id: UUID, change: Change, *, expected_version: int | None, now: datetime) -> Entry:
+        """Raises EntryExists, InsufficientPoints, AccountChanged."""
+
+    def transfer(self, tenant_id: UUID, out: Change, into: Change, *, now: datetime) -> Entry:
+        """Raises EntryExists, InsufficientPoints. Points that lapse keep their date."""
+
+    def lapse(self, tenant_id: UUID, user_id: UUID, *, now: datetime) -> int: ...
+
+    def is_user(self, tenant_id: UUID, user_id: UUID) -> bool: ...
+
+
+class PointsService:
+    """Idempotent throughout: asking twice for one thing does it once and answers the same."""
+
+    def __init__(self, ledger: Ledger, clock: Clock) -> None:
+        self._ledger, self._clock = ledger, clock
+
+    def account(self, *, tenant_id: UUID, user_id: UUID) -> Account:
+        return self._ledger.account(tenant_id, user_id)
+
+    def entries(
+        self, *, tenant_id: UUID, user_id: UUID, wanted: LedgerFilter, before_version: int | None, limit: int
+    ) -> Sequence[Entry]:
+        """Newest first."""
+        return self._ledger.page(tenant_id, user_id, wanted, before_version=before_version, limit=limit)
+
+    # --- try, confirm, cancel
+
+    def place_hold(
+        self,
+        *,
+        tenant_id: UUID,
+        user_id: UUID,
+        hold_id: UUID,
+        amount_points: int,
+        expires_at: datetime,
+        reference: str = "",
+    ) -> Hold:
+        """Set points aside. Asking twice returns the first hold; one that was cancelled stays cancelled."""
+        _check_amount(amount_points)
+        wanted = Hold(hold_id, user_id, amount_points, 0, HoldStatus.HELD, expires_at)
+        try:
+            self._ledger.add_hold(tenant_id, wanted, reference=reference or str(hold_id), now=self._clock.now())
+        except HoldExists:
+            stored = self._stored_hold(tenant_id, hold_id)
+            if stored.status is HoldStatus.CANCELLED:
+                raise HoldEnded("the hold was cancelled before it was placed", hold=str(hold_id)) from None
+            return stored
+        return wanted
+
+    def confirm_hold(self, *, tenant_id: UUID, hold_id: UUID, charge_points: int, reference: str = "") -> Hold:
+        """Charge up to the held amount and release the rest. A hold that is confirmed already is returned as it is."""
+        if charge_points == 0:
+            raise Refused("a confirmation charges something; release a hold by cancelling it")
+        _check_amount(charge_points)
+        stored = self._end(tenant_id, hold_id, HoldStatus.CONFIRMED, charge_points, reference)
+        if stored is None:
+            raise NoSuchHold("there is no such hold", hold=str(hold_id))
+        if stored.status is HoldStatus.HELD:
+            raise Refused("a charge cannot exceed its hold", held=stored.amount, charge=charge_points)
+        if stored.status is HoldStatus.CANCELLED:
+            raise HoldEnded("the hold was cancelled", hold=str(hold_id))
+        return stored
+
+    def cancel_hold(self, *, tenant_id: UUID, user_id: UUID, hold_id: UUID, reference: str = "") -> Hold:
+        """Release what is held. Before its try it leaves a marker on which the late try fails."""
+        stored = self._end(tenant_id, hold_id, HoldStatus.CANCELLED, 0, reference)
+        if stored is None and self._ledger.leave_tombstone(tenant_id, user_id, hold_id, now=self._clock.now()):
+            return self._stored_hold(tenant_id, hold_id)
+        if stored is None:  # the try came in between
+            stored = self._end(tenant_id, hold_id, HoldStatus.CANCELLED, 0, reference)
+        assert stored is not None
+        return stored
+
+    def _end(self, tenant_id: UUID, hold_id: UUID, status: HoldStatus, charged: int, reference: str) -> Hold | None:
+        self._ledger.end_hold(
+            tenant_id,
+            hold_id,
+            status,
+            charged=charged,
+            reference=reference or str(hold_id),
+            now=self._clock.now(),
+        )
+        return self._ledger.hold(tenant_id, hold_id)
+
+    def _stored_hold(self, tenant_id: UUID, hold_id: UUID) -> Hold:
+        stored = self._ledger.hold(tenant_id, hold_id)
+        if stored is None:
+            raise NoSuchHold("there is no such hold", hold=str(hold_id))
+        return stored
+
+    # --- everything else
+
+    def credit(self, *, tenant_id: UUID, change: Change) -> Entry:
+        """Add points for a reason that happened once: a payment, a correction."""
+        _check_amount(change.amount)
+        try:
+            return self._ledger.credit(tenant_id, change, now=self._clock.now())
+        except EntryExists:
+            return self._stored_entry(tenant_id, change.idempotency_key)
+
+    def debit(self, *, tenant_id: UUID, change: Change, expected_version: int | None = None) -> Entry:
+        """Take points back. A caller that decided by what it read passes the version of that."""
+        _check_amount(change.amount)
+        try:
+            return self._ledger.debit(tenant_id, change, expected_version=expected_version, now=self._clock.now())
+        except EntryExists:
+            return self._stored_entry(tenant_id, change.idempotency_key)
+
+    def debit_at_most(self, *, tenant_id: UUID, change: Change) -> int:
+        """Take what is there of it, and say how much that was. For money that has already gone elsewhere."""
+        self.lapse(tenant_id=tenant_id, user_id=change.user_id)
+        while True:
+            account = self._ledger.account(tenant_id, change.user_id)
+            amount = min(account.balance, change.amount)
+            if amount == 0:
+                return 0
+            part = Change(change.user_id, change.kind, amount, change.reference, change.idempotency_key)
+            try:
+                return -self.debit(tenant_id=tenant_id, change=part, expected_version=account.version).balance_delta
+            except (AccountChanged, InsufficientPoints):
+                continue  # someone was faster, and each round someone's change went through
+
+    def grant(
+        self,
+        *,
+        tenant_id: UUID,
+        user_id: UUID,
+        amount_points: int,
+        idempotency_key: str,
+        reference: str,
+        terms: Terms,
+    ) -> Entry:
+        """Give points for an activity. A campaign gives to a user once, whatever the key."""
+        _check_amount(amount_points)
+        now = self._clock.now()
+        if terms.expires_at is not None and terms.expires_at <= now:
+            raise Refused("the request is not valid", fields=[{"field": "expiresAt", "reason": "is not in the future"}])
+        self._check_user(tenant_id, user_id)
+        change = Change(user_id, Kind.GIFT, amount_points, reference, idempotency_key)
+        try:
+            return self._ledger.grant(tenant_id, change, terms=terms, now=now)
+        except EntryExists:
+            return self._stored_entry(tenant_id, idempotency_key)
+
+    def transfer(
+        self, *, tenant_id: UUID, from_user_id: UUID, to_user_id: UUID, amount_points: int, idempotency_key: str
+    ) -> Entry:
+        """Give points to another member. Returns the giver's entry."""
+        _check_amount(amount_points)
+        if from_user_id == to_user_id:
+            raise Refused("points cannot be transferred to oneself")
+        self._check_user(tenant_id, to_user_id)
+        out = Change(
+            from_user_id, Kind.TRANSFER_OUT, amount_points, f"to:{to_user_id}", f"transfer:{idempotency_key}:out"
+        )
+        into = Change(
+            to_user_id, Kind.TRANSFER_IN, amount_points, f"from:{from_user_id}", f"transfer:{idempotency_key}:in"
+        )
+        try:
+            return self._ledger.transfer(tenant_id, out, into, now=self._clock.now())
+        except EntryExists:
+            return self._stored_entry(tenant_id, out.idempotency_key)
+
+    def lapse(self, *, tenant_id: UUID, user_id: UUID) -> int:
+        """Remove granted points whose time is over. Returns how many."""
+        return self._ledger.lapse(tenant_id, user_id, now=self._clock.now())
+
+    def _stored_entry(self, tenant_id: UUID, idempotency_key: str) -> Entry:
+        entry = self._ledger.entry(tenant_id, idempotency_key)
+        assert entry is not None
+        return entry
+
+    def _check_user(self, tenant_id: UUID, user_id: UUID) -> None:
+        if not self._ledger.is_user(tenant_id, user_id):
+            raise NotFound("there is no such user")
+
+
+def _check_amount(amount_points: int) -> None:
+    if amount_points <= 0:
+        raise Refused("an amount of points is positive", amount=amount_points)
