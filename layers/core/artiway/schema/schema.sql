@@ -78,6 +78,26 @@ CREATE TABLE public.app_user (
 
 ALTER TABLE ONLY public.app_user FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE public.artefact (
+    tenant_id uuid NOT NULL,
+    artefact_id uuid NOT NULL,
+    task_id uuid NOT NULL,
+    node_id uuid NOT NULL,
+    name text NOT NULL,
+    key text NOT NULL,
+    content_type text NOT NULL,
+    width integer NOT NULL,
+    height integer NOT NULL,
+    bytes bigint NOT NULL,
+    is_result boolean NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    cleanup_status smallint DEFAULT 0 NOT NULL,
+    CONSTRAINT artefact_cleanup_status_check CHECK ((cleanup_status = ANY (ARRAY[0, 1])))
+);
+
+ALTER TABLE ONLY public.artefact FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE public.audit_log (
     audit_id uuid NOT NULL,
     tenant_id uuid,
@@ -115,22 +135,36 @@ CREATE TABLE public.idempotency_key (
 
 ALTER TABLE ONLY public.idempotency_key FORCE ROW LEVEL SECURITY;
 
-CREATE TABLE public.lane (
+CREATE VIEW public.lane_default WITH (security_invoker='true') AS
+ SELECT lane,
+    pool,
+    share_percent,
+    depth_limit
+   FROM ( VALUES ('enterprise_exclusive'::text,'enterprise'::text,NULL::integer,10000), ('vip_short'::text,'gpu'::text,NULL::integer,10000), ('vip_long'::text,'gpu'::text,50,10000), ('free_default'::text,'gpu'::text,50,10000), ('paid_stream'::text,'text'::text,NULL::integer,10000), ('free_stream'::text,'text'::text,NULL::integer,10000), ('paid_batch'::text,'text'::text,NULL::integer,10000), ('free_batch'::text,'text'::text,NULL::integer,10000), ('paid_vision'::text,'text'::text,NULL::integer,10000), ('free_vision'::text,'text'::text,NULL::integer,10000)) lane(lane, pool, share_percent, depth_limit);
+
+CREATE TABLE public.lane_setting (
     lane text NOT NULL,
-    pool text NOT NULL,
     is_paused boolean DEFAULT false NOT NULL,
     parallelism integer,
     share_percent integer,
-    depth_limit integer DEFAULT 10000 NOT NULL,
+    depth_limit integer,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT lane_depth_limit_check CHECK (((depth_limit >= 0) AND (depth_limit <= 1000000))),
-    CONSTRAINT lane_lane_check CHECK ((lane ~ '^[a-z_]{1,40}$'::text)),
-    CONSTRAINT lane_parallelism_check CHECK (((parallelism >= 0) AND (parallelism <= 1000000))),
-    CONSTRAINT lane_pool_check CHECK ((pool ~ '^[a-z_]{1,40}$'::text)),
-    CONSTRAINT lane_share_percent_check CHECK (((share_percent >= 1) AND (share_percent <= 100)))
+    CONSTRAINT lane_setting_depth_limit_check CHECK (((depth_limit >= 0) AND (depth_limit <= 1000000))),
+    CONSTRAINT lane_setting_parallelism_check CHECK (((parallelism >= 0) AND (parallelism <= 1000000))),
+    CONSTRAINT lane_setting_share_percent_check CHECK (((share_percent >= 1) AND (share_percent <= 100)))
 );
 
-ALTER TABLE ONLY public.lane FORCE ROW LEVEL SECURITY;
+ALTER TABLE ONLY public.lane_setting FORCE ROW LEVEL SECURITY;
+
+CREATE VIEW public.lane_policy WITH (security_invoker='true') AS
+ SELECT base.lane,
+    base.pool,
+    COALESCE(setting.is_paused, false) AS is_paused,
+    setting.parallelism,
+    COALESCE(setting.share_percent, base.share_percent) AS share_percent,
+    COALESCE(setting.depth_limit, base.depth_limit) AS depth_limit
+   FROM (public.lane_default base
+     LEFT JOIN public.lane_setting setting USING (lane));
 
 CREATE TABLE public.login_event (
     tenant_id uuid NOT NULL,
@@ -548,6 +582,27 @@ CREATE TABLE public.tenant_role (
 
 ALTER TABLE ONLY public.tenant_role FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE public.upload (
+    tenant_id uuid NOT NULL,
+    input_id uuid NOT NULL,
+    user_id uuid NOT NULL,
+    key text NOT NULL,
+    content_type text NOT NULL,
+    bytes bigint NOT NULL,
+    width integer,
+    height integer,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    cleanup_status smallint DEFAULT 0 NOT NULL,
+    CONSTRAINT upload_bytes_check CHECK ((bytes > 0)),
+    CONSTRAINT upload_cleanup_status_check CHECK ((cleanup_status = ANY (ARRAY[0, 1]))),
+    CONSTRAINT upload_content_type_check CHECK ((content_type = ANY (ARRAY['image/png'::text, 'image/jpeg'::text, 'image/webp'::text]))),
+    CONSTRAINT upload_height_check CHECK ((height > 0)),
+    CONSTRAINT upload_width_check CHECK ((width > 0))
+);
+
+ALTER TABLE ONLY public.upload FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE public.user_role (
     tenant_id uuid NOT NULL,
     user_id uuid NOT NULL,
@@ -571,6 +626,38 @@ UNION
    FROM ((public.user_role held
      JOIN public.tenant_role known ON (((known.tenant_id = held.tenant_id) AND (known.name = held.role))))
      CROSS JOIN LATERAL unnest(known.permissions) permission(permission));
+
+CREATE TABLE public.webhook (
+    tenant_id uuid NOT NULL,
+    webhook_id uuid NOT NULL,
+    url text NOT NULL,
+    secret text NOT NULL,
+    is_implied boolean DEFAULT false NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    deleted_at timestamp with time zone,
+    CONSTRAINT webhook_url_check CHECK (((length(url) >= 10) AND (length(url) <= 2000)))
+);
+
+ALTER TABLE ONLY public.webhook FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.webhook_delivery (
+    tenant_id uuid NOT NULL,
+    delivery_id uuid NOT NULL,
+    webhook_id uuid NOT NULL,
+    event text NOT NULL,
+    body text NOT NULL,
+    status text DEFAULT 'PENDING'::text NOT NULL,
+    attempts integer DEFAULT 0 NOT NULL,
+    next_try_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    answer_code integer,
+    answer text,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    delivered_at timestamp with time zone,
+    CONSTRAINT webhook_delivery_answer_check CHECK ((length(answer) <= 1000)),
+    CONSTRAINT webhook_delivery_status_check CHECK ((status = ANY (ARRAY['PENDING'::text, 'DELIVERED'::text, 'FAILED'::text])))
+);
+
+ALTER TABLE ONLY public.webhook_delivery FORCE ROW LEVEL SECURITY;
 
 CREATE TABLE public.websocket_connection (
     connection_id text NOT NULL,
@@ -631,14 +718,20 @@ ALTER TABLE ONLY public.app_user
 ALTER TABLE ONLY public.app_user
     ADD CONSTRAINT app_user_pkey PRIMARY KEY (tenant_id, user_id);
 
+ALTER TABLE ONLY public.artefact
+    ADD CONSTRAINT artefact_key_key UNIQUE (key);
+
+ALTER TABLE ONLY public.artefact
+    ADD CONSTRAINT artefact_pkey PRIMARY KEY (tenant_id, artefact_id);
+
 ALTER TABLE ONLY public.audit_log
     ADD CONSTRAINT audit_log_pkey PRIMARY KEY (audit_id);
 
 ALTER TABLE ONLY public.idempotency_key
     ADD CONSTRAINT idempotency_key_pkey PRIMARY KEY (tenant_id, idempotency_key);
 
-ALTER TABLE ONLY public.lane
-    ADD CONSTRAINT lane_pkey PRIMARY KEY (lane);
+ALTER TABLE ONLY public.lane_setting
+    ADD CONSTRAINT lane_setting_pkey PRIMARY KEY (lane);
 
 ALTER TABLE ONLY public.login_event
     ADD CONSTRAINT login_event_pkey PRIMARY KEY (tenant_id, login_id);
@@ -712,8 +805,17 @@ ALTER TABLE ONLY public.tenant
 ALTER TABLE ONLY public.tenant_role
     ADD CONSTRAINT tenant_role_pkey PRIMARY KEY (tenant_id, name);
 
+ALTER TABLE ONLY public.upload
+    ADD CONSTRAINT upload_pkey PRIMARY KEY (tenant_id, input_id);
+
 ALTER TABLE ONLY public.user_role
     ADD CONSTRAINT user_role_pkey PRIMARY KEY (tenant_id, user_id, role);
+
+ALTER TABLE ONLY public.webhook_delivery
+    ADD CONSTRAINT webhook_delivery_pkey PRIMARY KEY (tenant_id, delivery_id);
+
+ALTER TABLE ONLY public.webhook
+    ADD CONSTRAINT webhook_pkey PRIMARY KEY (tenant_id, webhook_id);
 
 ALTER TABLE ONLY public.websocket_connection
     ADD CONSTRAINT websocket_connection_pkey PRIMARY KEY (connection_id);
@@ -727,6 +829,10 @@ ALTER TABLE ONLY public.worker
 CREATE INDEX api_key_nonce_expiry ON public.api_key_nonce USING btree (tenant_id, key_id, expires_at);
 
 CREATE INDEX api_key_of_user ON public.api_key USING btree (tenant_id, user_id, key_id);
+
+CREATE INDEX artefact_expiry ON public.artefact USING btree (expires_at) WHERE (cleanup_status = 0);
+
+CREATE INDEX artefact_of_task ON public.artefact USING btree (tenant_id, task_id);
 
 CREATE INDEX audit_log_by_time ON public.audit_log USING btree (at DESC, audit_id DESC);
 
@@ -800,7 +906,15 @@ CREATE INDEX task_of_user ON public.task USING btree (tenant_id, user_id, task_i
 
 CREATE UNIQUE INDEX tenant_platform ON public.tenant USING btree (is_platform) WHERE is_platform;
 
+CREATE INDEX upload_expiry ON public.upload USING btree (expires_at) WHERE (cleanup_status = 0);
+
 CREATE INDEX user_role_by_role ON public.user_role USING btree (tenant_id, role);
+
+CREATE INDEX webhook_delivery_due ON public.webhook_delivery USING btree (next_try_at) WHERE (status = 'PENDING'::text);
+
+CREATE INDEX webhook_delivery_of_webhook ON public.webhook_delivery USING btree (tenant_id, webhook_id, delivery_id);
+
+CREATE UNIQUE INDEX webhook_url ON public.webhook USING btree (tenant_id, url) WHERE (deleted_at IS NULL);
 
 CREATE INDEX websocket_connection_expiry ON public.websocket_connection USING btree (expires_at);
 
@@ -824,6 +938,12 @@ ALTER TABLE ONLY public.api_key
 
 ALTER TABLE ONLY public.app_user
     ADD CONSTRAINT app_user_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES public.tenant(tenant_id);
+
+ALTER TABLE ONLY public.artefact
+    ADD CONSTRAINT artefact_tenant_id_node_id_fkey FOREIGN KEY (tenant_id, node_id) REFERENCES public.task_node(tenant_id, node_id);
+
+ALTER TABLE ONLY public.artefact
+    ADD CONSTRAINT artefact_tenant_id_task_id_fkey FOREIGN KEY (tenant_id, task_id) REFERENCES public.task(tenant_id, task_id);
 
 ALTER TABLE ONLY public.login_event
     ADD CONSTRAINT login_event_tenant_id_user_id_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES public.app_user(tenant_id, user_id) ON DELETE CASCADE;
@@ -873,12 +993,6 @@ ALTER TABLE ONLY public.session
 ALTER TABLE ONLY public.task_event
     ADD CONSTRAINT task_event_tenant_id_task_id_fkey FOREIGN KEY (tenant_id, task_id) REFERENCES public.task(tenant_id, task_id);
 
-ALTER TABLE ONLY public.task
-    ADD CONSTRAINT task_lane_fkey FOREIGN KEY (lane) REFERENCES public.lane(lane);
-
-ALTER TABLE ONLY public.task_node
-    ADD CONSTRAINT task_node_lane_fkey FOREIGN KEY (lane) REFERENCES public.lane(lane);
-
 ALTER TABLE ONLY public.task_node
     ADD CONSTRAINT task_node_tenant_id_task_id_fkey FOREIGN KEY (tenant_id, task_id) REFERENCES public.task(tenant_id, task_id);
 
@@ -888,19 +1002,27 @@ ALTER TABLE ONLY public.task
 ALTER TABLE ONLY public.tenant_role
     ADD CONSTRAINT tenant_role_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES public.tenant(tenant_id);
 
+ALTER TABLE ONLY public.upload
+    ADD CONSTRAINT upload_tenant_id_user_id_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES public.app_user(tenant_id, user_id);
+
 ALTER TABLE ONLY public.user_role
     ADD CONSTRAINT user_role_tenant_id_user_id_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES public.app_user(tenant_id, user_id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.webhook_delivery
+    ADD CONSTRAINT webhook_delivery_tenant_id_webhook_id_fkey FOREIGN KEY (tenant_id, webhook_id) REFERENCES public.webhook(tenant_id, webhook_id);
 
 ALTER TABLE ONLY public.wechat_identity
     ADD CONSTRAINT wechat_identity_tenant_id_user_id_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES public.app_user(tenant_id, user_id) ON DELETE CASCADE;
 
 CREATE POLICY all_rows ON public.app_user TO artiway_service USING (true) WITH CHECK (true);
 
+CREATE POLICY all_rows ON public.artefact TO artiway_service USING (true) WITH CHECK (true);
+
 CREATE POLICY all_rows ON public.audit_log FOR SELECT TO artiway_service USING (true);
 
 CREATE POLICY all_rows ON public.idempotency_key TO artiway_service USING (true) WITH CHECK (true);
 
-CREATE POLICY all_rows ON public.lane TO artiway_service USING (true) WITH CHECK (true);
+CREATE POLICY all_rows ON public.lane_setting TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.login_event TO artiway_service USING (true) WITH CHECK (true);
 
@@ -924,6 +1046,8 @@ CREATE POLICY all_rows ON public.task_node TO artiway_service USING (true) WITH 
 
 CREATE POLICY all_rows ON public.tenant TO artiway_service USING (true) WITH CHECK (true);
 
+CREATE POLICY all_rows ON public.upload TO artiway_service USING (true) WITH CHECK (true);
+
 CREATE POLICY all_rows ON public.user_role TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.websocket_connection TO artiway_service USING (true) WITH CHECK (true);
@@ -940,11 +1064,13 @@ ALTER TABLE public.api_key_nonce ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.app_user ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE public.artefact ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE public.audit_log ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.idempotency_key ENABLE ROW LEVEL SECURITY;
 
-ALTER TABLE public.lane ENABLE ROW LEVEL SECURITY;
+ALTER TABLE public.lane_setting ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.login_event ENABLE ROW LEVEL SECURITY;
 
@@ -982,11 +1108,15 @@ CREATE POLICY read_all ON public.points_ledger FOR SELECT TO artiway_service USI
 
 CREATE POLICY read_all ON public.points_lot FOR SELECT TO artiway_service USING (true);
 
-CREATE POLICY readable ON public.lane FOR SELECT TO artiway_app USING (true);
+CREATE POLICY readable ON public.lane_setting FOR SELECT TO artiway_app USING (true);
 
 CREATE POLICY readable ON public.node_dependency FOR SELECT TO artiway_service USING (true);
 
 CREATE POLICY readable ON public.tenant_role FOR SELECT TO artiway_service USING (true);
+
+CREATE POLICY readable ON public.webhook FOR SELECT TO artiway_service USING (true);
+
+CREATE POLICY readable ON public.webhook_delivery FOR SELECT TO artiway_service USING (true);
 
 ALTER TABLE public.refresh_token ENABLE ROW LEVEL SECURITY;
 
@@ -1007,6 +1137,8 @@ CREATE POLICY tenant_rows ON public.api_key TO artiway_app USING ((tenant_id = p
 CREATE POLICY tenant_rows ON public.api_key_nonce TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
 CREATE POLICY tenant_rows ON public.app_user TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
+CREATE POLICY tenant_rows ON public.artefact TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
 CREATE POLICY tenant_rows ON public.audit_log TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
@@ -1046,13 +1178,25 @@ CREATE POLICY tenant_rows ON public.tenant TO artiway_app USING ((tenant_id = pu
 
 CREATE POLICY tenant_rows ON public.tenant_role TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
+CREATE POLICY tenant_rows ON public.upload TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
 CREATE POLICY tenant_rows ON public.user_role TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
+CREATE POLICY tenant_rows ON public.webhook TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
+CREATE POLICY tenant_rows ON public.webhook_delivery TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
 CREATE POLICY tenant_rows ON public.websocket_connection TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
 CREATE POLICY tenant_rows ON public.wechat_identity TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
+ALTER TABLE public.upload ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE public.user_role ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.webhook ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.webhook_delivery ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.websocket_connection ENABLE ROW LEVEL SECURITY;
 
@@ -1092,6 +1236,12 @@ GRANT SELECT(updated_at),UPDATE(updated_at) ON TABLE public.app_user TO artiway_
 
 GRANT UPDATE(updated_at) ON TABLE public.app_user TO artiway_service;
 
+GRANT SELECT,INSERT ON TABLE public.artefact TO artiway_app;
+
+GRANT SELECT ON TABLE public.artefact TO artiway_service;
+
+GRANT UPDATE(cleanup_status) ON TABLE public.artefact TO artiway_service;
+
 GRANT SELECT,INSERT ON TABLE public.audit_log TO artiway_app;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.audit_log TO artiway_service;
@@ -1104,19 +1254,17 @@ GRANT SELECT,INSERT,UPDATE ON TABLE public.idempotency_key TO artiway_app;
 
 GRANT SELECT,DELETE ON TABLE public.idempotency_key TO artiway_service;
 
-GRANT SELECT ON TABLE public.lane TO artiway_app;
+GRANT SELECT ON TABLE public.lane_default TO artiway_app;
 
-GRANT SELECT,INSERT ON TABLE public.lane TO artiway_service;
+GRANT SELECT ON TABLE public.lane_default TO artiway_service;
 
-GRANT UPDATE(is_paused) ON TABLE public.lane TO artiway_service;
+GRANT SELECT ON TABLE public.lane_setting TO artiway_app;
 
-GRANT UPDATE(parallelism) ON TABLE public.lane TO artiway_service;
+GRANT SELECT,INSERT,UPDATE ON TABLE public.lane_setting TO artiway_service;
 
-GRANT UPDATE(share_percent) ON TABLE public.lane TO artiway_service;
+GRANT SELECT ON TABLE public.lane_policy TO artiway_app;
 
-GRANT UPDATE(depth_limit) ON TABLE public.lane TO artiway_service;
-
-GRANT UPDATE(updated_at) ON TABLE public.lane TO artiway_service;
+GRANT SELECT ON TABLE public.lane_policy TO artiway_service;
 
 GRANT SELECT ON TABLE public.login_event TO artiway_app;
 
@@ -1358,6 +1506,18 @@ GRANT SELECT ON TABLE public.tenant_role TO artiway_service;
 
 GRANT UPDATE(permissions) ON TABLE public.tenant_role TO artiway_app;
 
+GRANT SELECT,INSERT ON TABLE public.upload TO artiway_app;
+
+GRANT SELECT ON TABLE public.upload TO artiway_service;
+
+GRANT UPDATE(width) ON TABLE public.upload TO artiway_app;
+
+GRANT UPDATE(height) ON TABLE public.upload TO artiway_app;
+
+GRANT UPDATE(expires_at) ON TABLE public.upload TO artiway_app;
+
+GRANT UPDATE(cleanup_status) ON TABLE public.upload TO artiway_service;
+
 GRANT SELECT,INSERT,DELETE ON TABLE public.user_role TO artiway_app;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.user_role TO artiway_service;
@@ -1365,6 +1525,32 @@ GRANT SELECT,INSERT,DELETE ON TABLE public.user_role TO artiway_service;
 GRANT SELECT ON TABLE public.user_permission TO artiway_app;
 
 GRANT SELECT ON TABLE public.user_permission TO artiway_service;
+
+GRANT SELECT,INSERT ON TABLE public.webhook TO artiway_app;
+
+GRANT SELECT ON TABLE public.webhook TO artiway_service;
+
+GRANT UPDATE(secret) ON TABLE public.webhook TO artiway_app;
+
+GRANT UPDATE(is_implied) ON TABLE public.webhook TO artiway_app;
+
+GRANT UPDATE(deleted_at) ON TABLE public.webhook TO artiway_app;
+
+GRANT SELECT,INSERT ON TABLE public.webhook_delivery TO artiway_app;
+
+GRANT SELECT ON TABLE public.webhook_delivery TO artiway_service;
+
+GRANT UPDATE(status) ON TABLE public.webhook_delivery TO artiway_app;
+
+GRANT UPDATE(attempts) ON TABLE public.webhook_delivery TO artiway_app;
+
+GRANT UPDATE(next_try_at) ON TABLE public.webhook_delivery TO artiway_app;
+
+GRANT UPDATE(answer_code) ON TABLE public.webhook_delivery TO artiway_app;
+
+GRANT UPDATE(answer) ON TABLE public.webhook_delivery TO artiway_app;
+
+GRANT UPDATE(delivered_at) ON TABLE public.webhook_delivery TO artiway_app;
 
 GRANT SELECT ON TABLE public.websocket_connection TO artiway_app;
 

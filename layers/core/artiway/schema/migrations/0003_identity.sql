@@ -33,8 +33,8 @@ CREATE TABLE tenant (
     weight          integer CHECK (weight BETWEEN 1 AND 1000),
     concurrency     integer CHECK (concurrency BETWEEN 0 AND 100000),
     queue_depth     integer CHECK (queue_depth BETWEEN 0 AND 1000000),
-    rate_per_second integer CHECK (rate_per_second BETWEEN 1 AND 1000000),
-    burst           integer CHECK (burst BETWEEN 1 AND 2000000),
+    rate_per_second integer CHECK (rate_per_second BETWEEN 1 AND 100000),
+    burst           integer CHECK (burst BETWEEN 1 AND 200000),
     artefact_days   integer CHECK (artefact_days BETWEEN 1 AND 180),
     created_at      timestamptz NOT NULL DEFAULT now(),
     updated_at      timestamptz NOT NULL DEFAULT now()
