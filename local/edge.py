@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import uuid
 from pathlib import Path
 
@@ -35,7 +36,13 @@ class Edge:
     async def start(self) -> None:
         timeout = aiohttp.ClientTimeout(total=INTEGRATION_SECONDS, connect=3)
         connector = aiohttp.TCPConnector(limit=0)
-        self._session = aiohttp.ClientSession(timeout=timeout, connector=connector, auto_decompress=False)
+        self._session = aiohttp.ClientSession(
+            timeout=timeout,
+            connector=connector,
+            auto_decompress=False,
+            # Only what the viewer sent: no header of our own making.
+            skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
+        )
         app = web.Application(client_max_size=PAYLOAD_BYTES)
         app.router.add_route("*", "/api/{tail:.*}", self._forward)
         app.router.add_get("/ws", self._connect)
@@ -76,7 +83,11 @@ class Edge:
         url = f"{self._aws_url}{request.raw_path}"
         try:
             async with self._session.request(
-                request.method, _exact(url), headers=headers, data=body or None, allow_redirects=False
+                request.method,
+                _exact(url),
+                headers=headers,
+                data=io.BytesIO(body) if body else None,
+                allow_redirects=False,
             ) as answer:
                 return await _relay(request, answer)
         except TimeoutError:

@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any
-from weakref import WeakSet
 
 from aiohttp import web
 
@@ -112,21 +111,30 @@ class LogFile:
 
 
 class Sandbox(asyncio.SubprocessProtocol):
-    """One child process. It asks for its next event; we hold the question until there is one."""
+    """One child process and the Runtime API that it talks to: it asks for events, one after the other."""
 
     def __init__(self, function: Function, log: LogFile) -> None:
-        self.id = secrets.token_hex(8)
         self.function = function
-        self.inbox: asyncio.Queue[Invocation] = asyncio.Queue(maxsize=1)
         self.current: Invocation | None = None
         self.idle_since = time.monotonic()
-        self.exited = asyncio.Event()
-        self.closed = asyncio.Event()
+        self.is_spent = False
+        self._inbox: asyncio.Queue[Invocation] = asyncio.Queue(maxsize=1)
+        self._exited = asyncio.Event()
+        self._closed = asyncio.Event()
         self._log = log
         self._tail: deque[bytes] = deque()
         self._transport: asyncio.SubprocessTransport | None = None
+        self._runner = _runner(
+            web.get("/2018-06-01/runtime/invocation/next", self._next),
+            web.post("/2018-06-01/runtime/invocation/{request_id}/response", self._response),
+            web.post("/2018-06-01/runtime/invocation/{request_id}/error", self._error),
+            web.post("/2018-06-01/runtime/init/error", self._init_error),
+        )
 
-    async def start(self, runtime_api: str, environment: Mapping[str, str], handler: str) -> None:
+    async def start(self, environment: Mapping[str, str], handler: str) -> None:
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        _, port = self._runner.addresses[0]
         transport, _ = await asyncio.get_running_loop().subprocess_exec(
             lambda: self,
             sys.executable,
@@ -134,8 +142,8 @@ class Sandbox(asyncio.SubprocessProtocol):
             "awslambdaric",
             handler,
             cwd=self.function.folder,
-            env={**environment, "AWS_LAMBDA_RUNTIME_API": f"{runtime_api}/sandbox/{self.id}"},
-            stdin=None,
+            env={**environment, "AWS_LAMBDA_RUNTIME_API": f"127.0.0.1:{port}"},
+            stdin=asyncio.subprocess.DEVNULL,
             start_new_session=True,
         )
         self._transport = transport
@@ -152,7 +160,8 @@ class Sandbox(asyncio.SubprocessProtocol):
         self._log.write(data)
 
     def process_exited(self) -> None:
-        self.exited.set()
+        self.is_spent = True
+        self._exited.set()
         code = self._transport.get_returncode() if self._transport else None
         if self.current is not None:
             killed = signal.strsignal(-code) if code is not None and code < 0 else None
@@ -160,30 +169,39 @@ class Sandbox(asyncio.SubprocessProtocol):
             self.current.fail("Runtime.ExitError", f"Runtime exited with error: {reason}")
 
     def connection_lost(self, _error: Exception | None) -> None:
-        self.closed.set()
+        if self._transport is not None:
+            self._transport.close()
+        self._closed.set()
 
-    def kill(self) -> None:
-        if not self.exited.is_set() and self._transport is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.pid, signal.SIGKILL)
+    async def end(self) -> None:
+        """Returns when the child is gone and reaped."""
+        self.is_spent = True
+        if self._transport is not None:
+            if not self._exited.is_set():
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self.pid, signal.SIGKILL)
+            await self._closed.wait()
+        await self._runner.cleanup()
 
     async def run(self, invocation: Invocation) -> Outcome:
         """The clock starts when the child takes the event: starting up is not the handler's time."""
         self._tail.clear()
         self.current = invocation
-        if self.exited.is_set():
+        if self._exited.is_set():
             self.process_exited()
-        else:
-            self.inbox.put_nowait(invocation)
+        self._inbox.put_nowait(invocation)
         taken = asyncio.ensure_future(invocation.taken.wait())
         either: set[asyncio.Future[Any]] = {taken, invocation.outcome}
         await asyncio.wait(either, timeout=INIT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         taken.cancel()
         if invocation.taken.is_set():
             await asyncio.wait({invocation.outcome}, timeout=invocation.timeout_seconds)
-            invocation.fail("Sandbox.Timedout", f"Task timed out after {invocation.timeout_seconds}.00 seconds")
-        else:
-            invocation.fail("Sandbox.Timedout", f"Init timed out after {INIT_SECONDS}.00 seconds")
+        if not invocation.outcome.done():
+            self.is_spent = True
+            what, seconds = (
+                ("Task", invocation.timeout_seconds) if invocation.taken.is_set() else ("Init", INIT_SECONDS)
+            )
+            invocation.fail("Sandbox.Timedout", f"{what} timed out after {seconds}.00 seconds")
         outcome = await invocation.outcome
         # The child wrote its last log lines before it answered: let the loop read the pipe.
         for _ in range(2):
@@ -192,6 +210,39 @@ class Sandbox(asyncio.SubprocessProtocol):
         self.idle_since = time.monotonic()
         outcome.log = b"".join(self._tail)[-TAIL_BYTES:]
         return outcome
+
+    async def _next(self, _request: web.Request) -> web.Response:
+        invocation = await self._inbox.get()
+        invocation.taken.set()
+        return web.Response(
+            body=invocation.payload,
+            content_type="application/json",
+            headers={
+                "Lambda-Runtime-Aws-Request-Id": invocation.request_id,
+                "Lambda-Runtime-Deadline-Ms": str(int((time.time() + invocation.timeout_seconds) * 1000)),
+                "Lambda-Runtime-Invoked-Function-Arn": function_arn(self.function.name),
+                "Lambda-Runtime-Trace-Id": invocation.trace_id,
+            },
+        )
+
+    async def _response(self, request: web.Request) -> web.Response:
+        payload = await request.read()
+        if self.current and self.current.request_id == request.match_info["request_id"]:
+            if len(payload) > PAYLOAD_BYTES:
+                text = f"Response payload size exceeded maximum allowed payload size ({PAYLOAD_BYTES} bytes)."
+                self.current.fail("Function.ResponseSizeTooLarge", text)
+            self.current.finish(payload)
+        return web.json_response({"status": "OK"}, status=202)
+
+    async def _error(self, request: web.Request) -> web.Response:
+        payload = await request.read()
+        if self.current:
+            self.current.finish(payload, is_error=True)
+        return web.json_response({"status": "OK"}, status=202)
+
+    async def _init_error(self, request: web.Request) -> web.Response:
+        self.is_spent = True
+        return await self._error(request)
 
 
 class Pool:
@@ -203,8 +254,8 @@ class Pool:
         self._server = server
         self._slots = asyncio.Semaphore(function.concurrency)
         self._idle: list[Sandbox] = []
-        self.sandboxes: dict[str, Sandbox] = {}
-        self._started: WeakSet[Sandbox] = WeakSet()
+        self._all: set[Sandbox] = set()
+        self._ending: set[asyncio.Task[None]] = set()
         self._files: dict[str, float] = {}
         self._checked_at = 0.0
         self._log = LogFile(server.logs / f"{function.name}.log")
@@ -223,8 +274,7 @@ class Pool:
             invocation.timeout_seconds = configuration.timeout_seconds
             sandbox = self._idle.pop() if self._idle else await self._spawn(configuration)
             outcome = await sandbox.run(invocation)
-            broken = outcome.is_error and b'"Sandbox.' in outcome.payload
-            if not broken and not sandbox.exited.is_set() and self.configuration is configuration:
+            if not sandbox.is_spent and self.configuration is configuration:
                 self._idle.append(sandbox)
                 sandbox = None
             return outcome
@@ -240,21 +290,21 @@ class Pool:
 
     async def _spawn(self, configuration: Configuration) -> Sandbox:
         sandbox = Sandbox(self.function, self._log)
-        self.sandboxes[sandbox.id] = sandbox
-        environment = self._server.environment(self.function, configuration)
-        await sandbox.start(f"127.0.0.1:{self._server.port}", environment, configuration.handler)
+        self._all.add(sandbox)
+        await sandbox.start(self._server.environment(self.function, configuration), configuration.handler)
         self._server.processes.add(sandbox.pid)
-        self._started.add(sandbox)
         return sandbox
 
     def _end(self, sandbox: Sandbox) -> None:
-        sandbox.kill()
+        self._all.discard(sandbox)
         self._server.processes.remove(sandbox.pid)
-        self.sandboxes.pop(sandbox.id, None)
+        task = asyncio.create_task(sandbox.end())
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
 
     def _drop_stale(self) -> None:
         """An edited file retires the warm sandboxes before the next call; those that died are no use either."""
-        for sandbox in [one for one in self._idle if one.exited.is_set()]:
+        for sandbox in [one for one in self._idle if one.is_spent]:
             self._idle.remove(sandbox)
             self._end(sandbox)
         now = time.monotonic()
@@ -284,9 +334,9 @@ class Pool:
 
     async def close(self) -> None:
         """Returns when the children are gone: the event loop ends next, and nobody would be left to reap them."""
-        for sandbox in list(self.sandboxes.values()):
+        for sandbox in list(self._all):
             self._end(sandbox)
-        await asyncio.gather(*(one.closed.wait() for one in self._started if not one.closed.is_set()))
+        await asyncio.gather(*self._ending)
         self._log.close()
 
 
@@ -338,20 +388,10 @@ class LambdaServer:
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> None:
-        app = web.Application(client_max_size=PAYLOAD_BYTES * 2)
-        runtime = "/sandbox/{sandbox}/2018-06-01/runtime"
-        app.add_routes(
-            [
-                web.get(f"{runtime}/invocation/next", self._next),
-                web.post(f"{runtime}/invocation/{{request_id}}/response", self._response),
-                web.post(f"{runtime}/invocation/{{request_id}}/error", self._error),
-                web.post(f"{runtime}/init/error", self._error),
-                web.post("/2015-03-31/functions/{name}/invocations", self._invoke),
-                web.post("/proxy/{name}", self._proxy),
-            ]
+        self._runner = _runner(
+            web.post("/2015-03-31/functions/{name}/invocations", self._invoke),
+            web.post("/proxy/{name}", self._proxy),
         )
-        # A child that we end while it waits for work must not keep the server from stopping.
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", self.port, backlog=1024).start()
         self._keep(asyncio.create_task(self._retire_idle()))
@@ -407,46 +447,6 @@ class LambdaServer:
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
-    # --- towards the children
-
-    def _sandbox(self, request: web.Request) -> Sandbox:
-        for pool in self._pools.values():
-            if sandbox := pool.sandboxes.get(request.match_info["sandbox"]):
-                return sandbox
-        raise web.HTTPGone
-
-    async def _next(self, request: web.Request) -> web.Response:
-        sandbox = self._sandbox(request)
-        invocation = await sandbox.inbox.get()
-        invocation.taken.set()
-        return web.Response(
-            body=invocation.payload,
-            content_type="application/json",
-            headers={
-                "Lambda-Runtime-Aws-Request-Id": invocation.request_id,
-                "Lambda-Runtime-Deadline-Ms": str(int((time.time() + invocation.timeout_seconds) * 1000)),
-                "Lambda-Runtime-Invoked-Function-Arn": function_arn(sandbox.function.name),
-                "Lambda-Runtime-Trace-Id": invocation.trace_id,
-            },
-        )
-
-    async def _response(self, request: web.Request) -> web.Response:
-        sandbox, payload = self._sandbox(request), await request.read()
-        if sandbox.current and sandbox.current.request_id == request.match_info["request_id"]:
-            if len(payload) > PAYLOAD_BYTES:
-                text = f"Response payload size exceeded maximum allowed payload size ({PAYLOAD_BYTES} bytes)."
-                sandbox.current.fail("Function.ResponseSizeTooLarge", text)
-            sandbox.current.finish(payload)
-        return web.json_response({"status": "OK"}, status=202)
-
-    async def _error(self, request: web.Request) -> web.Response:
-        sandbox, payload = self._sandbox(request), await request.read()
-        if sandbox.current:
-            sandbox.current.finish(payload, is_error=True)
-        return web.json_response({"status": "OK"}, status=202)
-
-    # --- towards callers
-
     async def _call(self, pool: Pool, payload: bytes, request_id: str, trace_id: str) -> Outcome:
         """A caller that hangs up does not stop the function."""
         task = asyncio.create_task(pool.invoke(payload, request_id, trace_id))
@@ -493,6 +493,13 @@ class LambdaServer:
         if outcome.is_error and b'"ResponseURL"' in payload:
             self.failures.append(f"  {pool.function.name}: {outcome.payload.decode(errors='replace')[:2000]}")
         return web.Response(body=outcome.payload, content_type="application/json", status=status)
+
+
+def _runner(*routes: web.RouteDef) -> web.AppRunner:
+    app = web.Application(client_max_size=PAYLOAD_BYTES * 2)
+    app.add_routes(routes)
+    # A child that is ended while it waits for work must not keep the server from stopping.
+    return web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
 
 
 def function_arn(name: str) -> str:

@@ -1,0 +1,315 @@
+"""The Lambda server with real `awslambdaric` children, called as boto3 calls Lambda."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import textwrap
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from botocore.exceptions import ClientError
+
+from local import lambdas
+from local.emulator import client
+from local.lambdas import Configuration, Function, LambdaServer, LogFile, function_name, trace_of
+from local.servers import free_port
+
+Run = Callable[[Coroutine[Any, Any, Any]], Any]
+HANDLER = """
+import json, os, pathlib, time
+from shared import GREETING
+calls = 0
+
+def handler(event, context):
+    global calls
+    calls += 1
+    match event.get("do"):
+        case "raise": raise LookupError("no such shoe")
+        case "sleep": time.sleep(60)
+        case "exit": os._exit(3)
+        case "environment": return dict(os.environ)
+        case "big": return "x" * (7 * 1024 * 1024)
+        case "print": print("a line of log")
+        case "touch": pathlib.Path(event["file"]).touch()
+        case "meet":
+            folder = pathlib.Path(event["folder"])
+            (folder / str(os.getpid())).touch()
+            while len(list(folder.iterdir())) < event["people"]: time.sleep(0.005)
+        case "alone":
+            busy = pathlib.Path(event["file"])
+            busy.touch(exist_ok=False)
+            time.sleep(0.02)
+            busy.unlink()
+    return {"calls": calls, "pid": os.getpid(), "greeting": GREETING, "trace": os.environ.get("_X_AMZN_TRACE_ID"),
+            "request": context.aws_request_id, "arn": context.invoked_function_arn,
+            "left": context.get_remaining_time_in_millis()}
+"""
+
+
+@dataclass
+class Answer:
+    payload: Any
+    error: str | None
+    log: str
+
+
+class Caller:
+    def __init__(self, url: str, root: Path, server: LambdaServer) -> None:
+        self.url, self.root, self.server = url, root, server
+        self.boto = client("lambda", url)
+
+    def __call__(self, event: object, name: str = "Sample") -> Answer:
+        answer = self.boto.invoke(FunctionName=name, Payload=json.dumps(event).encode(), LogType="Tail")
+        log = base64.b64decode(answer["LogResult"]).decode()
+        return Answer(json.load(answer["Payload"]), answer.get("FunctionError"), log)
+
+    def post(self, path: str, body: bytes) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection(urlsplit(self.url).netloc)
+        connection.request("POST", path, body)
+        answer = connection.getresponse()
+        result = answer.status, answer.read()
+        connection.close()
+        return result
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(textwrap.dedent(text))
+
+
+@pytest.fixture
+def call(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> Iterator[Caller]:
+    monkeypatch.setattr(lambdas, "RELOAD_SECONDS", 0)
+    monkeypatch.setenv("SHELL_SECRET", "of the caller")
+    write(tmp_path / "functions/sample/app.py", HANDLER)
+    write(tmp_path / "functions/broken/app.py", "import no_such_package\n")
+    write(tmp_path / "layer/shared.py", "GREETING = 'hello'\n")
+
+    def function(name: str, folder: str, concurrency: int = 4) -> Function:
+        return Function(name, tmp_path / "functions" / folder, tmp_path / "layer", concurrency)
+
+    functions = [function("Sample", "sample"), function("Single", "sample", 1), function("Broken", "broken")]
+
+    async def lookup(_name: str) -> Configuration:
+        return Configuration("app.handler", 1, 512, {"OWN": "value", lambdas.PROXY_VARIABLE: "hidden"})
+
+    port = free_port()
+    server = LambdaServer(
+        functions={one.name: one for one in functions},
+        lookup=lookup,
+        home=tmp_path / "home",
+        port=port,
+        endpoint_url="http://127.0.0.1:1",
+    )
+    run(server.start())
+    caller = Caller(f"http://127.0.0.1:{port}", tmp_path, server)
+    yield caller
+    caller.boto.close()
+    run(server.stop())
+
+
+def test_a_warm_sandbox_is_used_again_and_keeps_its_module_state(call: Caller) -> None:
+    first, second = call({}), call({})
+    assert (first.payload["calls"], second.payload["calls"]) == (1, 2)
+    assert first.payload["pid"] == second.payload["pid"]
+    assert first.payload["request"] != second.payload["request"]
+    assert 0 < first.payload["left"] <= 1000
+    assert first.payload["arn"] == "arn:aws:lambda:us-east-1:000000000000:function:Sample"
+
+
+def test_an_exception_comes_back_with_its_name_and_its_stack(call: Caller) -> None:
+    answer = call({"do": "raise"})
+    assert answer.error == "Unhandled"
+    assert answer.payload["errorType"] == "LookupError"
+    assert answer.payload["errorMessage"] == "no such shoe"
+    assert "app.py" in answer.payload["stackTrace"][0]
+    assert call({}).error is None
+
+
+def test_a_handler_beyond_its_time_is_killed_and_the_next_call_gets_a_new_sandbox(call: Caller) -> None:
+    before = call({}).payload["pid"]
+    answer = call({"do": "sleep"})
+    assert answer.error == "Unhandled"
+    assert answer.payload["errorType"] == "Sandbox.Timedout"
+    assert answer.payload["errorMessage"].endswith("Task timed out after 1.00 seconds")
+    after = call({}).payload
+    assert after["calls"] == 1
+    assert after["pid"] != before
+
+
+def test_a_child_that_exits_is_reported_and_replaced(call: Caller) -> None:
+    answer = call({"do": "exit"})
+    assert answer.error == "Unhandled"
+    assert answer.payload["errorType"] == "Runtime.ExitError"
+    assert answer.payload["errorMessage"].endswith("Runtime exited with error: exit status 3")
+    assert call({}).payload["calls"] == 1
+
+
+def test_a_handler_that_cannot_be_imported_says_why(call: Caller) -> None:
+    for _ in range(2):
+        answer = call({}, "Broken")
+        assert answer.error == "Unhandled"
+        assert answer.payload["errorType"] == "Runtime.ImportModuleError"
+        assert "no_such_package" in answer.payload["errorMessage"]
+
+
+def test_calls_at_the_same_time_run_in_processes_of_their_own(call: Caller) -> None:
+    folder = call.root / "meeting"
+    folder.mkdir()
+    with ThreadPoolExecutor() as pool:
+        answers = list(pool.map(call, [{"do": "meet", "folder": str(folder), "people": 3}] * 3))
+    assert [answer.error for answer in answers] == [None] * 3
+    assert len({answer.payload["pid"] for answer in answers}) == 3
+
+
+def test_calls_beyond_the_function_s_bound_wait_for_their_turn(call: Caller) -> None:
+    event = {"do": "alone", "file": str(call.root / "busy")}
+    with ThreadPoolExecutor() as pool:
+        answers = list(pool.map(lambda _: call(event, "Single"), range(5)))
+    assert [answer.error for answer in answers] == [None] * 5
+    assert sorted(answer.payload["calls"] for answer in answers) == [1, 2, 3, 4, 5]
+
+
+def test_an_edited_handler_or_layer_is_live_at_the_next_call(call: Caller) -> None:
+    assert call({}).payload["greeting"] == "hello"
+    write(call.root / "layer/shared.py", "GREETING = 'salut'\n")  # as long as before, and within the same second
+    assert call({}).payload["greeting"] == "salut"
+    write(call.root / "functions/sample/app.py", "def handler(event, context):\n    return 'new'\n")
+    assert call({}).payload == "new"
+
+
+def test_a_sandbox_sees_what_aws_gives_and_nothing_of_the_caller_s_shell(
+    call: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    environment = call({"do": "environment"}).payload
+    assert environment["OWN"] == "value"
+    assert environment["AWS_LAMBDA_FUNCTION_NAME"] == "Sample"
+    assert environment["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"] == "512"
+    assert environment["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1"
+    assert environment["TZ"] == ":UTC"
+    hidden = {"SHELL_SECRET", "PYTHONDONTWRITEBYTECODE", "HOME", lambdas.PROXY_VARIABLE}
+    assert not hidden & set(environment)
+
+
+def test_the_end_of_the_log_comes_with_the_answer_and_the_whole_is_kept(call: Caller) -> None:
+    assert call({"do": "print"}).log == "a line of log\n"
+    assert call({}).log == ""
+    assert (call.root / "home/logs/Sample.log").read_text() == "a line of log\n"
+
+
+def test_an_answer_beyond_six_megabytes_is_an_error(call: Caller) -> None:
+    answer = call({"do": "big"})
+    assert answer.error == "Unhandled"
+    assert answer.payload["errorType"] == "Function.ResponseSizeTooLarge"
+
+
+def test_an_unknown_function_is_not_found(call: Caller) -> None:
+    with pytest.raises(ClientError) as refusal:
+        call({}, "Nobody")
+    assert refusal.value.response["Error"]["Code"] == "ResourceNotFoundException"
+
+
+@pytest.mark.parametrize("name", ["Sample", "Sample:live", "arn:aws:lambda:us-east-1:000000000000:function:Sample"])
+def test_a_function_is_found_by_name_alias_or_arn(call: Caller, name: str) -> None:
+    assert call({}, name).payload["greeting"] == "hello"
+
+
+def test_a_partial_arn_names_the_function() -> None:
+    assert function_name("000000000000:function:Sample:7") == "Sample"
+
+
+def test_a_body_that_is_no_json_is_refused(call: Caller) -> None:
+    status, _ = call.post("/2015-03-31/functions/Sample/invocations", b"{")
+    assert status == 400
+
+
+def test_an_event_is_accepted_at_once_and_handled_later(call: Caller) -> None:
+    file = call.root / "touched"
+    payload = json.dumps({"do": "touch", "file": str(file)}).encode()
+    assert call.boto.invoke(FunctionName="Sample", Payload=payload, InvocationType="DryRun")["StatusCode"] == 204
+    assert call.boto.invoke(FunctionName="Sample", Payload=payload, InvocationType="Event")["StatusCode"] == 202
+    wait_for(file.exists)
+
+
+def test_a_caller_that_hangs_up_does_not_stop_the_function(call: Caller) -> None:
+    folder = call.root / "meeting"
+    folder.mkdir()
+    connection = http.client.HTTPConnection(urlsplit(call.url).netloc)
+    connection.request("POST", "/proxy/Sample", json.dumps({"do": "meet", "folder": str(folder), "people": 2}))
+    wait_for(lambda: len(list(folder.iterdir())) == 1)
+    connection.close()
+    (folder / "the other one").touch()
+    pid = int(next(file.name for file in folder.iterdir() if file.name.isdigit()))
+    assert call({}).payload["pid"] == pid
+
+
+def test_the_emulator_gets_the_plain_answer_or_the_function_s_error(call: Caller) -> None:
+    status, body = call.post("/proxy/Sample", b"{}")
+    assert (status, json.loads(body)["greeting"]) == (200, "hello")
+    status, body = call.post("/proxy/Sample", b'{"do": "raise"}')
+    assert (status, json.loads(body)["errorType"]) == (500, "LookupError")
+
+
+def test_a_failed_custom_resource_is_remembered_for_the_deployment(call: Caller) -> None:
+    call.post("/proxy/Sample", b'{"do": "raise", "ResponseURL": "http://127.0.0.1:1/"}')
+    assert len(call.server.failures) == 1
+    assert "no such shoe" in call.server.failures[0]
+
+
+def test_the_trace_goes_on_from_the_request_or_the_message(call: Caller) -> None:
+    status, body = call.post("/proxy/Sample", b'{"headers": {"x-amzn-trace-id": "Root=1-aa-bb"}}')
+    assert (status, json.loads(body)["trace"]) == (200, "Root=1-aa-bb")
+    record = {"Records": [{"attributes": {"AWSTraceHeader": "Root=1-cc-dd"}}]}
+    assert trace_of(json.dumps(record).encode(), "Root=1-ee-ff") == "Root=1-cc-dd"
+    assert trace_of(b"{}", "Root=1-ee-ff") == "Root=1-ee-ff"
+    for odd in (b"[]", b"null", b'{"Records": [7]}', b'{"headers": []}'):
+        assert trace_of(odd, None).startswith("Root=1-")
+
+
+def test_a_sandbox_is_retired_when_it_was_idle_for_long(call: Caller, run: Run) -> None:
+    async def retire(idle_seconds: float) -> None:
+        call.server._pools["Sample"].retire(idle_seconds)
+
+    before = call({}).payload["pid"]
+    run(retire(3600))
+    assert call({}).payload["pid"] == before
+    run(retire(0))
+    assert call({}).payload["pid"] != before
+
+
+def test_a_function_that_was_deployed_anew_starts_anew(call: Caller, run: Run) -> None:
+    async def forget() -> None:
+        call.server.forget_configurations()
+
+    before = call({}).payload["pid"]
+    run(forget())
+    assert call({}).payload["pid"] != before
+
+
+def test_logs_do_not_grow_without_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lambdas, "LOG_BYTES", 100)
+    log = LogFile(tmp_path / "logs/one.log")
+    for number in range(50):
+        log.write(f"line {number}\n".encode())
+    log.close()
+    log.write(b"after the end\n")
+    files = sorted((tmp_path / "logs").iterdir())
+    assert [file.name for file in files] == ["one.log", "one.log.1"]
+    assert sum(file.stat().st_size for file in files) < 250
+    assert files[0].read_text().endswith("line 49\n")
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "the condition never came true"
+        time.sleep(0.01)
