@@ -102,21 +102,21 @@ class Cache:
     def invalidate(self, key: str) -> bool:
         """Forget a key everywhere. False when Redis is away: other processes then keep it until its TTL ends."""
         self._forget_here(lambda known: known == key)
-        return self._forget_shared(key, [_value(key), _loading(key)])
+        return self._forget_shared(lambda: self._announce(key, [_value(key), _loading(key)]))
 
     def invalidate_prefix(self, prefix: str) -> bool:
         """Forget all keys that begin so."""
         self._forget_here(lambda known: known.startswith(prefix))
-        try:
-            with self._breaker.guarded("CacheRedisAway"):
-                # Tokens first: a loading that began before us has then either lost its token, or stored its value
-                # early enough for the second scan to be sure to see it.
-                for pattern in (_loading(_escaped(prefix)), _value(_escaped(prefix))):
-                    for batch in _batches(self._redis.scan_iter(f"{pattern}*", count=_SCAN_COUNT)):
-                        self._redis.unlink(*batch)
-        except RedisAway:
-            return False
-        return self._forget_shared(f"{prefix}*", [])
+
+        def forget() -> None:
+            # Tokens first: a loading that began before us has then either lost its token, or stored its value early
+            # enough for the second scan to be sure to see it.
+            for pattern in (_loading(_escaped(prefix)), _value(_escaped(prefix))):
+                for batch in _batches(self._redis.scan_iter(f"{pattern}*", count=_SCAN_COUNT)):
+                    self._redis.unlink(*batch)
+            self._announce(f"{prefix}*", [])  # last: what others read meanwhile may still be old
+
+        return self._forget_shared(forget)
 
     def warm(self, items: Iterable[tuple[str, Callable[[], Any], float]], *, limit_s: float = 5) -> int:
         """Load (key, load, ttl_s) ahead of need. Whatever goes wrong here is left to the first reader."""
@@ -152,11 +152,15 @@ class Cache:
 
     def _catch_up(self, head: str | None, asked_at: float) -> None:
         known = self._first.head
+        if head is None:
+            # A new Redis, or one that was emptied. Without a head of its own, the next loss would look like no change.
+            self._first.move(known, self._announce("", []), None, asked_at)
+            return
         if head == known:
             self._first.synced(asked_at)
             return
         news: list[str] | None = None
-        if head is not None and known is not None:
+        if known is not None:
             entries = cast("list[tuple[str, dict[str, str]]]", self._redis.xrange(_LOG, min=known, max=head))
             # The log still holds the last entry that we saw, so it holds all that came after.
             if entries and entries[0][0] == known and entries[-1][0] == head:
@@ -265,10 +269,14 @@ class Cache:
                 del self._flights[key]
         self._first.forget(is_meant)
 
-    def _forget_shared(self, what: str, doomed: list[str]) -> bool:
+    def _announce(self, what: str, doomed: list[str]) -> str:
+        birth = random.randrange(1, 2**31)  # noqa: S311 (tells logs apart, guards nothing)
+        return str(self._invalidate([_LOG, _HEAD, *doomed], [what, _LOG_ENTRIES, birth]))
+
+    def _forget_shared(self, forget: Callable[[], object]) -> bool:
         try:
             with self._breaker.guarded("CacheRedisAway"):
-                self._invalidate([_LOG, _HEAD, *doomed], [what, _LOG_ENTRIES])
+                forget()
         except RedisAway:
             metrics.emit("CacheInvalidationsLost", 1)
             return False

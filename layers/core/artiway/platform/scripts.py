@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,4 +16,9 @@ class Script(Protocol):
 
 def load(redis: Redis, verb: str, package: str = "artiway.platform.lua") -> Script:
     """The script by its file's name. A Redis that forgot it (a restart, a failover) is taught again by the call."""
-    return redis.register_script((files(package) / f"{verb}.lua").read_text("utf-8"))
+    return redis.register_script(_text(package, verb))
+
+
+@cache
+def _text(package: str, verb: str) -> str:
+    return (files(package) / f"{verb}.lua").read_text("utf-8")

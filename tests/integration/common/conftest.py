@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+from redis import Redis
+
+from artiway.platform import redis as platform_redis
+from local.servers import free_port
+
+
+class Time:
+    """Seconds that pass when the test says so."""
+
+    def __init__(self) -> None:
+        self.seconds = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+    def ms(self) -> int:
+        return int(self.seconds * 1000)
+
+    def advance(self, seconds: float) -> None:
+        self.seconds += seconds
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+@pytest.fixture
+def client(valkey: Redis, valkey_url: str) -> Iterator[Redis]:
+    """Redis as the layer connects to it."""
+    with contextlib.closing(platform_redis.connect(valkey_url, timeout_s=5)) as client:
+        yield client
+
+
+@pytest.fixture
+def nobody_there() -> Iterator[Redis]:
+    """A client of a Redis that is away."""
+    with contextlib.closing(platform_redis.connect(f"redis://127.0.0.1:{free_port()}/0", timeout_s=0.5)) as client:
+        yield client
+
+
+@pytest.fixture
+def metric(capsys: pytest.CaptureFixture[str]) -> Callable[[str], list[float]]:
+    """The values of a metric that were written since the last look."""
+
+    def values(name: str) -> list[float]:
+        lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        return [line[name] for line in lines if "_aws" in line and name in line]
+
+    return values
