@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from uuid import UUID
 
+from artiway.errors import NotFound
 from artiway.ids import new_id
 from artiway.points.model import (
     EMPTY,
@@ -55,9 +56,6 @@ class FakeLedger:
     def add_user(self, tenant_id: UUID, user_id: UUID) -> None:
         self._tenants[tenant_id].users.add(user_id)
 
-    def is_user(self, tenant_id: UUID, user_id: UUID) -> bool:
-        return user_id in self._tenants[tenant_id].users
-
     def account(self, tenant_id: UUID, user_id: UUID) -> Account:
         own = self._own(tenant_id, user_id)
         return Account(own[-1].balance, own[-1].frozen, own[-1].version) if own else EMPTY
@@ -96,11 +94,11 @@ class FakeLedger:
 
     def end_hold(
         self, tenant_id: UUID, hold_id: UUID, status: HoldStatus, *, charged: int, reference: str, now: datetime
-    ) -> bool:
+    ) -> Hold | None:
         tenant = self._tenants[tenant_id]
         hold = tenant.holds.get(hold_id)
         if hold is None or hold.status is not HoldStatus.HELD or charged > hold.amount:
-            return False
+            return hold
         kind = Kind.CONFIRM if status is HoldStatus.CONFIRMED else Kind.CANCEL
         change = Change(hold.user_id, kind, hold.amount, reference, f"settle:{hold_id}")
         self._append(tenant_id, change, hold.amount - charged, -hold.amount, now)
@@ -109,7 +107,7 @@ class FakeLedger:
             used = min(amount, charged)
             charged -= used
             lot.remaining += amount - used
-        return True
+        return tenant.holds[hold_id]
 
     def leave_tombstone(self, tenant_id: UUID, user_id: UUID, hold_id: UUID, *, now: datetime) -> bool:
         holds = self._tenants[tenant_id].holds
@@ -124,6 +122,7 @@ class FakeLedger:
 
     def grant(self, tenant_id: UUID, change: Change, *, terms: Terms, now: datetime) -> Entry:
         tenant = self._tenants[tenant_id]
+        self._check_user(tenant_id, change.user_id)
         self._check_key(tenant_id, change)
         if terms.campaign is not None:
             if (terms.campaign, change.user_id) in tenant.campaigns:
@@ -145,6 +144,7 @@ class FakeLedger:
         return entry
 
     def transfer(self, tenant_id: UUID, out: Change, into: Change, *, now: datetime) -> Entry:
+        self._check_user(tenant_id, into.user_id)
         self._check_key(tenant_id, out)
         self._check_funds(tenant_id, out, None, now)
         entry = self._append(tenant_id, out, -out.amount, 0, now)
@@ -184,6 +184,10 @@ class FakeLedger:
             amount -= part
             taken.append((lot, part))
         return taken
+
+    def _check_user(self, tenant_id: UUID, user_id: UUID) -> None:
+        if user_id not in self._tenants[tenant_id].users:
+            raise NotFound("there is no such user")
 
     def _check_key(self, tenant_id: UUID, change: Change) -> None:
         if change.idempotency_key in self._tenants[tenant_id].keys:

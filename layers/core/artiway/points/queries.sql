@@ -27,14 +27,19 @@ WITH account AS (
 SELECT next_expiry_at FROM account;
 
 -- name: end_hold
--- Confirm or cancel. Of two that race, the second one's entry breaks the unique index and all of it is undone.
+-- Confirm or cancel. Of two that race, the second waits for the account and then finds too little frozen, or its entry
+-- breaks the unique index and all of it is undone.
 WITH held AS (
-    SELECT tenant_id, hold_id, user_id, amount, lot_points FROM points_hold WHERE hold_id = %(hold_id)s AND status = 'HELD' AND amount >= %(charged)s
+    SELECT tenant_id, hold_id, user_id, amount, lot_points, expires_at
+      FROM points_hold
+     WHERE hold_id = %(hold_id)s AND status = 'HELD' AND amount >= %(charged)s
 ), account AS (
     UPDATE points_account AS account
-       SET balance = account.balance + held.amount - %(charged)s, frozen = account.frozen - held.amount, version = account.version + 1
+       SET balance = account.balance + held.amount - %(charged)s,
+           frozen = account.frozen - held.amount,
+           version = account.version + 1
       FROM held
-     WHERE account.tenant_id = held.tenant_id AND account.user_id = held.user_id
+     WHERE account.tenant_id = held.tenant_id AND account.user_id = held.user_id AND account.frozen >= held.amount
     RETURNING account.balance, account.frozen, account.version
 ), ended AS (
     UPDATE points_hold AS hold
@@ -48,7 +53,8 @@ WITH held AS (
            account.balance, account.frozen, held.hold_id, %(reference)s, %(idempotency_key)s, %(now)s
       FROM held, account
 )
-SELECT held.user_id, held.lot_points FROM held, account;
+SELECT held.hold_id, held.user_id, held.amount, %(charged)s AS charged, %(status)s AS status, held.expires_at, held.lot_points
+  FROM held, account;
 
 -- name: hold
 SELECT hold_id, user_id, amount, charged, status, expires_at FROM points_hold WHERE hold_id = %(hold_id)s;

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from artiway.audit.repository import AuditLog
+from artiway.errors import NotFound
 from artiway.ids import new_id, to_wire
 from artiway.platform import sql
 from artiway.platform.database import Database, Row, Transaction
@@ -59,10 +60,6 @@ class PostgresLedger:
             row = tx.one(SQL["hold"], {"hold_id": hold_id})
         return _hold(row) if row else None
 
-    def is_user(self, tenant_id: UUID, user_id: UUID) -> bool:
-        with self._database.tenant_transaction(tenant_id) as tx:
-            return tx.one(SQL["is_user"], {"user_id": user_id}) is not None
-
     # --- try, confirm, cancel
 
     def add_hold(self, tenant_id: UUID, hold: Hold, *, reference: str, now: datetime) -> None:
@@ -92,7 +89,7 @@ class PostgresLedger:
 
     def end_hold(
         self, tenant_id: UUID, hold_id: UUID, status: HoldStatus, *, charged: int, reference: str, now: datetime
-    ) -> bool:
+    ) -> Hold | None:
         parameters = {
             "hold_id": hold_id,
             "status": status,
@@ -105,15 +102,16 @@ class PostgresLedger:
         }
         try:
             with self._database.tenant_transaction(tenant_id) as tx:
-                ended = tx.one(SQL["end_hold"], parameters, on_duplicate=EntryExists("the hold has ended"))
-                if ended is None:
-                    return False
-                if ended["lot_points"]:
+                row = tx.one(SQL["end_hold"], parameters, on_duplicate=EntryExists("the hold has ended"))
+                if row is None:
+                    row = tx.one(SQL["hold"], parameters)
+                    return _hold(row) if row else None
+                if row.pop("lot_points"):
                     tx.run(SQL["return_lots"], parameters)
-                    tx.run(SQL["refresh_expiry"], ended)
-                return True
+                    tx.run(SQL["refresh_expiry"], row)
+                return _hold(row)
         except EntryExists:
-            return False
+            return self.hold(tenant_id, hold_id)
 
     def leave_tombstone(self, tenant_id: UUID, user_id: UUID, hold_id: UUID, *, now: datetime) -> bool:
         with self._database.tenant_transaction(tenant_id) as tx:
@@ -127,6 +125,7 @@ class PostgresLedger:
 
     def grant(self, tenant_id: UUID, change: Change, *, terms: Terms, now: datetime) -> Entry:
         with self._database.tenant_transaction(tenant_id) as tx:
+            _check_user(tx, change.user_id)
             entry = self._credit(tx, change, now)
             if terms.campaign is not None:
                 granted = CampaignGranted("this campaign has given to this user already", campaign=terms.campaign)
@@ -155,6 +154,7 @@ class PostgresLedger:
 
     def transfer(self, tenant_id: UUID, out: Change, into: Change, *, now: datetime) -> Entry:
         with self._database.tenant_transaction(tenant_id) as tx:
+            _check_user(tx, into.user_id)
             # In one order, so that two who give to each other do not wait for each other.
             tx.run(SQL["lock_accounts"], {"user_ids": [out.user_id, into.user_id]})
             entry = self._debit(tx, out, None, now)
@@ -232,6 +232,11 @@ class PostgresOverview:
 def _account(tx: Transaction, user_id: UUID) -> Account:
     row = tx.one(SQL["account"], {"user_id": user_id})
     return Account(row["balance"], row["frozen"], row["version"]) if row else EMPTY
+
+
+def _check_user(tx: Transaction, user_id: UUID) -> None:
+    if tx.one(SQL["is_user"], {"user_id": user_id}) is None:
+        raise NotFound("there is no such user")
 
 
 def _parameters(change: Change, now: datetime) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Protocol
 from uuid import UUID
 
-from artiway.errors import NotFound, Refused
+from artiway.errors import Refused
 from artiway.platform.clock import Clock
 from artiway.points.model import (
     Account,
@@ -45,8 +45,8 @@ class Ledger(Protocol):
 
     def end_hold(
         self, tenant_id: UUID, hold_id: UUID, status: HoldStatus, *, charged: int, reference: str, now: datetime
-    ) -> bool:
-        """False where no hold of at least that amount is open."""
+    ) -> Hold | None:
+        """End it if it is open and at least that large. Returns the hold as it is then; None where there is none."""
 
     def leave_tombstone(self, tenant_id: UUID, user_id: UUID, hold_id: UUID, *, now: datetime) -> bool:
         """False where the hold exists."""
@@ -55,17 +55,15 @@ class Ledger(Protocol):
         """Raises EntryExists."""
 
     def grant(self, tenant_id: UUID, change: Change, *, terms: Terms, now: datetime) -> Entry:
-        """Raises EntryExists, CampaignGranted."""
+        """Raises NotFound for no user, EntryExists, CampaignGranted."""
 
     def debit(self, tenant_id: UUID, change: Change, *, expected_version: int | None, now: datetime) -> Entry:
         """Raises EntryExists, InsufficientPoints, AccountChanged."""
 
     def transfer(self, tenant_id: UUID, out: Change, into: Change, *, now: datetime) -> Entry:
-        """Raises EntryExists, InsufficientPoints. Points that lapse keep their date."""
+        """Raises NotFound for no user, EntryExists, InsufficientPoints. Points that lapse keep their date."""
 
     def lapse(self, tenant_id: UUID, user_id: UUID, *, now: datetime) -> int: ...
-
-    def is_user(self, tenant_id: UUID, user_id: UUID) -> bool: ...
 
 
 class PointsService:
@@ -132,7 +130,7 @@ class PointsService:
         return stored
 
     def _end(self, tenant_id: UUID, hold_id: UUID, status: HoldStatus, charged: int, reference: str) -> Hold | None:
-        self._ledger.end_hold(
+        return self._ledger.end_hold(
             tenant_id,
             hold_id,
             status,
@@ -140,7 +138,6 @@ class PointsService:
             reference=reference or str(hold_id),
             now=self._clock.now(),
         )
-        return self._ledger.hold(tenant_id, hold_id)
 
     def _stored_hold(self, tenant_id: UUID, hold_id: UUID) -> Hold:
         stored = self._ledger.hold(tenant_id, hold_id)
@@ -195,7 +192,6 @@ class PointsService:
         now = self._clock.now()
         if terms.expires_at is not None and terms.expires_at <= now:
             raise Refused("the request is not valid", fields=[{"field": "expiresAt", "reason": "is not in the future"}])
-        self._check_user(tenant_id, user_id)
         change = Change(user_id, Kind.GIFT, amount_points, reference, idempotency_key)
         try:
             return self._ledger.grant(tenant_id, change, terms=terms, now=now)
@@ -209,7 +205,6 @@ class PointsService:
         _check_amount(amount_points)
         if from_user_id == to_user_id:
             raise Refused("points cannot be transferred to oneself")
-        self._check_user(tenant_id, to_user_id)
         out = Change(
             from_user_id, Kind.TRANSFER_OUT, amount_points, f"to:{to_user_id}", f"transfer:{idempotency_key}:out"
         )
@@ -229,10 +224,6 @@ class PointsService:
         entry = self._ledger.entry(tenant_id, idempotency_key)
         assert entry is not None
         return entry
-
-    def _check_user(self, tenant_id: UUID, user_id: UUID) -> None:
-        if not self._ledger.is_user(tenant_id, user_id):
-            raise NotFound("there is no such user")
 
 
 def _check_amount(amount_points: int) -> None:
