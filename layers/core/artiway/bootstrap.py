@@ -15,14 +15,25 @@ if TYPE_CHECKING:
     from artiway.geo.service import GeoService
     from artiway.health.service import HealthService
     from artiway.idempotency.service import IdempotencyService
+    from artiway.identity.access.service import AccessService, CachedAccess
+    from artiway.identity.keys.service import ApiKeyService
+    from artiway.identity.passwords import Argon2Passwords
+    from artiway.identity.people.service import PeopleService
+    from artiway.identity.repository import PostgresAccounts
+    from artiway.identity.service import AuthService
+    from artiway.identity.tenants.service import TenantService
     from artiway.identity.tokens import Verifier
     from artiway.outbox.repository import Outbox
     from artiway.outbox.service import Relay
     from artiway.platform.breaker import Breaker
     from artiway.platform.cache import Cache
+    from artiway.platform.clock import Clock
     from artiway.platform.database import Database
+    from artiway.platform.gate import AccessGate
     from artiway.platform.lock import Locks
     from artiway.platform.ratelimit import RateLimiter
+    from artiway.points.repository import PostgresOverview
+    from artiway.points.service import PointsService
     from artiway.push.service import PushService
 
 
@@ -220,3 +231,133 @@ def token_jwks(key_ids: list[str]) -> str:
     from artiway.platform import kms
 
     return kms.public_jwks(key_ids)
+
+
+@once
+def gate() -> AccessGate:
+    """What stands before every protected route: `http.Api("area", gate=bootstrap.gate)`."""
+    from artiway.platform.gate import AccessGate
+
+    return AccessGate(_access(), rate_limiter(), idempotency)
+
+
+@once
+def _access() -> AccessService:
+    from artiway.identity.access.repository import PostgresAccess, SpentNonces
+    from artiway.identity.access.service import AccessService
+    from artiway.platform.clock import SystemClock
+
+    clock = SystemClock()
+    nonces = SpentNonces(database(), redis(), clock)
+    return AccessService(PostgresAccess(database()), _cached_access(), nonces, clock)
+
+
+@once
+def _cached_access() -> CachedAccess:
+    from artiway.identity.access.service import CachedAccess
+
+    return CachedAccess(cache())
+
+
+@once
+def _passwords() -> Argon2Passwords:
+    from artiway.identity.passwords import Argon2Passwords
+
+    return Argon2Passwords()
+
+
+@once
+def accounts() -> PostgresAccounts:
+    from artiway.identity.repository import PostgresAccounts
+
+    return PostgresAccounts(service_database(), audit())
+
+
+@once
+def auth() -> AuthService:
+    import json
+    from datetime import timedelta
+
+    from artiway.identity.locating import Locating
+    from artiway.identity.model import Throttle
+    from artiway.identity.service import AuthService, Lifetimes
+    from artiway.platform.clock import SystemClock
+    from artiway.platform.kms import KmsSigner
+    from artiway.platform.secrets import Secret
+    from artiway.platform.wechat_login import WechatClient
+
+    refresh_secret = Secret(settings().refresh_secret_arn)
+    wechat_secret = Secret(settings().wechat_login_secret_arn)
+    return AuthService(
+        accounts(),
+        _passwords(),
+        KmsSigner(settings().token_key_id),
+        WechatClient(settings().wechat_login_url, lambda: json.loads(wechat_secret.text())),
+        Locating(lambda address: geo().locate(address), wait_s=settings().login_location_wait_s),
+        _cached_access(),
+        SystemClock(),
+        issuer=settings().token_issuer,
+        refresh_secret=lambda: refresh_secret.text().encode(),
+        throttle=Throttle(
+            account_failures=settings().login_account_failures,
+            address_failures=settings().login_address_failures,
+            window=timedelta(seconds=settings().login_window_s),
+            longest_wait=timedelta(seconds=settings().login_longest_wait_s),
+        ),
+        lifetimes=Lifetimes(
+            access_s=settings().access_token_s,
+            idle=timedelta(seconds=settings().refresh_idle_s),
+            absolute=timedelta(seconds=settings().refresh_absolute_s),
+            grace=timedelta(seconds=settings().refresh_grace_s),
+        ),
+    )
+
+
+@once
+def tenants() -> TenantService:
+    """`tenants().policies([…])` is what each may use now."""
+    from artiway.identity.tenants.repository import PostgresTenants
+    from artiway.identity.tenants.service import TenantService
+
+    return TenantService(PostgresTenants(service_database(), audit()), _passwords(), _cached_access())
+
+
+@once
+def people() -> PeopleService:
+    from artiway.identity.people.repository import PostgresPeople
+    from artiway.identity.people.service import PeopleService
+
+    return PeopleService(PostgresPeople(database(), audit()), _passwords(), _cached_access())
+
+
+@once
+def api_keys() -> ApiKeyService:
+    from artiway.identity.keys.repository import PostgresKeys
+    from artiway.identity.keys.service import ApiKeyService
+    from artiway.platform.clock import SystemClock
+
+    return ApiKeyService(PostgresKeys(database(), audit()), _cached_access(), SystemClock())
+
+
+@once
+def clock() -> Clock:
+    from artiway.platform.clock import SystemClock
+
+    return SystemClock()
+
+
+@once
+def points() -> PointsService:
+    """Joins the transaction of whoever calls it on `database()`."""
+    from artiway.points.repository import PostgresLedger
+    from artiway.points.service import PointsService
+
+    return PointsService(PostgresLedger(database(), audit()), clock())
+
+
+@once
+def points_overview() -> PostgresOverview:
+    """Accounts and holds of all tenants, for schedules, the watchdog and administrators."""
+    from artiway.points.repository import PostgresOverview
+
+    return PostgresOverview(service_database())

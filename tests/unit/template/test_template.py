@@ -15,7 +15,10 @@ from tests.unit.template.facts import ROOT, Template, many, target
 SAM_POLICIES = {"AWSLambdaBasicExecutionRole", "AWSLambdaVPCAccessExecutionRole", "AWSXrayWriteOnlyAccess"}
 # Actions that know no resources, with the reason beside them in the template.
 RESOURCELESS_ACTIONS = {"TaskDagStateMachineRole": "logs:"}
-PUBLIC_ROUTES = {"/api/v1/health", "/api/v1/openapi.json", "/api/v1/docs", "$default"}
+PUBLIC_ROUTES = {
+    "/api/v1/health", "/api/v1/openapi.json", "/api/v1/docs", "$default",
+    "/api/v1/auth/register", "/api/v1/auth/login", "/api/v1/auth/wechat", "/api/v1/auth/refresh",
+}  # fmt: skip
 STATEFUL = {
     "AWS::ElastiCache::ReplicationGroup", "AWS::KMS::Key", "AWS::RDS::DBCluster", "AWS::S3::Bucket", "AWS::SQS::Queue",
 }  # fmt: skip

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from uuid import UUID
 
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
@@ -24,6 +25,9 @@ from artiway.errors import ArtiwayError, NotAllowed, NotFound, Refused, TooMany,
 from artiway.platform import logs, metrics, tracing
 from artiway.platform.logs import Logger
 
+if TYPE_CHECKING:
+    from artiway.platform.ratelimit import Decision
+
 logger = Logger("http")
 
 BASE = "/api/v1"
@@ -31,6 +35,7 @@ BODY_LIMIT_BYTES = 1_000_000
 JSON_DEPTH_LIMIT = 32
 # The widest integer that survives every JSON reader and PostgreSQL's bigint.
 INTEGER_LIMIT = 2**63 - 1
+IDEMPOTENCY_KEY_LIMIT = 200
 _BODY_METHODS = frozenset({"POST", "PUT", "PATCH"})
 _PARAMETER = re.compile(r"<(\w+)>")
 _Handler = TypeVar("_Handler", bound=Callable[..., Any])
@@ -65,9 +70,40 @@ class Identity:
     user_id: UUID
     permissions: frozenset[str]
     token_id: str = ""
+    session_id: UUID | None = None
+    key_id: UUID | None = None
 
     def may(self, permission: str) -> bool:
         return permission in self.permissions
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the gate looks at: the authorizer's finding, and the request exactly as it was sent."""
+
+    found: Mapping[str, Any]
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True)
+class Admission:
+    identity: Identity
+    limit: Decision | None = None
+
+
+class Gate(Protocol):
+    """Stands before every protected route of a function."""
+
+    def admit(self, request: Request) -> Admission:
+        """Who is asking, and whether their turn has come. Raises Unauthenticated for nobody."""
+
+    def once(
+        self, identity: Identity, *, key: str, request_hash: str, perform: Callable[[], tuple[int, str]]
+    ) -> tuple[int, str]:
+        """Perform, unless it was performed before under this key: then the answer of that time."""
 
 
 @dataclass(frozen=True)
@@ -75,17 +111,23 @@ class _Rule:
     permission: str | None
     is_public: bool
     is_raw: bool
+    is_idempotent: bool
 
 
 class Api:
-    """A function's routes. `permission=None` is any logged-in user; a route open to all must say `public=True`."""
+    """A function's routes. `permission=None` is any logged-in user; a route open to all must say `public=True`.
 
-    def __init__(self, area: str) -> None:
+    `gate` makes the gate when the first protected route is called. Without one the authorizer's word is all there is.
+    """
+
+    def __init__(self, area: str, gate: Callable[[], Gate] | None = None) -> None:
         self.area = area
+        self.gate = gate
         self.resolver = APIGatewayHttpResolver(enable_validation=True, serializer=_to_json)
         self.rules: dict[str, _Rule] = {}
         self._identity: Identity | None = None
         self._event: Mapping[str, Any] = {}
+        self._limit: Decision | None = None
         self._explain_missing: Callable[[str, str], ArtiwayError] = _no_route
         self.resolver.exception_handler(RequestValidationError)(self._on_invalid)
         self.resolver.exception_handler(RequestUnsupportedContentType)(self._on_media_type)
@@ -103,14 +145,20 @@ class Api:
         errors: Sequence[int] = (),
         media: str = "application/json",
         raw: bool = False,
+        idempotent: bool = False,
     ) -> Callable[[_Handler], _Handler]:
-        """Declare a route: its place, who may call it, what it answers with. `raw` leaves the body to the handler."""
+        """Declare a route: its place, who may call it, what it answers with.
+
+        `raw` leaves the body to the handler. An `idempotent` route takes an Idempotency-Key and performs once for it.
+        """
         rule = BASE + path
         key = f"{method} " + _PARAMETER.sub(r"{\1}", rule)
-        self.rules[key] = _Rule(permission, public, raw)
+        self.rules[key] = _Rule(permission, public, raw, idempotent)
         documented = {422, 500, 503, *errors}
         if not public:
             documented |= {401, 403, 429}
+        if idempotent:
+            documented.add(409)
         if _PARAMETER.search(rule):
             documented.add(404)
         if method in _BODY_METHODS:
@@ -122,7 +170,9 @@ class Api:
             }
             for code in sorted(documented)
         }
-        extensions = {"x-permission": "public" if public else permission or "user"}
+        extensions: dict[str, Any] = {"x-permission": "public" if public else permission or "user"}
+        if idempotent:
+            extensions["x-idempotent"] = True
 
         def register(handler: _Handler) -> _Handler:
             return self.resolver.route(
@@ -187,6 +237,7 @@ class Api:
         request_id = str(request.get("requestId", ""))
         route_key = str(event.get("routeKey", ""))
         trace_id = tracing.parse(event.get("headers", {}).get("x-amzn-trace-id"))
+        self._identity, self._limit = None, None
         with tracing.traced(trace_id) as trace_id, logs.context(request_id=request_id, route=route_key):
             try:
                 answer = self._answer(event, route_key, context)
@@ -196,7 +247,12 @@ class Api:
                 logger.exception("request failed")
                 metrics.emit("RequestFailures", 1, area=self.area)
                 answer = _rendered(ArtiwayError("something went wrong on our side"), request_id)
-            answer["headers"] = {**answer.get("headers", {}), "x-request-id": request_id, "x-trace-id": trace_id}
+            answer["headers"] = {
+                **answer.get("headers", {}),
+                **_limit_headers(self._limit),
+                "x-request-id": request_id,
+                "x-trace-id": trace_id,
+            }
             logger.info("request answered", status=answer["statusCode"])
             return answer
 
@@ -205,12 +261,53 @@ class Api:
         http = event["requestContext"]["http"]
         if rule is None:
             raise self._explain_missing(http["method"], event["rawPath"])
-        self._identity = None if rule.is_public else _admitted(event, rule.permission)
         self._event = event
-        answer = dict(self.resolver.resolve(_bounded(event, is_raw=rule.is_raw), context))
-        if answer["statusCode"] == HTTPStatus.NO_CONTENT:
-            answer["body"] = ""
-        return answer
+        if not rule.is_public:
+            self._admit(event, rule.permission)
+        bounded = _bounded(event, is_raw=rule.is_raw)
+
+        def perform() -> dict[str, Any]:
+            answer = dict(self.resolver.resolve(bounded, context))
+            if answer["statusCode"] == HTTPStatus.NO_CONTENT:
+                answer["body"] = ""
+            return answer
+
+        key = event.get("headers", {}).get("idempotency-key")
+        if rule.is_idempotent and key is not None:
+            return self._once(str(key), event, perform)
+        return perform()
+
+    def _admit(self, event: Mapping[str, Any], permission: str | None) -> None:
+        """The gate says who and when; the route says whether they may."""
+        request = _request(event)
+        admission = Admission(_trusted(request)) if self.gate is None else self.gate().admit(request)
+        identity, self._limit = admission.identity, admission.limit
+        if self._limit is not None and not self._limit.is_allowed:
+            raise TooMany("too many requests", retry_after_s=max(1, self._limit.retry_after_s))
+        if permission is not None and not identity.may(permission):
+            raise NotAllowed("this needs a permission that you do not have", permission=permission)
+        self._identity = identity
+
+    def _once(self, key: str, event: Mapping[str, Any], perform: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Only what succeeded is kept under the key: what was refused changed nothing and may be tried again."""
+        if not (0 < len(key) <= IDEMPOTENCY_KEY_LIMIT and key.isascii() and key.isprintable()):
+            reason = f"1 to {IDEMPOTENCY_KEY_LIMIT} printable ASCII characters"
+            raise Refused("the request is not valid", fields=[{"field": "Idempotency-Key", "reason": reason}])
+        if self.gate is None:
+            return perform()
+
+        def performed() -> tuple[int, str]:
+            answer = perform()
+            if answer["statusCode"] >= HTTPStatus.BAD_REQUEST:
+                raise _NotKept(answer)
+            return int(answer["statusCode"]), str(answer["body"])
+
+        request_hash = _request_hash(self.identity, event)
+        try:
+            status, body = self.gate().once(self.identity, key=key, request_hash=request_hash, perform=performed)
+        except _NotKept as refusal:
+            return refusal.answer
+        return {"statusCode": status, "headers": {"content-type": "application/json"}, "body": body}
 
     def _on_invalid(self, error: RequestValidationError) -> Response[str]:
         fields = [
@@ -242,13 +339,48 @@ def _no_route(method: str, path: str) -> ArtiwayError:
     return NotFound("there is no such route", code="REQUEST_404_NO_ROUTE", method=method, path=path[:200])
 
 
-def _admitted(event: Mapping[str, Any], permission: str | None) -> Identity:
-    """The authorizer says who; the route says whether they may."""
-    found = event["requestContext"].get("authorizer", {}).get("lambda") or {}
+def cursor_of(place: UUID | None) -> str | None:
+    """The place after an item of a list, opaque to the client."""
+    return None if place is None else base64.urlsafe_b64encode(place.bytes).rstrip(b"=").decode()
+
+
+def place_of(cursor: str | None) -> UUID | None:
+    if cursor is None:
+        return None
+    try:
+        return UUID(bytes=base64.b64decode(cursor + "==", altchars=b"-_", validate=True))
+    except ValueError:
+        fields = [{"field": "cursor", "reason": "not one of ours"}]
+        raise Refused("the request is not valid", fields=fields) from None
+
+
+class _NotKept(Exception):
+    """Carries a refusal out through the transaction, which it rolls back."""
+
+    def __init__(self, answer: dict[str, Any]) -> None:
+        super().__init__("not kept")
+        self.answer = answer
+
+
+def _request(event: Mapping[str, Any]) -> Request:
+    context = event["requestContext"]
+    query = event.get("rawQueryString") or ""
+    return Request(
+        found=context.get("authorizer", {}).get("lambda") or {},
+        method=str(context["http"]["method"]),
+        target=str(event["rawPath"]) + (f"?{query}" if query else ""),
+        headers=event.get("headers", {}),
+        body=_body_of(event),
+    )
+
+
+def _trusted(request: Request) -> Identity:
+    """What the authorizer found, taken at its word."""
+    found = request.found
     if found.get("error"):
         raise Unauthenticated("the token is not valid", code=str(found["error"]))
     try:
-        identity = Identity(
+        return Identity(
             tenant_id=UUID(found["tenantId"]),
             user_id=UUID(found["userId"]),
             permissions=frozenset(str(found.get("permissions", "")).split()),
@@ -256,9 +388,23 @@ def _admitted(event: Mapping[str, Any], permission: str | None) -> Identity:
         )
     except (KeyError, ValueError):
         raise Unauthenticated("log in first") from None
-    if permission is not None and not identity.may(permission):
-        raise NotAllowed("this needs a permission that you do not have", permission=permission)
-    return identity
+
+
+def _request_hash(identity: Identity, event: Mapping[str, Any]) -> str:
+    """Two requests are the same when the same person asks the same thing of the same place."""
+    request = _request(event)
+    parts = (str(identity.user_id).encode(), request.method.encode(), request.target.encode(), request.body)
+    return hashlib.sha256(b"\n".join(parts)).hexdigest()
+
+
+def _limit_headers(limit: Decision | None) -> dict[str, str]:
+    if limit is None:
+        return {}
+    return {
+        "ratelimit-limit": str(limit.limit),
+        "ratelimit-remaining": str(limit.remaining),
+        "ratelimit-reset": str(limit.reset_s),
+    }
 
 
 def _body_of(event: Mapping[str, Any]) -> bytes:

@@ -11,6 +11,13 @@ from artiway.errors import ArtiwayError, NotFound, Refused
 
 _TITLE = "Artiway"
 _METHODS = ("get", "post", "put", "patch", "delete")
+_IDEMPOTENCY_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "The same key and body within 24 hours give the same answer, and the act happens once.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 200},
+}
 _UNUSED = ("HTTPValidationError", "ValidationError", "ResponseValidationError")
 
 
@@ -59,6 +66,8 @@ def merged(apis: Iterable[Any]) -> dict[str, Any]:
     for operations in document["paths"].values():
         for operation in operations.values():
             operation["responses"].get("204", {}).pop("content", None)
+            if operation.get("x-idempotent"):
+                operation.setdefault("parameters", []).append(_IDEMPOTENCY_KEY)
     document["paths"] = dict(sorted(document["paths"].items()))
     document["components"]["schemas"] = dict(sorted(document["components"]["schemas"].items()))
     return document

@@ -54,3 +54,16 @@ class Settings(BaseSettings):
     )
     geo_source_timeout_s: float = Field(default=3, gt=0, le=10)
     geo_limit_s: float = Field(default=4, gt=0, le=20)
+
+    access_token_s: int = Field(default=900, ge=60, le=3_600)
+    refresh_idle_s: int = Field(default=7 * 86_400, ge=3_600, le=90 * 86_400)
+    refresh_absolute_s: int = Field(default=30 * 86_400, ge=3_600, le=365 * 86_400)
+    refresh_grace_s: int = Field(default=10, ge=0, le=60)
+    refresh_secret_arn: str = ""
+    login_account_failures: int = Field(default=5, ge=1, le=100)
+    login_address_failures: int = Field(default=50, ge=1, le=10_000)  # an office shares one address
+    login_window_s: int = Field(default=900, ge=60, le=86_400)
+    login_longest_wait_s: int = Field(default=900, ge=1, le=86_400)
+    login_location_wait_s: float = Field(default=1, ge=0, le=5)
+    wechat_login_url: str = "https://api.weixin.qq.com"
+    wechat_login_secret_arn: str = ""

@@ -1,0 +1,105 @@
+"""Ways in and out: registration, logins, refresh, logout. The only function that signs tokens."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from artiway import bootstrap
+from artiway.errors import NotAllowed
+from artiway.identity.model import PASSWORD_LENGTH, Tokens
+from artiway.ids import to_wire
+from artiway.platform import http
+
+api = http.Api("auth", gate=bootstrap.gate)
+handler = api.handler
+
+Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
+Password = Annotated[str, Field(min_length=PASSWORD_LENGTH[0], max_length=PASSWORD_LENGTH[1])]
+
+
+class RegisterBody(http.Wire):
+    tenant_name: Name
+    email: str = Field(min_length=3, max_length=254, description="unique on the whole platform")
+    password: Password
+    phone: str | None = Field(default=None, max_length=24, description="+<country><number>, or a Chinese mobile")
+
+
+class LoginBody(http.Wire):
+    login: str = Field(min_length=1, max_length=254, description="e-mail address or phone number")
+    password: str = Field(min_length=1, max_length=PASSWORD_LENGTH[1])
+
+
+class WechatBody(http.Wire):
+    code: str = Field(min_length=1, max_length=256)
+    app: Literal["mini", "web"]
+
+
+class RefreshBody(http.Wire):
+    refresh_token: str = Field(min_length=1, max_length=256)
+
+
+class TokensBody(http.Wire):
+    tenant_id: str
+    user_id: str
+    access_token: str
+    refresh_token: str
+    expires_in: int = Field(description="seconds that the access token lives")
+
+
+class WechatTokensBody(TokensBody):
+    is_new: bool
+
+
+@api.post("/auth/register", public=True, status=201, errors=[409, 429])
+def register(body: RegisterBody) -> tuple[TokensBody, int]:
+    """Make a tenant and its owner, and log them in."""
+    tokens = bootstrap.auth().register(
+        tenant_name=body.tenant_name,
+        email=body.email,
+        password=body.password,
+        phone=body.phone,
+        address=api.client_address,
+    )
+    return TokensBody(**_wire(tokens)), 201
+
+
+@api.post("/auth/login", public=True, errors=[401, 403, 429])
+def log_in(body: LoginBody) -> TokensBody:
+    """Log in with e-mail or phone and password."""
+    tokens = bootstrap.auth().login(login=body.login, password=body.password, address=api.client_address)
+    return TokensBody(**_wire(tokens))
+
+
+@api.post("/auth/wechat", public=True, errors=[401, 403, 429])
+def log_in_by_wechat(body: WechatBody) -> WechatTokensBody:
+    """Log in with a code of the mini program or of the web's OAuth. The first time makes an account."""
+    tokens = bootstrap.auth().login_by_wechat(app=body.app, code=body.code, address=api.client_address)
+    return WechatTokensBody(**_wire(tokens), is_new=tokens.is_new)
+
+
+@api.post("/auth/refresh", public=True, errors=[401])
+def refresh(body: RefreshBody) -> TokensBody:
+    """A new pair of tokens for an unused refresh token. Reuse revokes the whole family."""
+    return TokensBody(**_wire(bootstrap.auth().refresh(body.refresh_token)))
+
+
+@api.post("/auth/logout", status=204)
+def log_out() -> tuple[None, int]:
+    """End this session: refresh at once, access within a minute."""
+    identity = api.identity
+    if identity.session_id is None:
+        raise NotAllowed("an API key has no session to end; delete the key instead")
+    bootstrap.auth().logout(tenant_id=identity.tenant_id, session_id=identity.session_id)
+    return None, 204
+
+
+def _wire(tokens: Tokens) -> dict[str, object]:
+    return {
+        "tenant_id": to_wire("tnt", tokens.tenant_id),
+        "user_id": to_wire("usr", tokens.user_id),
+        "access_token": tokens.access_token,
+        "refresh_token": tokens.refresh_token,
+        "expires_in": tokens.expires_in_s,
+    }

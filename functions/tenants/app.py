@@ -1,0 +1,119 @@
+"""The platform's administrators and their tenants. Works across tenants."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from aws_lambda_powertools.event_handler.openapi.params import Query
+from pydantic import Field, StringConstraints
+
+from artiway import bootstrap
+from artiway.identity.model import OVERRIDES, PASSWORD_LENGTH, TenantView, Tier
+from artiway.ids import from_wire, to_wire
+from artiway.platform import http
+
+api = http.Api("tenants", gate=bootstrap.gate)
+handler = api.handler
+
+Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
+Status = Literal["ACTIVE", "SUSPENDED"]
+
+
+class Overrides(http.Wire):
+    """What is null follows the tier."""
+
+    weight: int | None = Field(default=None, ge=1, le=1_000)
+    concurrency: int | None = Field(default=None, ge=0, le=100_000)
+    queue_depth: int | None = Field(default=None, ge=0, le=1_000_000)
+    rate_per_second: int | None = Field(default=None, ge=1, le=100_000)
+    burst: int | None = Field(default=None, ge=1, le=200_000)
+
+
+class OwnerBody(http.Wire):
+    email: str = Field(min_length=3, max_length=254)
+    password: str = Field(min_length=PASSWORD_LENGTH[0], max_length=PASSWORD_LENGTH[1])
+
+
+class NewTenantBody(Overrides):
+    name: Name
+    tier: Tier
+    status: Status = "ACTIVE"
+    owner: OwnerBody | None = Field(default=None, description="the tenant's first user")
+
+
+class TenantChangeBody(Overrides):
+    name: Name | None = None
+    tier: Tier | None = None
+    status: Status | None = None
+
+
+class TenantBody(http.Wire):
+    tenant_id: str
+    name: str
+    tier: str
+    status: str
+    weight: int
+    concurrency: int
+    queue_depth: int
+    rate_per_second: int
+    burst: int
+    priority: str
+    artefact_days: int
+    overrides: Overrides = Field(description="what differs from the tier")
+    created_at: datetime
+
+
+class TenantsBody(http.Wire):
+    items: list[TenantBody]
+    next_cursor: str | None
+
+
+@api.get("/tenants", permission="tenant.manage")
+def list_tenants(
+    cursor: Annotated[str | None, Query(max_length=64)] = None, limit: Annotated[int, Query(ge=1, le=100)] = 50
+) -> TenantsBody:
+    """All tenants with what they may use now."""
+    found = bootstrap.tenants().list(after=http.place_of(cursor), limit=limit + 1)
+    next_place = found[limit - 1].tenant.tenant_id if len(found) > limit else None
+    return TenantsBody(items=[_tenant(view) for view in found[:limit]], next_cursor=http.cursor_of(next_place))
+
+
+@api.post("/tenants", permission="tenant.manage", status=201, errors=[409])
+def create_tenant(body: NewTenantBody) -> tuple[TenantBody, int]:
+    """Make a tenant, with its first user if one is named."""
+    view = bootstrap.tenants().create(
+        body.model_dump(exclude={"owner"}),
+        owner_email=body.owner.email if body.owner else None,
+        owner_password=body.owner.password if body.owner else None,
+        actor_id=api.identity.user_id,
+    )
+    return _tenant(view), 201
+
+
+@api.patch("/tenants/<tenant_id>", permission="tenant.manage", errors=[409])
+def change_tenant(tenant_id: str, body: TenantChangeBody) -> TenantBody:
+    """Change what is named; an override set to null follows the tier again. Acts within a minute."""
+    named: dict[str, Any] = body.model_dump(exclude_unset=True)
+    changes = {name: value for name, value in named.items() if value is not None or name in OVERRIDES}
+    view = bootstrap.tenants().change(from_wire("tnt", tenant_id), changes, actor_id=api.identity.user_id)
+    return _tenant(view)
+
+
+def _tenant(view: TenantView) -> TenantBody:
+    tenant, policy = view.tenant, view.policy
+    return TenantBody(
+        tenant_id=to_wire("tnt", tenant.tenant_id),
+        name=tenant.name,
+        tier=tenant.tier,
+        status=tenant.status,
+        weight=policy.weight,
+        concurrency=policy.concurrency,
+        queue_depth=policy.queue_depth,
+        rate_per_second=policy.rate_per_second,
+        burst=policy.burst,
+        priority=policy.priority,
+        artefact_days=policy.artefact_days,
+        overrides=Overrides(**{name: getattr(tenant, name) for name in OVERRIDES}),
+        created_at=view.created_at,
+    )

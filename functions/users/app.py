@@ -1,0 +1,237 @@
+"""A tenant's own people: who I am, users, roles, API keys. Sees one tenant at a time."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from aws_lambda_powertools.event_handler.openapi.params import Query
+from pydantic import AwareDatetime, Field
+
+from artiway import bootstrap
+from artiway.errors import Refused
+from artiway.identity.model import PASSWORD_LENGTH, Actor, ApiKey, Permission, Role, User
+from artiway.ids import from_wire, to_wire
+from artiway.platform import http
+
+api = http.Api("users", gate=bootstrap.gate)
+handler = api.handler
+
+Limit = Annotated[int, Query(ge=1, le=100)]
+Cursor = Annotated[str | None, Query(max_length=64)]
+RoleName = Annotated[str, Field(min_length=1, max_length=40)]
+OwnRoleName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{1,39}$")]
+Permissions = Annotated[list[Permission], Field(max_length=64)]
+
+
+class MeBody(http.Wire):
+    user_id: str
+    tenant_id: str
+    tier: str
+    email: str | None
+    roles: list[str]
+    permissions: list[str]
+
+
+class UserBody(http.Wire):
+    user_id: str
+    email: str | None
+    phone: str | None
+    status: str
+    roles: list[str]
+    created_at: datetime
+
+
+class UsersBody(http.Wire):
+    items: list[UserBody]
+    next_cursor: str | None
+
+
+class InviteBody(http.Wire):
+    email: str = Field(min_length=3, max_length=254)
+    password: str = Field(min_length=PASSWORD_LENGTH[0], max_length=PASSWORD_LENGTH[1])
+    roles: list[RoleName] = Field(min_length=1, max_length=20)
+
+
+class UserChangeBody(http.Wire):
+    roles: list[RoleName] | None = Field(default=None, min_length=1, max_length=20)
+    status: Literal["ACTIVE", "DISABLED"] | None = None
+
+
+class RoleBody(http.Wire):
+    name: str
+    permissions: list[str]
+    is_built_in: bool
+
+
+class RolesBody(http.Wire):
+    items: list[RoleBody]
+    next_cursor: str | None
+
+
+class NewRoleBody(http.Wire):
+    name: OwnRoleName
+    permissions: Permissions
+
+
+class RoleChangeBody(http.Wire):
+    name: str | None = Field(default=None, max_length=40, description="if given, the one in the path")
+    permissions: Permissions
+
+
+class KeyBody(http.Wire):
+    key_id: str
+    user_id: str
+    name: str
+    permissions: list[str]
+    signed: bool
+    created_at: datetime
+    expires_at: datetime | None
+
+
+class KeysBody(http.Wire):
+    items: list[KeyBody]
+    next_cursor: str | None
+
+
+class NewKeyBody(http.Wire):
+    name: str = Field(min_length=1, max_length=100)
+    permissions: Permissions
+    expires_at: AwareDatetime | None = None
+    signed: bool = Field(default=False, description="every request must carry an HMAC-SHA256 signature")
+
+
+class KeyMadeBody(http.Wire):
+    key_id: str
+    key: str = Field(description="shown this once")
+
+
+@api.get("/me")
+def get_me() -> MeBody:
+    """Who I am and what I may."""
+    me = bootstrap.people().me(api.identity.tenant_id, api.identity.user_id)
+    return MeBody(
+        user_id=to_wire("usr", me.user_id),
+        tenant_id=to_wire("tnt", me.tenant_id),
+        tier=me.tier,
+        email=me.email,
+        roles=list(me.roles),
+        permissions=sorted(api.identity.permissions),
+    )
+
+
+@api.get("/users", permission="user.manage")
+def list_users(cursor: Cursor = None, limit: Limit = 50) -> UsersBody:
+    """The people of the tenant."""
+    found = bootstrap.people().users(api.identity.tenant_id, after=http.place_of(cursor), limit=limit + 1)
+    next_place = found[limit - 1].user_id if len(found) > limit else None
+    return UsersBody(items=[_user(user) for user in found[:limit]], next_cursor=http.cursor_of(next_place))
+
+
+@api.post("/users", permission="user.manage", status=201, errors=[409])
+def invite_user(body: InviteBody) -> tuple[UserBody, int]:
+    """Add a person with their roles."""
+    user = bootstrap.people().invite(_actor(), email=body.email, password=body.password, roles=body.roles)
+    return _user(user), 201
+
+
+@api.patch("/users/<user_id>", permission="user.manage", errors=[409])
+def change_user(user_id: str, body: UserChangeBody) -> UserBody:
+    """Give other roles, disable, or enable again."""
+    user = bootstrap.people().change(_actor(), from_wire("usr", user_id), roles=body.roles, status=body.status)
+    return _user(user)
+
+
+@api.delete("/users/<user_id>", permission="user.manage", status=204, errors=[409])
+def disable_user(user_id: str) -> tuple[None, int]:
+    """Disable a person; what they did stays."""
+    bootstrap.people().change(_actor(), from_wire("usr", user_id), status="DISABLED")
+    return None, 204
+
+
+@api.get("/roles", permission="user.manage")
+def list_roles() -> RolesBody:
+    """Built-in roles and the tenant's own."""
+    found = bootstrap.people().roles(api.identity.tenant_id)
+    return RolesBody(items=[_role(role) for role in found], next_cursor=None)
+
+
+@api.post("/roles", permission="user.manage", status=201, errors=[409])
+def add_role(body: NewRoleBody) -> tuple[RoleBody, int]:
+    """Define a role of the tenant's own."""
+    role = bootstrap.people().add_role(_actor(), name=body.name, permissions=frozenset(body.permissions))
+    return _role(role), 201
+
+
+@api.put("/roles/<name>", permission="user.manage", errors=[409])
+def change_role(name: str, body: RoleChangeBody) -> RoleBody:
+    """Replace the permissions of a role of the tenant's own."""
+    if body.name is not None and body.name != name:
+        raise Refused("the request is not valid", fields=[{"field": "name", "reason": "a role keeps its name"}])
+    return _role(bootstrap.people().change_role(_actor(), name, permissions=frozenset(body.permissions)))
+
+
+@api.delete("/roles/<name>", permission="user.manage", status=204, errors=[409])
+def delete_role(name: str) -> tuple[None, int]:
+    """Remove a role that nobody has."""
+    bootstrap.people().remove_role(_actor(), name)
+    return None, 204
+
+
+@api.get("/api-keys")
+def list_api_keys(cursor: Cursor = None, limit: Limit = 50) -> KeysBody:
+    """My keys; for who manages users, those of the tenant."""
+    found = bootstrap.api_keys().keys(_actor(), after=http.place_of(cursor), limit=limit + 1)
+    next_place = found[limit - 1].key_id if len(found) > limit else None
+    return KeysBody(items=[_key(key) for key in found[:limit]], next_cursor=http.cursor_of(next_place))
+
+
+@api.post("/api-keys", status=201, errors=[409])
+def create_api_key(body: NewKeyBody) -> tuple[KeyMadeBody, int]:
+    """Make a key for a machine. It may at most what I may."""
+    key, text = bootstrap.api_keys().create(
+        _actor(),
+        name=body.name,
+        permissions=frozenset(body.permissions),
+        expires_at=body.expires_at,
+        is_signed=body.signed,
+    )
+    return KeyMadeBody(key_id=to_wire("key", key.key_id), key=text), 201
+
+
+@api.delete("/api-keys/<key_id>", status=204)
+def delete_api_key(key_id: str) -> tuple[None, int]:
+    """Remove a key; it ends within a minute."""
+    bootstrap.api_keys().remove(_actor(), from_wire("key", key_id))
+    return None, 204
+
+
+def _actor() -> Actor:
+    return Actor(api.identity.tenant_id, api.identity.user_id, api.identity.permissions)
+
+
+def _user(user: User) -> UserBody:
+    return UserBody(
+        user_id=to_wire("usr", user.user_id),
+        email=user.email,
+        phone=user.phone,
+        status=user.status,
+        roles=list(user.roles),
+        created_at=user.created_at,
+    )
+
+
+def _role(role: Role) -> RoleBody:
+    return RoleBody(name=role.name, permissions=sorted(role.permissions), is_built_in=role.is_built_in)
+
+
+def _key(key: ApiKey) -> KeyBody:
+    return KeyBody(
+        key_id=to_wire("key", key.key_id),
+        user_id=to_wire("usr", key.user_id),
+        name=key.name,
+        permissions=sorted(key.permissions),
+        signed=key.is_signed,
+        created_at=key.created_at,
+        expires_at=key.expires_at,
+    )

@@ -1,0 +1,35 @@
+"""Looks up where a login comes from while the password is being checked, and never makes it wait for long."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from artiway.platform.logs import Logger
+
+logger = Logger("identity")
+UNKNOWN = "unknown"
+
+
+class Locating:
+    def __init__(self, locate: Callable[[str], str], *, wait_s: float) -> None:
+        self._locate, self._wait_s = locate, wait_s
+
+    def begin(self, address: str) -> Callable[[], str]:
+        found = [UNKNOWN]
+
+        def look() -> None:
+            try:
+                found[0] = self._locate(address)
+            except Exception:
+                logger.exception("location failed")
+
+        # A daemon: a source that hangs keeps neither this login nor the process.
+        thread = threading.Thread(target=look, name="locating", daemon=True)
+        thread.start()
+
+        def collect() -> str:
+            thread.join(self._wait_s)
+            return found[0]
+
+        return collect

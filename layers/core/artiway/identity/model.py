@@ -1,0 +1,405 @@
+"""Tenants, people, what they may do, and what shows that they are who they say."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from artiway.errors import Conflict, NotAllowed, Refused, TooMany, Unauthenticated
+
+PASSWORD_LENGTH = (8, 128)
+SECRET_BYTES = 32
+OWNER = "owner"
+PLATFORM_ADMIN = "platform_admin"
+
+
+class Permission(StrEnum):
+    TASK_SUBMIT = "task.submit"
+    TASK_READ = "task.read"
+    TASK_CANCEL = "task.cancel"
+    POINTS_READ = "points.read"
+    POINTS_GRANT = "points.grant"
+    POINTS_TRANSFER = "points.transfer"
+    ORDER_CREATE = "order.create"
+    ORDER_REFUND = "order.refund"
+    JOB_WRITE = "job.write"
+    JOB_RUN = "job.run"
+    JOB_OPS = "job.ops"
+    USER_MANAGE = "user.manage"
+    TENANT_MANAGE = "tenant.manage"
+    OPS_READ = "ops.read"
+    OPS_WRITE = "ops.write"
+
+
+class Tier(StrEnum):
+    ENTERPRISE = "enterprise"
+    VIP = "vip"
+    STANDARD = "standard"
+    FREE = "free"
+
+
+class TenantStatus(StrEnum):
+    ACTIVE = "ACTIVE"
+    SUSPENDED = "SUSPENDED"
+
+
+class UserStatus(StrEnum):
+    ACTIVE = "ACTIVE"
+    DISABLED = "DISABLED"
+
+
+class LoginMethod(StrEnum):
+    REGISTER = "register"
+    PASSWORD = "password"  # noqa: S105 (a way in, not a secret)
+    WECHAT_MINI = "wechat_mini"
+    WECHAT_WEB = "wechat_web"
+
+
+# --- what can be wrong
+
+
+class LoginTaken(Conflict):
+    code = "AUTH_409_LOGIN_TAKEN"
+
+
+class BadCredentials(Unauthenticated):
+    """Says the same of an unknown login as of a wrong password."""
+
+    code = "AUTH_401_BAD_CREDENTIALS"
+
+    def __init__(self) -> None:
+        super().__init__("the login or the password is not right")
+
+
+class RefreshReused(Unauthenticated):
+    code = "AUTH_401_REFRESH_REUSED"
+
+    def __init__(self) -> None:
+        super().__init__("this refresh token was used before; all of its session is revoked")
+
+
+class TokenNotAccepted(Unauthenticated):
+    def __init__(self) -> None:
+        super().__init__("the token is not valid")
+
+
+class AccountClosed(NotAllowed):
+    code = "AUTH_403_ACCOUNT_CLOSED"
+
+    def __init__(self) -> None:
+        super().__init__("this account is disabled")
+
+
+class LoginThrottled(TooMany):
+    code = "AUTH_429_THROTTLED"
+
+    def __init__(self, retry_after_s: int) -> None:
+        super().__init__("too many failed logins; wait before the next", retry_after_s=retry_after_s)
+
+
+class LastOwner(Conflict):
+    code = "USER_409_LAST_OWNER"
+
+    def __init__(self) -> None:
+        super().__init__("a tenant keeps at least one active owner")
+
+
+class RoleTaken(Conflict):
+    code = "ROLE_409_TAKEN"
+
+
+class RoleFixed(Conflict):
+    code = "ROLE_409_BUILT_IN"
+
+
+class RoleInUse(Conflict):
+    code = "ROLE_409_IN_USE"
+
+
+class NotYours(NotAllowed):
+    """Nobody gives, takes or touches what is beyond their own permissions."""
+
+    def __init__(self, missing: frozenset[str]) -> None:
+        super().__init__("this reaches beyond your own permissions", missing=sorted(missing))
+
+
+# --- what there is
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """The overrides are NULL where the tier's default holds."""
+
+    tenant_id: UUID
+    name: str
+    tier: str
+    status: str = TenantStatus.ACTIVE
+    is_platform: bool = False
+    weight: int | None = None
+    concurrency: int | None = None
+    queue_depth: int | None = None
+    rate_per_second: int | None = None
+    burst: int | None = None
+
+
+OVERRIDES = ("weight", "concurrency", "queue_depth", "rate_per_second", "burst")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What a tenant may use now: its overrides over the defaults of its tier."""
+
+    tenant_id: UUID
+    tier: str
+    status: str
+    priority: str
+    weight: int
+    concurrency: int
+    queue_depth: int
+    rate_per_second: int
+    burst: int
+    artefact_days: int
+
+
+@dataclass(frozen=True)
+class TenantView:
+    tenant: Tenant
+    policy: Policy
+    created_at: datetime
+
+
+@dataclass(frozen=True)
+class NewUser:
+    tenant_id: UUID
+    user_id: UUID
+    email: str | None
+    phone: str | None
+    password_hash: str | None
+    roles: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class User:
+    user_id: UUID
+    email: str | None
+    phone: str | None
+    status: str
+    roles: tuple[str, ...]
+    permissions: frozenset[str]
+    created_at: datetime
+
+
+@dataclass(frozen=True)
+class Actor:
+    """Who is acting, and the most that they can give."""
+
+    tenant_id: UUID
+    user_id: UUID
+    permissions: frozenset[str]
+
+    def must_have(self, permissions: frozenset[str]) -> None:
+        if missing := permissions - self.permissions:
+            raise NotYours(missing)
+
+
+@dataclass(frozen=True)
+class Me:
+    user_id: UUID
+    tenant_id: UUID
+    tier: str
+    email: str | None
+    roles: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Account:
+    """A person as the login sees them."""
+
+    tenant_id: UUID
+    user_id: UUID
+    password_hash: str | None
+    is_open: bool
+    permissions: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Role:
+    name: str
+    permissions: frozenset[str]
+    is_built_in: bool
+
+
+@dataclass(frozen=True)
+class WechatPerson:
+    appid: str
+    openid: str
+    unionid: str | None
+
+
+@dataclass(frozen=True)
+class NewSession:
+    """A family of refresh tokens and its first member, of whom only the hash is kept."""
+
+    tenant_id: UUID
+    session_id: UUID
+    user_id: UUID
+    created_at: datetime
+    expires_at: datetime
+    token_hash: bytes
+    token_expires_at: datetime
+
+
+@dataclass(frozen=True)
+class LoginEvent:
+    tenant_id: UUID
+    login_id: UUID
+    user_id: UUID
+    method: str
+    address: str
+    location: str
+    logged_at: datetime
+
+
+@dataclass(frozen=True)
+class Tokens:
+    tenant_id: UUID
+    user_id: UUID
+    access_token: str = field(repr=False)
+    refresh_token: str = field(repr=False)
+    expires_in_s: int
+    is_new: bool = False
+
+
+@dataclass(frozen=True)
+class RefreshState:
+    """All that decides about a presented refresh token."""
+
+    tenant_id: UUID
+    session_id: UUID
+    user_id: UUID
+    used_at: datetime | None
+    expires_at: datetime
+    session_expires_at: datetime
+    is_revoked: bool
+    is_open: bool
+    permissions: tuple[str, ...]
+
+
+class RefreshVerdict(StrEnum):
+    ROTATE = "rotate"
+    REPEAT = "repeat"  # an answer that was lost on its way: the same successor again
+    REUSED = "reused"
+    EXPIRED = "expired"
+    REFUSED = "refused"
+
+
+def judge_refresh(state: RefreshState, *, now: datetime, grace: timedelta) -> RefreshVerdict:
+    is_late = state.used_at is not None and now > state.used_at + grace
+    if is_late:
+        return RefreshVerdict.REUSED
+    if state.is_revoked or not state.is_open:
+        return RefreshVerdict.REFUSED
+    if now >= min(state.expires_at, state.session_expires_at):
+        return RefreshVerdict.EXPIRED
+    return RefreshVerdict.ROTATE if state.used_at is None else RefreshVerdict.REPEAT
+
+
+@dataclass(frozen=True)
+class ApiKey:
+    tenant_id: UUID
+    key_id: UUID
+    user_id: UUID
+    name: str
+    permissions: frozenset[str]
+    is_signed: bool
+    created_at: datetime
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True)
+class Access:
+    """What somebody may do now, and how often, whether they came with a token or a key."""
+
+    tenant_id: UUID
+    user_id: UUID
+    permissions: frozenset[str]
+    rate_per_second: int
+    burst: int
+    session_id: UUID | None = None
+    key_id: UUID | None = None
+
+
+@dataclass(frozen=True)
+class Throttle:
+    """After so many failures within the window each further one doubles the wait."""
+
+    account_failures: int = 5
+    address_failures: int = 50
+    window: timedelta = timedelta(minutes=15)
+    longest_wait: timedelta = timedelta(minutes=15)
+
+
+# --- words people type
+
+_EMAIL = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})+")
+_PHONE = re.compile(r"\+?[0-9][0-9 -]{4,22}[0-9]")
+_CHINESE_MOBILE = re.compile(r"1[0-9]{10}")
+
+
+def email_of(text: str) -> str:
+    """The one spelling of an address. Case does not make two people."""
+    if not _EMAIL.fullmatch(text) or len(text) > 254:
+        raise Refused("the request is not valid", fields=[{"field": "email", "reason": "not an e-mail address"}])
+    return text.lower()
+
+
+def phone_of(text: str) -> str:
+    """The one spelling of a number: international, without separators. Eleven digits from 1 on are Chinese mobiles."""
+    if _PHONE.fullmatch(text):
+        digits = re.sub(r"[ -]", "", text)
+        if _CHINESE_MOBILE.fullmatch(digits):
+            return f"+86{digits}"
+        if digits.startswith("+") and 7 <= len(digits) <= 16:
+            return digits
+    reason = "not a phone number; write +<country><number>"
+    raise Refused("the request is not valid", fields=[{"field": "phone", "reason": reason}])
+
+
+def login_of(text: str) -> str:
+    """An e-mail address or a phone number in its one spelling; a word that is neither is nobody's."""
+    try:
+        return email_of(text) if "@" in text else phone_of(text)
+    except Refused:
+        raise BadCredentials from None
+
+
+# --- what proves it
+
+
+def digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
+
+
+def text_to_sign(*, method: str, target: str, timestamp: str, nonce: str, body: bytes) -> bytes:
+    return "\n".join((method, target, timestamp, nonce, hashlib.sha256(body).hexdigest())).encode()
+
+
+def signature_of(secret_hash: bytes, message: bytes) -> str:
+    """The signing key is the hash of the secret, so that the secret itself is stored nowhere."""
+    return hmac.new(secret_hash, message, hashlib.sha256).hexdigest()
+
+
+def as_details(values: Mapping[str, Any]) -> dict[str, Any]:
+    """For the audit log: plain words."""
+    return {
+        name: sorted(value) if isinstance(value, frozenset | tuple) else value
+        for name, value in values.items()
+        if value is not None
+    }

@@ -1,0 +1,56 @@
+-- Inside one tenant: the row policies do the choosing.
+
+-- name: me
+SELECT user_id, tenant_id, tier, email,
+       ARRAY(SELECT role FROM user_role AS held WHERE held.user_id = app_user.user_id ORDER BY role) AS roles
+  FROM app_user JOIN tenant USING (tenant_id)
+ WHERE user_id = %(user_id)s;
+
+-- name: users
+SELECT user_id, email, phone, status, created_at,
+       ARRAY(SELECT role FROM user_role AS held WHERE held.user_id = app_user.user_id ORDER BY role) AS roles,
+       ARRAY(SELECT permission FROM user_permission AS held WHERE held.user_id = app_user.user_id) AS permissions
+  FROM app_user
+ WHERE (%(user_id)s::uuid IS NULL OR user_id = %(user_id)s)
+   AND (%(after)s::uuid IS NULL OR user_id > %(after)s)
+ ORDER BY user_id
+ LIMIT %(limit)s;
+
+-- name: lock_people
+-- Changes of who may what wait for each other in one tenant: otherwise the last two owners could remove one another.
+SELECT pg_advisory_xact_lock(hashtextextended('people:' || current_tenant()::text, 0));
+
+-- name: set_user_status
+UPDATE app_user SET status = %(status)s, updated_at = now() WHERE user_id = %(user_id)s;
+
+-- name: delete_roles
+DELETE FROM user_role WHERE user_id = %(user_id)s;
+
+-- name: active_owners
+SELECT count(*) AS owners
+  FROM user_role JOIN app_user USING (tenant_id, user_id)
+ WHERE role = 'owner' AND app_user.status = 'ACTIVE';
+
+-- name: revoke_sessions_of_user
+UPDATE session SET revoked_at = now(), revoked_reason = %(reason)s
+ WHERE user_id = %(user_id)s AND revoked_at IS NULL;
+
+-- name: roles
+SELECT name, permissions, true AS is_built_in
+  FROM built_in_role
+ WHERE NOT is_platform OR (SELECT is_platform FROM tenant)
+UNION ALL
+SELECT name, permissions, false FROM tenant_role
+ ORDER BY is_built_in DESC, name;
+
+-- name: insert_role
+INSERT INTO tenant_role (tenant_id, name, permissions) VALUES (%(tenant_id)s, %(name)s, %(permissions)s);
+
+-- name: update_role
+UPDATE tenant_role SET permissions = %(permissions)s WHERE name = %(name)s;
+
+-- name: delete_role
+DELETE FROM tenant_role WHERE name = %(name)s;
+
+-- name: holders_of_role
+SELECT count(*) AS holders FROM user_role WHERE role = %(name)s;

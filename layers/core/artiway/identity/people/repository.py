@@ -1,0 +1,97 @@
+"""The people of one tenant, as `artiway_app`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+from uuid import UUID
+
+from artiway.audit.repository import AuditLog
+from artiway.identity import repository as accounts
+from artiway.identity.model import Actor, LoginTaken, Me, NewUser, Role, User
+from artiway.platform import sql
+from artiway.platform.database import Database, Row, Transaction
+
+SQL = sql.load("artiway.identity.people")
+
+
+class PostgresPeople:
+    def __init__(self, database: Database, audit: AuditLog) -> None:
+        self._database, self._audit = database, audit
+
+    def me(self, tenant_id: UUID, user_id: UUID) -> Me | None:
+        with self._database.tenant_transaction(tenant_id) as tx:
+            row = tx.one(SQL["me"], {"user_id": user_id})
+        return None if row is None else Me(**row | {"roles": tuple(row["roles"])})
+
+    def users(self, tenant_id: UUID, *, after: UUID | None, limit: int) -> Sequence[User]:
+        with self._database.tenant_transaction(tenant_id) as tx:
+            return [_user(row) for row in tx.all(SQL["users"], {"user_id": None, "after": after, "limit": limit})]
+
+    def roles(self, tenant_id: UUID) -> Sequence[Role]:
+        with self._database.tenant_transaction(tenant_id) as tx:
+            return _roles(tx)
+
+    @contextlib.contextmanager
+    def change(self, actor: Actor) -> Iterator[PeopleChange]:
+        with self._database.tenant_transaction(actor.tenant_id) as tx:
+            tx.run(SQL["lock_people"])
+            yield PeopleChange(tx, self._audit, actor)
+
+
+class PeopleChange:
+    """One transaction on the people of a tenant; other changes of the same tenant wait."""
+
+    def __init__(self, tx: Transaction, audit: AuditLog, actor: Actor) -> None:
+        self._tx, self._audit, self._actor = tx, audit, actor
+
+    def user(self, user_id: UUID) -> User | None:
+        row = self._tx.one(SQL["users"], {"user_id": user_id, "after": None, "limit": 1})
+        return None if row is None else _user(row)
+
+    def roles(self) -> Sequence[Role]:
+        return _roles(self._tx)
+
+    def add_user(self, user: NewUser) -> None:
+        accounts.insert_user(self._tx, user, LoginTaken("this e-mail address has an account already"))
+
+    def set_status(self, user_id: UUID, status: str) -> None:
+        self._tx.run(SQL["set_user_status"], {"user_id": user_id, "status": status})
+
+    def set_roles(self, user_id: UUID, roles: Sequence[str]) -> None:
+        facts = {"tenant_id": self._actor.tenant_id, "user_id": user_id, "roles": list(roles)}
+        self._tx.run(SQL["delete_roles"], facts)
+        self._tx.run(accounts.SQL["insert_roles"], facts)
+
+    def end_sessions(self, user_id: UUID) -> None:
+        self._tx.run(SQL["revoke_sessions_of_user"], {"user_id": user_id, "reason": "disabled"})
+
+    def active_owners(self) -> int:
+        row = self._tx.one(SQL["active_owners"])
+        return int(row["owners"]) if row else 0
+
+    def add_role(self, name: str, permissions: frozenset[str]) -> None:
+        facts = {"tenant_id": self._actor.tenant_id, "name": name, "permissions": sorted(permissions)}
+        self._tx.run(SQL["insert_role"], facts)
+
+    def change_role(self, name: str, permissions: frozenset[str]) -> None:
+        self._tx.run(SQL["update_role"], {"name": name, "permissions": sorted(permissions)})
+
+    def remove_role(self, name: str) -> None:
+        self._tx.run(SQL["delete_role"], {"name": name})
+
+    def holders_of(self, role: str) -> int:
+        row = self._tx.one(SQL["holders_of_role"], {"name": role})
+        return int(row["holders"]) if row else 0
+
+    def record(self, action: str, target: str, details: dict[str, Any]) -> None:
+        self._audit.record(self._tx, actor_id=self._actor.user_id, action=action, target=target, details=details)
+
+
+def _user(row: Row) -> User:
+    return User(**row | {"roles": tuple(row["roles"]), "permissions": frozenset(row["permissions"])})
+
+
+def _roles(tx: Transaction) -> Sequence[Role]:
+    return [Role(**row | {"permissions": frozenset(row["permissions"])}) for row in tx.all(SQL["roles"])]

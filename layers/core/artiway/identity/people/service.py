@@ -1,0 +1,172 @@
+"""The people of a tenant and their roles. Nobody gives, takes or touches what is beyond their own permissions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+from uuid import UUID
+
+from artiway.errors import NotFound, Refused
+from artiway.identity.model import (
+    OWNER,
+    PLATFORM_ADMIN,
+    Actor,
+    LastOwner,
+    Me,
+    NewUser,
+    Role,
+    RoleFixed,
+    RoleInUse,
+    RoleTaken,
+    User,
+    UserStatus,
+    email_of,
+)
+from artiway.identity.service import Passwords
+from artiway.ids import new_id
+
+
+class Session(Protocol):
+    """One transaction on the people of a tenant; other changes of the same tenant wait."""
+
+    def user(self, user_id: UUID) -> User | None: ...
+
+    def roles(self) -> Sequence[Role]: ...
+
+    def add_user(self, user: NewUser) -> None:
+        """Raises LoginTaken."""
+
+    def set_status(self, user_id: UUID, status: str) -> None: ...
+
+    def set_roles(self, user_id: UUID, roles: Sequence[str]) -> None: ...
+
+    def end_sessions(self, user_id: UUID) -> None: ...
+
+    def active_owners(self) -> int: ...
+
+    def add_role(self, name: str, permissions: frozenset[str]) -> None: ...
+
+    def change_role(self, name: str, permissions: frozenset[str]) -> None: ...
+
+    def remove_role(self, name: str) -> None: ...
+
+    def holders_of(self, role: str) -> int: ...
+
+    def record(self, action: str, target: str, details: dict[str, Any]) -> None: ...
+
+
+class Store(Protocol):
+    def me(self, tenant_id: UUID, user_id: UUID) -> Me | None: ...
+
+    def users(self, tenant_id: UUID, *, after: UUID | None, limit: int) -> Sequence[User]: ...
+
+    def roles(self, tenant_id: UUID) -> Sequence[Role]: ...
+
+    def change(self, actor: Actor) -> AbstractContextManager[Session]:
+        """Commits at its end."""
+
+
+class Revocations(Protocol):
+    def forget_tenant(self, tenant_id: UUID) -> None: ...
+
+
+class PeopleService:
+    def __init__(self, store: Store, passwords: Passwords, revocations: Revocations) -> None:
+        self._store, self._passwords, self._revocations = store, passwords, revocations
+
+    def me(self, tenant_id: UUID, user_id: UUID) -> Me:
+        me = self._store.me(tenant_id, user_id)
+        if me is None:
+            raise NotFound("there is no such user")
+        return me
+
+    def users(self, tenant_id: UUID, *, after: UUID | None, limit: int) -> Sequence[User]:
+        return self._store.users(tenant_id, after=after, limit=limit)
+
+    def invite(self, actor: Actor, *, email: str, password: str, roles: Sequence[str]) -> User:
+        password_hash = self._passwords.hash(password)  # outside of the transaction: it takes its time
+        user = NewUser(actor.tenant_id, new_id(), email_of(email), None, password_hash, tuple(sorted(set(roles))))
+        with self._store.change(actor) as people:
+            actor.must_have(_permissions_of(people, user.roles))
+            people.add_user(user)
+            people.record("user.invited", f"user:{user.user_id}", {"email": user.email, "roles": list(user.roles)})
+            added = people.user(user.user_id)
+        assert added is not None
+        return added
+
+    def change(
+        self, actor: Actor, user_id: UUID, *, roles: Sequence[str] | None = None, status: str | None = None
+    ) -> User:
+        """Give other roles, disable, enable again. A disabled person's sessions end at once."""
+        with self._store.change(actor) as people:
+            user = people.user(user_id)
+            if user is None:
+                raise NotFound("there is no such user")
+            actor.must_have(user.permissions)
+            if roles is not None and set(roles) != set(user.roles):
+                wanted = tuple(sorted(set(roles)))
+                actor.must_have(_permissions_of(people, wanted))
+                people.set_roles(user_id, wanted)
+                people.record(
+                    "user.roles_changed", f"user:{user_id}", {"before": list(user.roles), "after": list(wanted)}
+                )
+            if status is not None and status != user.status:
+                people.set_status(user_id, status)
+                if status == UserStatus.DISABLED:
+                    people.end_sessions(user_id)
+                people.record("user.status_changed", f"user:{user_id}", {"before": user.status, "after": status})
+            if OWNER in user.roles and people.active_owners() == 0:
+                raise LastOwner
+            changed = people.user(user_id)
+        self._revocations.forget_tenant(actor.tenant_id)
+        assert changed is not None
+        return changed
+
+    def roles(self, tenant_id: UUID) -> Sequence[Role]:
+        return self._store.roles(tenant_id)
+
+    def add_role(self, actor: Actor, *, name: str, permissions: frozenset[str]) -> Role:
+        actor.must_have(permissions)
+        with self._store.change(actor) as people:
+            if name == PLATFORM_ADMIN or any(role.name == name for role in people.roles()):
+                raise RoleTaken("there is a role of this name already", name=name)
+            people.add_role(name, permissions)
+            people.record("role.created", f"role:{name}", {"permissions": sorted(permissions)})
+        return Role(name, permissions, is_built_in=False)
+
+    def change_role(self, actor: Actor, name: str, *, permissions: frozenset[str]) -> Role:
+        with self._store.change(actor) as people:
+            role = _own_role(people, name)
+            actor.must_have(role.permissions | permissions)
+            people.change_role(name, permissions)
+            people.record(
+                "role.changed", f"role:{name}", {"before": sorted(role.permissions), "after": sorted(permissions)}
+            )
+        self._revocations.forget_tenant(actor.tenant_id)
+        return Role(name, permissions, is_built_in=False)
+
+    def remove_role(self, actor: Actor, name: str) -> None:
+        with self._store.change(actor) as people:
+            role = _own_role(people, name)
+            actor.must_have(role.permissions)
+            if holders := people.holders_of(name):
+                raise RoleInUse("somebody still has this role", holders=holders)
+            people.remove_role(name)
+            people.record("role.deleted", f"role:{name}", {"permissions": sorted(role.permissions)})
+
+
+def _permissions_of(people: Session, names: Sequence[str]) -> frozenset[str]:
+    known = {role.name: role.permissions for role in people.roles()}
+    if unknown := sorted(set(names) - known.keys()):
+        raise Refused("the request is not valid", fields=[{"field": "roles", "reason": f"no such role: {unknown[0]}"}])
+    return frozenset().union(*(known[name] for name in names))
+
+
+def _own_role(people: Session, name: str) -> Role:
+    for role in people.roles():
+        if role.name == name:
+            if role.is_built_in:
+                raise RoleFixed("built-in roles stay as they are")
+            return role
+    raise NotFound("there is no such role")

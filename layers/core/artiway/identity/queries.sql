@@ -1,0 +1,143 @@
+-- name: insert_tenant
+INSERT INTO tenant (tenant_id, name, tier, status, is_platform, weight, concurrency, queue_depth, rate_per_second, burst)
+VALUES (%(tenant_id)s, %(name)s, %(tier)s, %(status)s, %(is_platform)s, %(weight)s, %(concurrency)s, %(queue_depth)s,
+        %(rate_per_second)s, %(burst)s);
+
+-- name: insert_user
+INSERT INTO app_user (tenant_id, user_id, email, phone, password_hash)
+VALUES (%(tenant_id)s, %(user_id)s, %(email)s, %(phone)s, %(password_hash)s);
+
+-- name: insert_roles
+INSERT INTO user_role (tenant_id, user_id, role)
+SELECT %(tenant_id)s, %(user_id)s, role FROM unnest(%(roles)s::text[]) AS role;
+
+-- name: insert_session
+-- No row for a person or a tenant that was closed while the login was under way.
+INSERT INTO session (tenant_id, session_id, user_id, created_at, expires_at)
+SELECT tenant_id, %(session_id)s, user_id, %(created_at)s, %(expires_at)s
+  FROM app_user JOIN tenant USING (tenant_id)
+ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+   AND app_user.status = 'ACTIVE' AND tenant.status = 'ACTIVE'
+   FOR SHARE OF app_user, tenant;
+
+-- name: insert_refresh_token
+INSERT INTO refresh_token (token_hash, tenant_id, session_id, issued_at, expires_at)
+VALUES (%(token_hash)s, %(tenant_id)s, %(session_id)s, %(created_at)s, %(token_expires_at)s);
+
+-- name: insert_login
+INSERT INTO login_event (tenant_id, login_id, user_id, method, address, location, logged_at)
+VALUES (%(tenant_id)s, %(login_id)s, %(user_id)s, %(method)s, %(address)s, %(location)s, %(logged_at)s);
+
+-- name: account_by_login
+SELECT tenant_id, user_id, password_hash,
+       app_user.status = 'ACTIVE' AND tenant.status = 'ACTIVE' AS is_open,
+       ARRAY(SELECT permission FROM user_permission AS held
+              WHERE held.tenant_id = app_user.tenant_id AND held.user_id = app_user.user_id
+              ORDER BY permission) AS permissions
+  FROM app_user JOIN tenant USING (tenant_id)
+ WHERE email = %(login)s OR phone = %(login)s;
+
+-- name: account_by_user
+SELECT tenant_id, user_id, password_hash,
+       app_user.status = 'ACTIVE' AND tenant.status = 'ACTIVE' AS is_open,
+       ARRAY(SELECT permission FROM user_permission AS held
+              WHERE held.tenant_id = app_user.tenant_id AND held.user_id = app_user.user_id
+              ORDER BY permission) AS permissions
+  FROM app_user JOIN tenant USING (tenant_id)
+ WHERE user_id = %(user_id)s;
+
+-- name: permissions_of_built_in
+SELECT permissions FROM built_in_role WHERE name = %(name)s;
+
+-- name: set_password_hash
+UPDATE app_user SET password_hash = %(password_hash)s, updated_at = now() WHERE user_id = %(user_id)s;
+
+-- name: lock_wechat
+-- One first login at a time for one person: by the unionid, which two apps share, else by the openid.
+SELECT pg_advisory_xact_lock(hashtextextended('wechat:' || %(person)s, 0));
+
+-- name: wechat_identity
+SELECT user_id, unionid FROM wechat_identity WHERE appid = %(appid)s AND openid = %(openid)s;
+
+-- name: wechat_by_unionid
+SELECT tenant_id, user_id FROM wechat_identity WHERE unionid = %(unionid)s ORDER BY created_at LIMIT 1;
+
+-- name: insert_wechat
+INSERT INTO wechat_identity (appid, openid, unionid, tenant_id, user_id)
+VALUES (%(appid)s, %(openid)s, %(unionid)s, %(tenant_id)s, %(user_id)s);
+
+-- name: learn_unionid
+UPDATE wechat_identity SET unionid = %(unionid)s
+ WHERE appid = %(appid)s AND openid = %(openid)s AND unionid IS NULL;
+
+-- name: refresh_state
+SELECT token.tenant_id, token.session_id, session.user_id, token.used_at, token.expires_at,
+       session.expires_at AS session_expires_at,
+       session.revoked_at IS NOT NULL AS is_revoked,
+       app_user.status = 'ACTIVE' AND tenant.status = 'ACTIVE' AS is_open,
+       ARRAY(SELECT permission FROM user_permission AS held
+              WHERE held.tenant_id = session.tenant_id AND held.user_id = session.user_id
+              ORDER BY permission) AS permissions
+  FROM refresh_token AS token
+  JOIN session USING (tenant_id, session_id)
+  JOIN app_user USING (tenant_id, user_id)
+  JOIN tenant USING (tenant_id)
+ WHERE token_hash = %(token_hash)s;
+
+-- name: lock_session
+SELECT session_id
+  FROM session JOIN app_user USING (tenant_id, user_id)
+ WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s
+   AND revoked_at IS NULL AND app_user.status = 'ACTIVE'
+   FOR UPDATE OF session;
+
+-- name: use_refresh_token
+UPDATE refresh_token SET used_at = %(now)s WHERE token_hash = %(token_hash)s AND used_at IS NULL;
+
+-- name: knows_token
+SELECT FROM refresh_token WHERE token_hash = %(token_hash)s;
+
+-- name: revoke_session
+UPDATE session SET revoked_at = now(), revoked_reason = %(reason)s
+ WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND revoked_at IS NULL;
+
+-- name: count_attempt
+-- Changes no row while the subject is blocked. The check and the count are one statement: attempts that come
+-- together cannot all pass before the first is counted.
+INSERT INTO login_failure AS known (subject, failures, last_at, blocked_until)
+VALUES (%(subject)s, 1, clock_timestamp(), '-infinity')
+ON CONFLICT (subject) DO UPDATE
+   SET failures = CASE WHEN known.last_at < clock_timestamp() - %(window)s THEN 1 ELSE known.failures + 1 END,
+       last_at = clock_timestamp(),
+       blocked_until = CASE
+           WHEN known.last_at < clock_timestamp() - %(window)s OR known.failures + 1 < %(free)s THEN '-infinity'
+           ELSE clock_timestamp()
+                + least(%(longest)s, interval '1 second' * power(2, least(known.failures + 1 - %(free)s, 20)))
+       END
+ WHERE known.blocked_until <= clock_timestamp();
+
+-- name: wait_of
+SELECT ceil(extract(epoch FROM blocked_until - clock_timestamp()))::integer AS wait_s
+  FROM login_failure WHERE subject = %(subject)s;
+
+-- name: forgive_account
+DELETE FROM login_failure WHERE subject = %(subject)s;
+
+-- name: forgive_address
+UPDATE login_failure SET failures = greatest(failures - 1, 0), blocked_until = '-infinity'
+ WHERE subject = %(subject)s;
+
+-- name: purge_sessions
+-- Refresh tokens go with their session.
+DELETE FROM session
+ WHERE (tenant_id, session_id) IN (SELECT tenant_id, session_id FROM session
+                                    WHERE expires_at < now() - interval '1 day' LIMIT %(limit)s);
+
+-- name: purge_failures
+DELETE FROM login_failure
+ WHERE subject IN (SELECT subject FROM login_failure WHERE last_at < now() - interval '1 day' LIMIT %(limit)s);
+
+-- name: purge_logins
+DELETE FROM login_event
+ WHERE (tenant_id, login_id) IN (SELECT tenant_id, login_id FROM login_event
+                                  WHERE logged_at < now() - interval '180 days' LIMIT %(limit)s);

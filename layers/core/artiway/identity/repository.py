@@ -1,0 +1,174 @@
+"""Accounts and sessions across the platform, as `artiway_service`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from uuid import UUID
+
+from artiway.audit.repository import AuditLog
+from artiway.identity.model import (
+    Account,
+    LoginEvent,
+    LoginTaken,
+    NewSession,
+    NewUser,
+    RefreshState,
+    Tenant,
+    Throttle,
+    WechatPerson,
+    as_details,
+)
+from artiway.ids import to_wire
+from artiway.platform import sql
+from artiway.platform.database import Database, Row, Transaction
+
+SQL = sql.load("artiway.identity")
+
+
+class PostgresAccounts:
+    """A login names no tenant, so these questions go across all of them."""
+
+    def __init__(self, database: Database, audit: AuditLog) -> None:
+        self._database, self._audit = database, audit
+
+    def add_tenant(
+        self,
+        tenant: Tenant,
+        owner: NewUser,
+        session: NewSession | None,
+        login: LoginEvent | None,
+        wechat: WechatPerson | None = None,
+    ) -> None:
+        taken = LoginTaken("this e-mail address or phone number has an account already")
+        with self._database.service_transaction() as tx:
+            if wechat is not None:
+                tx.run(SQL["lock_wechat"], {"person": wechat.unionid or wechat.openid})
+                if self._user_of_wechat(tx, wechat) is not None:
+                    raise taken
+            add_tenant(tx, self._audit, tenant, actor_id=owner.user_id, action="tenant.registered")
+            insert_user(tx, owner, taken)
+            if wechat is not None:
+                tx.run(SQL["insert_wechat"], asdict(wechat) | _ids(owner), on_duplicate=taken)
+            if session is not None and login is not None:
+                self._open(tx, session, login)
+
+    def account_by_login(self, login: str) -> Account | None:
+        with self._database.service_transaction() as tx:
+            return _account(tx.one(SQL["account_by_login"], {"login": login}))
+
+    def account_by_wechat(self, person: WechatPerson) -> Account | None:
+        with self._database.service_transaction() as tx:
+            user_id = self._user_of_wechat(tx, person)
+            return None if user_id is None else _account(tx.one(SQL["account_by_user"], {"user_id": user_id}))
+
+    def permissions_of_role(self, name: str) -> tuple[str, ...]:
+        with self._database.service_transaction() as tx:
+            row = tx.one(SQL["permissions_of_built_in"], {"name": name})
+        return tuple(sorted(row["permissions"])) if row else ()
+
+    def open_session(self, session: NewSession, login: LoginEvent) -> bool:
+        with self._database.service_transaction() as tx:
+            return self._open(tx, session, login)
+
+    def set_password_hash(self, user_id: UUID, password_hash: str) -> None:
+        with self._database.service_transaction() as tx:
+            tx.run(SQL["set_password_hash"], {"user_id": user_id, "password_hash": password_hash})
+
+    def refresh_state(self, token_hash: bytes) -> RefreshState | None:
+        with self._database.service_transaction() as tx:
+            row = tx.one(SQL["refresh_state"], {"token_hash": token_hash})
+        return None if row is None else RefreshState(**row | {"permissions": tuple(row["permissions"])})
+
+    def rotate(self, token_hash: bytes, successor: NewSession) -> bool:
+        with self._database.service_transaction() as tx:
+            facts = asdict(successor)
+            if tx.one(SQL["lock_session"], facts) is None:
+                return False
+            if tx.run(SQL["use_refresh_token"], {"token_hash": token_hash, "now": successor.created_at}) == 0:
+                return False
+            tx.run(SQL["insert_refresh_token"], facts)
+            return True
+
+    def knows_token(self, token_hash: bytes) -> bool:
+        with self._database.service_transaction() as tx:
+            return tx.one(SQL["knows_token"], {"token_hash": token_hash}) is not None
+
+    def revoke_session(self, tenant_id: UUID, session_id: UUID, reason: str) -> None:
+        with self._database.service_transaction() as tx:
+            tx.run(SQL["revoke_session"], {"tenant_id": tenant_id, "session_id": session_id, "reason": reason})
+
+    def count_attempt(self, subjects: Sequence[tuple[bytes, int]], throttle: Throttle) -> int:
+        """All subjects in one order, so that two attempts never wait for each other in a circle."""
+        with self._database.service_transaction() as tx:
+            for subject, free in subjects:
+                facts = {
+                    "subject": subject,
+                    "free": free,
+                    "window": throttle.window,
+                    "longest": throttle.longest_wait,
+                }
+                if tx.run(SQL["count_attempt"], facts) == 0:
+                    row = tx.one(SQL["wait_of"], facts)
+                    return max(1, row["wait_s"]) if row else 1
+        return 0
+
+    def forgive(self, *, account: bytes, address: bytes) -> None:
+        with self._database.service_transaction() as tx:
+            tx.run(SQL["forgive_address"], {"subject": address})
+            tx.run(SQL["forgive_account"], {"subject": account})
+
+    def purge(self, *, limit: int) -> int:
+        """Forget sessions, failures and logins whose time is over."""
+        with self._database.service_transaction() as tx:
+            names = ("purge_sessions", "purge_failures", "purge_logins")
+            return sum(tx.run(SQL[name], {"limit": limit}) for name in names)
+
+    def _open(self, tx: Transaction, session: NewSession, login: LoginEvent) -> bool:
+        if tx.run(SQL["insert_session"], asdict(session)) == 0:
+            return False
+        tx.run(SQL["insert_refresh_token"], asdict(session))
+        tx.run(SQL["insert_login"], asdict(login))
+        return True
+
+    def _user_of_wechat(self, tx: Transaction, person: WechatPerson) -> UUID | None:
+        known = tx.one(SQL["wechat_identity"], asdict(person))
+        if known is not None:
+            if person.unionid is not None and known["unionid"] is None:
+                tx.run(SQL["learn_unionid"], asdict(person))
+            return UUID(str(known["user_id"]))
+        if person.unionid is None:
+            return None
+        tx.run(SQL["lock_wechat"], {"person": person.unionid})
+        sibling = tx.one(SQL["wechat_by_unionid"], asdict(person))
+        if sibling is None:
+            return None
+        if tx.one(SQL["wechat_identity"], asdict(person)) is None:
+            tx.run(SQL["insert_wechat"], asdict(person) | sibling)
+        return UUID(str(sibling["user_id"]))
+
+
+def add_tenant(tx: Transaction, audit: AuditLog, tenant: Tenant, *, actor_id: UUID, action: str) -> None:
+    tx.run(SQL["insert_tenant"], asdict(tenant), on_duplicate=LoginTaken("the platform's tenant is there already"))
+    audit.record(
+        tx,
+        actor_id=actor_id,
+        action=action,
+        target=to_wire("tnt", tenant.tenant_id),
+        details=as_details({"name": tenant.name, "tier": tenant.tier}),
+        tenant_id=tenant.tenant_id,
+    )
+
+
+def insert_user(tx: Transaction, user: NewUser, taken: LoginTaken) -> None:
+    facts = asdict(user) | {"roles": list(user.roles)}
+    tx.run(SQL["insert_user"], facts, on_duplicate=taken)
+    tx.run(SQL["insert_roles"], facts)
+
+
+def _ids(user: NewUser) -> Row:
+    return {"tenant_id": user.tenant_id, "user_id": user.user_id}
+
+
+def _account(row: Row | None) -> Account | None:
+    return None if row is None else Account(**row | {"permissions": tuple(row["permissions"])})

@@ -1,0 +1,349 @@
+"""Coming in and staying in: registration, logins, refresh, logout."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Protocol
+from uuid import UUID
+
+from artiway.errors import ArtiwayError
+from artiway.identity import tokens
+from artiway.identity.model import (
+    OWNER,
+    PLATFORM_ADMIN,
+    SECRET_BYTES,
+    Account,
+    AccountClosed,
+    BadCredentials,
+    LoginEvent,
+    LoginMethod,
+    LoginTaken,
+    LoginThrottled,
+    NewSession,
+    NewUser,
+    RefreshReused,
+    RefreshState,
+    RefreshVerdict,
+    Tenant,
+    Throttle,
+    Tier,
+    TokenNotAccepted,
+    Tokens,
+    WechatPerson,
+    digest,
+    email_of,
+    judge_refresh,
+    login_of,
+    phone_of,
+)
+from artiway.ids import new_id, to_wire
+from artiway.platform.clock import Clock
+from artiway.platform.logs import Logger
+
+logger = Logger("identity")
+REFRESH_PREFIX = "rt_"
+ROTATE_TRIES = 3
+
+
+class Passwords(Protocol):
+    def hash(self, password: str) -> str: ...
+
+    def matches(self, password_hash: str | None, password: str) -> bool: ...
+
+    def is_outdated(self, password_hash: str) -> bool: ...
+
+
+class Store(Protocol):
+    """Works across tenants: a login names none."""
+
+    def add_tenant(
+        self,
+        tenant: Tenant,
+        owner: NewUser,
+        session: NewSession | None,
+        login: LoginEvent | None,
+        wechat: WechatPerson | None = None,
+    ) -> None:
+        """All of it or nothing. Raises LoginTaken for an e-mail, phone or WeChat identity that somebody has."""
+
+    def account_by_login(self, login: str) -> Account | None: ...
+
+    def account_by_wechat(self, person: WechatPerson) -> Account | None:
+        """By the identity itself, else by its unionid, and then the identity is remembered for next time."""
+
+    def permissions_of_role(self, name: str) -> tuple[str, ...]: ...
+
+    def open_session(self, session: NewSession, login: LoginEvent) -> bool:
+        """False if the account was closed meanwhile."""
+
+    def set_password_hash(self, user_id: UUID, password_hash: str) -> None: ...
+
+    def refresh_state(self, token_hash: bytes) -> RefreshState | None: ...
+
+    def rotate(self, token_hash: bytes, successor: NewSession) -> bool:
+        """Use the token and store its successor, in one transaction. False if it was used or ended meanwhile."""
+
+    def knows_token(self, token_hash: bytes) -> bool: ...
+
+    def revoke_session(self, tenant_id: UUID, session_id: UUID, reason: str) -> None: ...
+
+    def count_attempt(self, subjects: Sequence[tuple[bytes, int]], throttle: Throttle) -> int:
+        """Count a failure in advance for each (subject, failures that cost nothing). Returns seconds to wait, or 0."""
+
+    def forgive(self, *, account: bytes, address: bytes) -> None:
+        """The attempt succeeded: the account starts anew, the address has one failure less."""
+
+
+class WechatLogin(Protocol):
+    def exchange(self, app: str, code: str) -> Any:
+        """The person behind a code: appid, openid and perhaps a unionid."""
+
+
+class Locator(Protocol):
+    def begin(self, address: str) -> Callable[[], str]:
+        """Start looking; the returned function gives what was found, and waits only so long."""
+
+
+class Revocations(Protocol):
+    """What others have cached about somebody's access."""
+
+    def forget_session(self, tenant_id: UUID, session_id: UUID) -> None: ...
+
+
+@dataclass(frozen=True)
+class Lifetimes:
+    access_s: int = tokens.LIFETIME_S
+    idle: timedelta = timedelta(days=7)
+    absolute: timedelta = timedelta(days=30)
+    grace: timedelta = timedelta(seconds=10)
+
+
+class AuthService:
+    """Who comes in gets a short-lived access token and a line of refresh tokens, each good for one use."""
+
+    def __init__(
+        self,
+        store: Store,
+        passwords: Passwords,
+        signer: tokens.Signer,
+        wechat: WechatLogin,
+        locator: Locator,
+        revocations: Revocations,
+        clock: Clock,
+        *,
+        issuer: str,
+        refresh_secret: Callable[[], bytes],
+        throttle: Throttle | None = None,
+        lifetimes: Lifetimes | None = None,
+    ) -> None:
+        self._store, self._passwords, self._signer, self._wechat = store, passwords, signer, wechat
+        self._locator, self._revocations, self._clock = locator, revocations, clock
+        self._issuer, self._refresh_secret = issuer, refresh_secret
+        self._throttle, self._lifetimes = throttle or Throttle(), lifetimes or Lifetimes()
+
+    def register(self, *, tenant_name: str, email: str, password: str, phone: str | None, address: str) -> Tokens:
+        """A new tenant with its owner, who is logged in at once."""
+        found_location = self._locator.begin(address)
+        spelled_email, spelled_phone = email_of(email), phone_of(phone) if phone else None
+        return self._admit_newcomer(
+            tenant_name,
+            method=LoginMethod.REGISTER,
+            address=address,
+            found_location=found_location,
+            email=spelled_email,
+            phone=spelled_phone,
+            password_hash=self._passwords.hash(password),
+        )
+
+    def login(self, *, login: str, password: str, address: str) -> Tokens:
+        """By e-mail or phone. The attempt counts as failed until it has succeeded, so that none is free."""
+        try:
+            spelled = login_of(login)
+        except BadCredentials:
+            spelled = ""
+        account_subject, address_subject = digest(f"account:{spelled or login}"), digest(f"address:{address}")
+        wait_s = self._store.count_attempt(
+            [
+                (address_subject, self._throttle.address_failures),
+                (account_subject, self._throttle.account_failures),
+            ],
+            self._throttle,
+        )
+        if wait_s:
+            raise LoginThrottled(wait_s)
+        found_location = self._locator.begin(address)
+        account = self._store.account_by_login(spelled) if spelled else None
+        is_right = self._passwords.matches(account.password_hash if account else None, password)
+        if account is None or account.password_hash is None or not is_right:
+            raise BadCredentials
+        self._store.forgive(account=account_subject, address=address_subject)
+        if self._passwords.is_outdated(account.password_hash):
+            self._store.set_password_hash(account.user_id, self._passwords.hash(password))
+        return self._admit(account, LoginMethod.PASSWORD, address, found_location)
+
+    def login_by_wechat(self, *, app: str, code: str, address: str) -> Tokens:
+        """A person whom WeChat vouches for. The first time makes a tenant of their own."""
+        found_location = self._locator.begin(address)
+        answer = self._wechat.exchange(app, code)
+        person = WechatPerson(answer.appid, answer.openid, answer.unionid)
+        method = LoginMethod.WECHAT_MINI if app == "mini" else LoginMethod.WECHAT_WEB
+        account = self._store.account_by_wechat(person)
+        if account is None:
+            try:
+                return self._admit_newcomer(
+                    "WeChat", method=method, address=address, found_location=found_location, wechat=person
+                )
+            except LoginTaken:  # a parallel first login won: both are the same person
+                account = self._store.account_by_wechat(person)
+        if account is None:
+            raise ArtiwayError("the WeChat identity is taken and cannot be found")
+        return self._admit(account, method, address, found_location)
+
+    def refresh(self, token: str) -> Tokens:
+        """A new pair for an unused token. Twice within the grace gives the same pair; later it is theft."""
+        token_hash, successor = digest(token), self._successor_of(token)
+        for _ in range(ROTATE_TRIES):
+            state = self._store.refresh_state(token_hash)
+            if state is None:
+                raise TokenNotAccepted
+            now = self._clock.now()
+            match judge_refresh(state, now=now, grace=self._lifetimes.grace):
+                case RefreshVerdict.REUSED:
+                    self._revoke(state.tenant_id, state.session_id, "reuse")
+                    logger.warning("refresh token reused", tenant_id=state.tenant_id, user_id=state.user_id)
+                    raise RefreshReused
+                case RefreshVerdict.REFUSED:
+                    raise TokenNotAccepted
+                case RefreshVerdict.EXPIRED:
+                    raise tokens.TokenExpired("the session has expired")
+                case RefreshVerdict.REPEAT:
+                    # With another secret than then, the successor cannot be told again; that is nobody's theft.
+                    if not self._store.knows_token(digest(successor)):
+                        raise TokenNotAccepted
+                    return self._tokens_for(state, successor)
+                case RefreshVerdict.ROTATE:
+                    pair = self._tokens_for(
+                        state, successor
+                    )  # signed first: a token that cannot be signed uses up none
+                    follow_up = NewSession(
+                        tenant_id=state.tenant_id,
+                        session_id=state.session_id,
+                        user_id=state.user_id,
+                        created_at=now,
+                        expires_at=state.session_expires_at,
+                        token_hash=digest(successor),
+                        token_expires_at=min(now + self._lifetimes.idle, state.session_expires_at),
+                    )
+                    if self._store.rotate(token_hash, follow_up):
+                        return pair
+        raise TokenNotAccepted
+
+    def logout(self, *, tenant_id: UUID, session_id: UUID) -> None:
+        self._revoke(tenant_id, session_id, "logout")
+
+    def make_administrator(self, *, login: str, password: str) -> UUID:
+        """The platform's own tenant and its first administrator. Asked again, it only sets the password."""
+        email = email_of(login)
+        known = self._store.account_by_login(email)
+        if known is not None:
+            if not self._passwords.matches(known.password_hash, password):
+                self._store.set_password_hash(known.user_id, self._passwords.hash(password))
+            return known.user_id
+        tenant = Tenant(new_id(), "Artiway", Tier.ENTERPRISE, is_platform=True)
+        owner = NewUser(
+            tenant.tenant_id, new_id(), email, None, self._passwords.hash(password), (OWNER, PLATFORM_ADMIN)
+        )
+        self._store.add_tenant(tenant, owner, None, None)
+        return owner.user_id
+
+    # --- inside
+
+    def _admit_newcomer(
+        self,
+        tenant_name: str,
+        *,
+        method: LoginMethod,
+        address: str,
+        found_location: Callable[[], str],
+        email: str | None = None,
+        phone: str | None = None,
+        password_hash: str | None = None,
+        wechat: WechatPerson | None = None,
+    ) -> Tokens:
+        tenant = Tenant(new_id(), tenant_name, Tier.FREE)
+        owner = NewUser(tenant.tenant_id, new_id(), email, phone, password_hash, (OWNER,))
+        account = Account(tenant.tenant_id, owner.user_id, password_hash, True, self._store.permissions_of_role(OWNER))
+        session, refresh_token = self._new_session(account)
+        pair = self._sign(account, session.session_id, refresh_token)
+        login = self._login_event(account, method, address, found_location)
+        self._store.add_tenant(tenant, owner, session, login, wechat)
+        logger.info("tenant registered", tenant=to_wire("tnt", tenant.tenant_id), method=method)
+        return replace(pair, is_new=True)
+
+    def _admit(self, account: Account, method: LoginMethod, address: str, found_location: Callable[[], str]) -> Tokens:
+        if not account.is_open:
+            raise AccountClosed
+        session, refresh_token = self._new_session(account)
+        pair = self._sign(account, session.session_id, refresh_token)
+        if not self._store.open_session(session, self._login_event(account, method, address, found_location)):
+            raise AccountClosed
+        return pair
+
+    def _new_session(self, account: Account) -> tuple[NewSession, str]:
+        now = self._clock.now()
+        token = REFRESH_PREFIX + secrets.token_urlsafe(SECRET_BYTES)
+        session = NewSession(
+            tenant_id=account.tenant_id,
+            session_id=new_id(),
+            user_id=account.user_id,
+            created_at=now,
+            expires_at=now + self._lifetimes.absolute,
+            token_hash=digest(token),
+            token_expires_at=now + self._lifetimes.idle,
+        )
+        return session, token
+
+    def _login_event(
+        self, account: Account, method: LoginMethod, address: str, found_location: Callable[[], str]
+    ) -> LoginEvent:
+        return LoginEvent(
+            tenant_id=account.tenant_id,
+            login_id=new_id(),
+            user_id=account.user_id,
+            method=method,
+            address=address[:64],
+            location=found_location()[:200],
+            logged_at=self._clock.now(),
+        )
+
+    def _successor_of(self, token: str) -> str:
+        """The same each time and known to nobody without the secret, so that a repeated answer needs nothing stored."""
+        mac = hmac.new(self._refresh_secret(), token.encode(), hashlib.sha256).digest()
+        return REFRESH_PREFIX + base64.urlsafe_b64encode(mac).rstrip(b"=").decode()
+
+    def _tokens_for(self, state: RefreshState, refresh_token: str) -> Tokens:
+        account = Account(state.tenant_id, state.user_id, None, True, state.permissions)
+        return self._sign(account, state.session_id, refresh_token)
+
+    def _sign(self, account: Account, session_id: UUID, refresh_token: str) -> Tokens:
+        access_token = tokens.issue(
+            self._signer,
+            issuer=self._issuer,
+            tenant_id=account.tenant_id,
+            user_id=account.user_id,
+            permissions=account.permissions,
+            family_id=str(session_id),
+            now=self._clock.now(),
+            lifetime_s=self._lifetimes.access_s,
+        )
+        return Tokens(account.tenant_id, account.user_id, access_token, refresh_token, self._lifetimes.access_s)
+
+    def _revoke(self, tenant_id: UUID, session_id: UUID, reason: str) -> None:
+        self._store.revoke_session(tenant_id, session_id, reason)
+        self._revocations.forget_session(tenant_id, session_id)

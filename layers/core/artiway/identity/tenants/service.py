@@ -1,0 +1,72 @@
+"""The platform's administrators make tenants, choose their tier, and override what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+from uuid import UUID
+
+from artiway.errors import Conflict
+from artiway.identity.model import OWNER, NewUser, Policy, Tenant, TenantStatus, TenantView, email_of
+from artiway.identity.service import Passwords
+from artiway.ids import new_id
+
+
+class PlatformTenant(Conflict):
+    code = "TENANT_409_PLATFORM"
+
+
+class Store(Protocol):
+    def list(self, *, after: UUID | None, limit: int) -> Sequence[TenantView]: ...
+
+    def add(self, tenant: Tenant, owner: NewUser | None, *, actor_id: UUID) -> TenantView: ...
+
+    def change(self, tenant_id: UUID, changes: Mapping[str, Any], *, actor_id: UUID) -> TenantView:
+        """Raises NotFound."""
+
+    def is_platform(self, tenant_id: UUID) -> bool: ...
+
+    def policies(self, tenant_ids: Sequence[UUID]) -> dict[UUID, Policy]: ...
+
+
+class Revocations(Protocol):
+    def forget_tenant(self, tenant_id: UUID) -> None: ...
+
+
+class TenantService:
+    """A change acts within a minute, everywhere: what was cached of the tenant is forgotten at once."""
+
+    def __init__(self, store: Store, passwords: Passwords, revocations: Revocations) -> None:
+        self._store, self._passwords, self._revocations = store, passwords, revocations
+
+    def list(self, *, after: UUID | None, limit: int) -> Sequence[TenantView]:
+        return self._store.list(after=after, limit=limit)
+
+    def create(
+        self, facts: Mapping[str, Any], *, owner_email: str | None, owner_password: str | None, actor_id: UUID
+    ) -> TenantView:
+        """A tenant, and its owner if one is named."""
+        tenant = Tenant(tenant_id=new_id(), **facts)
+        owner = None
+        if owner_email is not None and owner_password is not None:
+            owner = NewUser(
+                tenant.tenant_id,
+                new_id(),
+                email_of(owner_email),
+                None,
+                self._passwords.hash(owner_password),
+                (OWNER,),
+            )
+        return self._store.add(tenant, owner, actor_id=actor_id)
+
+    def change(self, tenant_id: UUID, changes: Mapping[str, Any], *, actor_id: UUID) -> TenantView:
+        """Only what is named changes; an override set to None falls back to the tier's default."""
+        if changes.get("status") == TenantStatus.SUSPENDED and self._store.is_platform(tenant_id):
+            raise PlatformTenant("the platform's own tenant cannot be suspended")
+        view = self._store.change(tenant_id, changes, actor_id=actor_id)
+        self._revocations.forget_tenant(tenant_id)
+        return view
+
+    def policies(self, tenant_ids: Sequence[UUID]) -> dict[UUID, Policy]:
+        """What each tenant may use now. One that is not there is not in the answer."""
+        return self._store.policies(tenant_ids)

@@ -1,0 +1,99 @@
+"""Stands before every protected route: who is asking, is it their turn, was it asked before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+from uuid import UUID
+
+from artiway.errors import Unauthenticated
+from artiway.platform.http import Admission, Identity, Request
+from artiway.platform.ratelimit import RateLimiter
+
+API_KEY_PREFIX = "ak_"
+
+
+class Access(Protocol):
+    """What somebody may do now, and how often."""
+
+    @property
+    def tenant_id(self) -> UUID: ...
+    @property
+    def user_id(self) -> UUID: ...
+    @property
+    def permissions(self) -> frozenset[str]: ...
+    @property
+    def session_id(self) -> UUID | None: ...
+    @property
+    def key_id(self) -> UUID | None: ...
+    @property
+    def rate_per_second(self) -> int: ...
+    @property
+    def burst(self) -> int: ...
+
+
+class Accounts(Protocol):
+    """Raises Unauthenticated for whom it does not know, or no longer."""
+
+    def of_session(self, *, tenant_id: UUID, user_id: UUID, session_id: UUID) -> Access: ...
+
+    def of_key(self, key: str, *, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Access: ...
+
+
+class Once(Protocol):
+    def run(
+        self, *, tenant_id: UUID, key: str, request_hash: str, perform: Callable[[], tuple[int, str]]
+    ) -> tuple[int, str]: ...
+
+
+class AccessGate:
+    """A token says who; what they may is read anew, through the cache, so a revoked one ends within a minute."""
+
+    def __init__(self, accounts: Accounts, limiter: RateLimiter, idempotency: Callable[[], Once]) -> None:
+        self._accounts, self._limiter, self._idempotency = accounts, limiter, idempotency
+
+    def admit(self, request: Request) -> Admission:
+        access = self._access(request)
+        identity = Identity(
+            tenant_id=access.tenant_id,
+            user_id=access.user_id,
+            permissions=access.permissions,
+            token_id=str(request.found.get("tokenId", "")),
+            session_id=access.session_id,
+            key_id=access.key_id,
+        )
+        buckets = [
+            (f"tenant:{access.tenant_id}", access.rate_per_second, access.burst),
+            (f"user:{access.user_id}", access.rate_per_second, access.burst),
+        ]
+        return Admission(identity, self._limiter.take(buckets))
+
+    def once(
+        self, identity: Identity, *, key: str, request_hash: str, perform: Callable[[], tuple[int, str]]
+    ) -> tuple[int, str]:
+        return self._idempotency().run(
+            tenant_id=identity.tenant_id, key=key, request_hash=request_hash, perform=perform
+        )
+
+    def _access(self, request: Request) -> Access:
+        found = request.found
+        if found.get("apiKey"):
+            return self._accounts.of_key(
+                _bearer(request),
+                method=request.method,
+                target=request.target,
+                headers=request.headers,
+                body=request.body,
+            )
+        if found.get("error"):
+            raise Unauthenticated("the token is not valid", code=str(found["error"]))
+        try:
+            tenant_id, user_id = UUID(found["tenantId"]), UUID(found["userId"])
+            session_id = UUID(found["sessionId"])
+        except (KeyError, ValueError):
+            raise Unauthenticated("log in first") from None
+        return self._accounts.of_session(tenant_id=tenant_id, user_id=user_id, session_id=session_id)
+
+
+def _bearer(request: Request) -> str:
+    return str(request.headers.get("authorization", "")).partition(" ")[2].strip()
