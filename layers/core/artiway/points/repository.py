@@ -223,10 +223,13 @@ class PostgresOverview:
             rows = tx.all(SQL["overdue_holds"], {"now": now, "limit": limit})
         return [(row.pop("tenant_id"), _hold(row)) for row in rows]
 
-    def tenant_of_user(self, user_id: UUID) -> UUID | None:
+    def tenant_of_user(self, user_id: UUID) -> UUID:
         with self._database.service_transaction() as tx:
             row = tx.one(SQL["tenant_of_user"], {"user_id": user_id})
-        return row["tenant_id"] if row else None
+        if row is None:
+            raise NotFound("there is no such user")
+        tenant_id: UUID = row["tenant_id"]
+        return tenant_id
 
 
 def _account(tx: Transaction, user_id: UUID) -> Account:

@@ -48,7 +48,7 @@ CREATE TABLE points_ledger (
     frozen          bigint NOT NULL CHECK (frozen >= 0),
     hold_id         uuid,
     reference       text NOT NULL CHECK (length(reference) <= 200),
-    idempotency_key text NOT NULL CHECK (length(idempotency_key) BETWEEN 1 AND 200),
+    idempotency_key text NOT NULL CHECK (length(idempotency_key) BETWEEN 1 AND 300),
     created_at      timestamptz NOT NULL,
     version_before  bigint GENERATED ALWAYS AS (nullif(version - 1, 0)) STORED,
     balance_before  bigint GENERATED ALWAYS AS (balance - balance_delta) STORED,

@@ -1,0 +1,167 @@
+"""A user's points: what is there, what changed it, gifts and transfers."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Literal
+from uuid import UUID
+
+from aws_lambda_powertools.event_handler import Response
+from aws_lambda_powertools.event_handler.openapi.params import Query
+from pydantic import AwareDatetime, Field
+
+from artiway import bootstrap
+from artiway.idempotency.model import KeyInvalid, KeyReused
+from artiway.ids import from_wire, new_id, to_wire
+from artiway.platform import http
+from artiway.points.model import Entry, Kind, LedgerFilter, Terms
+
+api = http.Api("points", gate=bootstrap.gate)
+handler = api.handler
+
+CSV_ROWS = 10_000
+Amount = Annotated[int, Field(gt=0, le=1_000_000_000)]
+
+
+class AccountBody(http.Wire):
+    balance: int
+    frozen: int
+
+
+class EntryBody(http.Wire):
+    entry_id: str
+    kind: Kind
+    balance_delta: int
+    frozen_delta: int
+    balance: int
+    frozen: int
+    reference: str
+    created_at: datetime
+
+
+class LedgerBody(http.Wire):
+    items: list[EntryBody]
+    next_cursor: str | None
+
+
+class GrantBody(http.Wire):
+    user_id: str = Field(max_length=64)
+    amount: Amount
+    campaign: str | None = Field(default=None, min_length=1, max_length=100)
+    expires_at: AwareDatetime | None = None
+    reason: str = Field(min_length=1, max_length=200)
+
+
+class TransferBody(http.Wire):
+    to_user_id: str = Field(max_length=64)
+    amount: Amount
+
+
+@api.get("/points", permission="points.read")
+def get_points() -> AccountBody:
+    """What I have, and what is frozen for tasks that run."""
+    account = bootstrap.points().account(tenant_id=api.identity.tenant_id, user_id=api.identity.user_id)
+    return AccountBody(balance=account.balance, frozen=account.frozen)
+
+
+@api.get("/points/ledger", permission="points.read")
+def list_entries(
+    kind: Kind | None = None,
+    since: Annotated[AwareDatetime | None, Query(alias="from")] = None,
+    until: Annotated[AwareDatetime | None, Query(alias="to")] = None,
+    cursor: Annotated[str | None, Query(max_length=64)] = None,
+    limit: Annotated[int, Query(ge=1, le=100)] = 50,
+    form: Annotated[Literal["json", "csv"], Query(alias="format")] = "json",
+) -> LedgerBody:
+    """Every change of my points, newest first. As CSV a page has 10,000 lines and names the next in X-Next-Cursor."""
+    size = CSV_ROWS if form == "csv" else limit
+    place = http.place_of(cursor)
+    found = bootstrap.points().entries(
+        tenant_id=api.identity.tenant_id,
+        user_id=api.identity.user_id,
+        wanted=LedgerFilter(kind, since, until),
+        before_version=None if place is None else min(place.int, http.INTEGER_LIMIT),
+        limit=size + 1,
+    )
+    items, next_cursor = found[:size], None
+    if len(found) > size:
+        next_cursor = http.cursor_of(UUID(int=items[-1].version))
+    if form == "csv":
+        return _csv(items, next_cursor)  # type: ignore[return-value]  # the document shows the JSON form
+    return LedgerBody(items=[_entry(entry) for entry in items], next_cursor=next_cursor)
+
+
+@api.post("/points/grants", permission="points.grant", status=201, errors=[404, 409])
+def grant_points(body: GrantBody) -> tuple[EntryBody, int]:
+    """Give points to a user of any tenant. A campaign gives to each user once."""
+    user_id = from_wire("usr", body.user_id)
+    # The gift lies in the user's tenant and not in ours, so its own ledger key makes it happen once.
+    key = f"grant:{api.identity.user_id.hex}:{_idempotency_key() or new_id()}"
+    entry = bootstrap.points().grant(
+        tenant_id=bootstrap.points_overview().tenant_of_user(user_id),
+        user_id=user_id,
+        amount_points=body.amount,
+        idempotency_key=key,
+        reference=body.campaign or body.reason,
+        terms=Terms(body.campaign, body.expires_at, granted_by=api.identity.user_id),
+    )
+    if (entry.user_id, entry.balance_delta) != (user_id, body.amount):
+        raise KeyReused
+    return _entry(entry), 201
+
+
+@api.post("/points/transfers", permission="points.transfer", status=201, errors=[402, 404], idempotent=True)
+def transfer_points(body: TransferBody) -> tuple[EntryBody, int]:
+    """Give points to another member of my tenant."""
+    entry = bootstrap.points().transfer(
+        tenant_id=api.identity.tenant_id,
+        from_user_id=api.identity.user_id,
+        to_user_id=from_wire("usr", body.to_user_id),
+        amount_points=body.amount,
+        idempotency_key=str(new_id()),
+    )
+    return _entry(entry), 201
+
+
+def _idempotency_key() -> str | None:
+    key: str | None = api.event.get("headers", {}).get("idempotency-key")
+    if key is not None and not (0 < len(key) <= http.IDEMPOTENCY_KEY_LIMIT and key.isascii() and key.isprintable()):
+        raise KeyInvalid
+    return key
+
+
+def _entry(entry: Entry) -> EntryBody:
+    return EntryBody(
+        entry_id=to_wire("ent", entry.entry_id),
+        kind=entry.kind,
+        balance_delta=entry.balance_delta,
+        frozen_delta=entry.frozen_delta,
+        balance=entry.balance,
+        frozen=entry.frozen,
+        reference=entry.reference,
+        created_at=entry.created_at,
+    )
+
+
+def _csv(entries: Sequence[Entry], next_cursor: str | None) -> Response[str]:
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(field.alias for field in EntryBody.model_fields.values())
+    for entry in entries:
+        body = _entry(entry).model_dump(mode="json")
+        # A spreadsheet would take a reference that begins like this for a formula.
+        if body["reference"].startswith(("=", "+", "-", "@", "\t", "\r")):
+            body["reference"] = "'" + body["reference"]
+        writer.writerow(body.values())
+    return Response(
+        status_code=200,
+        content_type="text/csv; charset=utf-8",
+        body=text.getvalue(),
+        headers={
+            "content-disposition": 'attachment; filename="points.csv"',
+            **({"x-next-cursor": next_cursor} if next_cursor else {}),
+        },
+    )
