@@ -1398,7 +1398,7 @@ GRANT UPDATE(hinted_at) ON TABLE public.task_node TO artiway_app;
 
 GRANT UPDATE(hinted_at) ON TABLE public.task_node TO artiway_service;
 
-GRANT UPDATE(started_at) ON TABLE public.task_node TO artiway_service;
+GRANT UPDATE(started_at) ON TABLE public.task_node TO artiway_app;
 
 GRANT UPDATE(lease_until) ON TABLE public.task_node TO artiway_app;
 
@@ -1406,15 +1406,9 @@ GRANT UPDATE(lease_until) ON TABLE public.task_node TO artiway_service;
 
 GRANT UPDATE(worker_id) ON TABLE public.task_node TO artiway_app;
 
-GRANT UPDATE(worker_id) ON TABLE public.task_node TO artiway_service;
-
 GRANT UPDATE(progress) ON TABLE public.task_node TO artiway_app;
 
-GRANT UPDATE(progress) ON TABLE public.task_node TO artiway_service;
-
 GRANT UPDATE(progress_at) ON TABLE public.task_node TO artiway_app;
-
-GRANT UPDATE(progress_at) ON TABLE public.task_node TO artiway_service;
 
 GRANT UPDATE(gpu_us) ON TABLE public.task_node TO artiway_app;
 
@@ -1438,8 +1432,6 @@ GRANT SELECT ON TABLE public.task TO artiway_service;
 
 GRANT UPDATE(status) ON TABLE public.task TO artiway_app;
 
-GRANT UPDATE(status) ON TABLE public.task TO artiway_service;
-
 GRANT UPDATE(run) ON TABLE public.task TO artiway_app;
 
 GRANT UPDATE(hold_id) ON TABLE public.task TO artiway_app;
@@ -1448,13 +1440,9 @@ GRANT UPDATE(charged_points) ON TABLE public.task TO artiway_app;
 
 GRANT UPDATE(event_sequence) ON TABLE public.task TO artiway_app;
 
-GRANT UPDATE(event_sequence) ON TABLE public.task TO artiway_service;
-
 GRANT UPDATE(error) ON TABLE public.task TO artiway_app;
 
 GRANT UPDATE(started_at) ON TABLE public.task TO artiway_app;
-
-GRANT UPDATE(started_at) ON TABLE public.task TO artiway_service;
 
 GRANT UPDATE(ended_at) ON TABLE public.task TO artiway_app;
 

@@ -110,7 +110,7 @@ GRANT SELECT, INSERT ON task TO artiway_app;
 GRANT UPDATE (status, run, hold_id, charged_points, event_sequence, error, started_at, ended_at, execution_asked_at,
               cancel_requested_at) ON task TO artiway_app;
 GRANT SELECT ON task TO artiway_service;
-GRANT UPDATE (status, event_sequence, started_at, execution_asked_at) ON task TO artiway_service;
+GRANT UPDATE (execution_asked_at) ON task TO artiway_service;
 
 -- R-TSK-5. Reference data is a view of constants: no role can change it.
 CREATE VIEW node_transition WITH (security_invoker = true) AS
@@ -201,12 +201,12 @@ CREATE POLICY tenant_rows ON task_node TO artiway_app
 CREATE POLICY all_rows ON task_node TO artiway_service USING (true) WITH CHECK (true);
 GRANT SELECT, INSERT ON task_node TO artiway_app;
 GRANT UPDATE (is_charged, status, version, failures, in_degree, not_before, ready_at, dispatched_at, charged_us, tag_us,
-              hinted_at, lease_until, worker_id, progress, progress_at, gpu_us, output, engine, error, ended_at, superseded_at)
-    ON task_node TO artiway_app;
+              hinted_at, started_at, lease_until, worker_id, progress, progress_at, gpu_us, output, engine, error, ended_at,
+              superseded_at) ON task_node TO artiway_app;
 GRANT SELECT ON task_node TO artiway_service;
 -- The service role alone dispatches, so it alone can raise the attempt.
-GRANT UPDATE (status, version, attempt, ready_at, dispatched_at, charged_us, tag_us, hinted_at, started_at, lease_until,
-              worker_id, progress, progress_at) ON task_node TO artiway_service;
+GRANT UPDATE (status, version, attempt, ready_at, dispatched_at, charged_us, tag_us, hinted_at, lease_until)
+    ON task_node TO artiway_service;
 
 CREATE VIEW slot_in_use WITH (security_invoker = true) AS
 SELECT node_id, tenant_id, user_id, task_id, pool, lane, type, model, cost_us, charged_us, tag_us, status, worker_id

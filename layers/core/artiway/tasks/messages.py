@@ -1,0 +1,79 @@
+"""What a task's transactions announce: to Step Functions, to the lanes, to the workers, to the people who wait."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from artiway import ids
+from artiway.outbox.model import Message
+from artiway.push.model import Notice
+from artiway.push.service import notice_message
+from artiway.tasks.model import Event, Node, Occurrence, Task
+
+START = "machine:start"
+ANSWER = "machine:answer"
+
+
+def lane_destination(lane: str) -> str:
+    return f"lane:{lane}"
+
+
+def work_destination(pool: str, node_type: str) -> str:
+    return f"work:{pool}:{node_type}"
+
+
+def start_execution(task: Task, nodes: Sequence[Node], waiting: frozenset[UUID]) -> Message:
+    """One execution per run of a task: ids and nothing else, in topological order. Those in `waiting` have a gate."""
+    machine_input = {
+        "taskId": str(task.task_id),
+        "tenantId": str(task.tenant_id),
+        "run": task.run,
+        "lane": task.lane,
+        "nodes": [{"nodeId": str(node.node_id), "isEntry": node.node_id not in waiting} for node in nodes],
+    }
+    data = {"name": task.execution_name, "input": machine_input}
+    return Message(START, f"task:{task.task_id}", "start", data, tenant_id=task.tenant_id)
+
+
+def answer_token(*, tenant_id: UUID, node_id: UUID, token: str, status: str) -> Message:
+    data = {"token": token, "output": {"nodeId": str(node_id), "status": status}}
+    return Message(ANSWER, f"node:{node_id}", "answer", data, tenant_id=tenant_id)
+
+
+def ready_hint(
+    *, tenant_id: UUID, task_id: UUID, node_id: UUID, lane: str, delay_s: int = 0, token: str | None = None
+) -> Message:
+    """Says that a node may be ready. The database decides whether it is."""
+    data = {"nodeId": str(node_id), "tenantId": str(tenant_id), "taskId": str(task_id)}
+    if token is not None:
+        data["taskToken"] = token
+    return Message(lane_destination(lane), f"node:{node_id}", "ready", data, delay_s, tenant_id)
+
+
+def work(*, tenant_id: UUID, node_id: UUID, attempt: int, pool: str, node_type: str) -> Message:
+    """A hint to the workers of a type: this attempt may be claimed."""
+    data = {"nodeId": str(node_id), "tenantId": str(tenant_id), "attempt": attempt}
+    return Message(work_destination(pool, node_type), f"node:{node_id}", "work", data, tenant_id=tenant_id)
+
+
+def event_body(task_id: UUID, occurrence: Occurrence, *, sequence: int, at: datetime) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "type": f"task.{occurrence.event}",
+        "taskId": ids.to_wire("task", task_id),
+        "sequence": sequence,
+        "at": at.isoformat(),
+    }
+    if occurrence.node is not None:
+        body["node"] = occurrence.node
+    return {**body, **occurrence.details}
+
+
+def notice(tenant_id: UUID, user_id: UUID, body: Mapping[str, Any]) -> Message:
+    return notice_message(Notice(tenant_id, user_id, body))
+
+
+def is_about_task_end(occurrence: Occurrence) -> bool:
+    return occurrence.node is None and occurrence.event is Event.SETTLED

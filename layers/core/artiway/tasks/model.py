@@ -1,0 +1,456 @@
+"""Words of a task's life: states and the only ways between them, what is asked for, what workers report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from artiway.errors import Conflict, NotFound, Refused, TooMany, Unavailable
+
+
+class NodeStatus(StrEnum):
+    PENDING = "PENDING"
+    QUEUED = "QUEUED"
+    PROCESSING = "PROCESSING"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    TIMEOUT = "TIMEOUT"
+    CANCELLED = "CANCELLED"
+
+
+# R-TSK-5. The database holds the same table and refuses everything else.
+TRANSITIONS: Mapping[NodeStatus, frozenset[NodeStatus]] = {
+    NodeStatus.PENDING: frozenset({NodeStatus.QUEUED, NodeStatus.CANCELLED}),
+    NodeStatus.QUEUED: frozenset({NodeStatus.PROCESSING, NodeStatus.CANCELLED, NodeStatus.TIMEOUT}),
+    NodeStatus.PROCESSING: frozenset(
+        {NodeStatus.COMPLETED, NodeStatus.FAILED, NodeStatus.TIMEOUT, NodeStatus.CANCELLED}
+    ),
+    NodeStatus.FAILED: frozenset({NodeStatus.PENDING}),
+    NodeStatus.TIMEOUT: frozenset({NodeStatus.PENDING}),
+    NodeStatus.COMPLETED: frozenset(),
+    NodeStatus.CANCELLED: frozenset(),
+}
+NODE_ENDS = frozenset({NodeStatus.COMPLETED, NodeStatus.FAILED, NodeStatus.TIMEOUT, NodeStatus.CANCELLED})
+
+
+class TaskStatus(StrEnum):
+    QUEUED = "QUEUED"
+    PROCESSING = "PROCESSING"
+    COMPLETED = "COMPLETED"
+    PARTIAL = "PARTIAL"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+
+TASK_ENDS = frozenset({TaskStatus.COMPLETED, TaskStatus.PARTIAL, TaskStatus.FAILED, TaskStatus.CANCELLED})
+RETRYABLE_ENDS = frozenset({TaskStatus.PARTIAL, TaskStatus.FAILED})
+
+
+class Event(StrEnum):
+    """What listeners are told. Those about a node name it; the others speak of the whole task."""
+
+    QUEUED = "queued"
+    STARTED = "started"
+    PROGRESS = "progress"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    SETTLED = "settled"
+
+
+class NoSuchTask(NotFound):
+    code = "TASK_404_NO_TASK"
+
+    def __init__(self) -> None:
+        super().__init__("there is no such task")
+
+
+class QueueFull(TooMany):
+    """The tenant has as many unfinished tasks as it may."""
+
+    code = "TASK_429_QUEUE_FULL"
+
+
+class TenantThrottled(TooMany):
+    """The tenant may not submit for now."""
+
+    code = "SCHED_429_TENANT_THROTTLED"
+
+
+class DispatchBacklog(Unavailable):
+    """The lane is full, whoever filled it."""
+
+    code = "SCHED_503_DISPATCH_BACKLOG"
+
+
+class NotRetryable(Conflict):
+    code = "TASK_409_NOT_RETRYABLE"
+
+
+class InvalidRequest(Refused):
+    """A field of the request, and what is wrong with it."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__("the request is not valid", fields=[{"field": name, "reason": reason}])
+
+
+class Cycle(Refused):
+    code = "DAG_422_CYCLE"
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__(f"nodes depend on each other in a circle: {' → '.join(names)}", cycle=list(names))
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a node failed. One that can pass is tried again."""
+
+    code: str
+    message: str
+    is_retryable: bool = False
+
+    def as_json(self) -> dict[str, str]:
+        return {"code": self.code, "message": self.message}
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a node's input comes from: an upload, or the output of another node."""
+
+    name: str
+    input_id: UUID | None = None
+    node: str | None = None
+    output: str = ""
+
+
+@dataclass(frozen=True)
+class PlannedNode:
+    """A node as the catalogue or a flow asks for it, before it has an id."""
+
+    name: str
+    type: str
+    step: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+    sources: tuple[Source, ...] = ()
+    depends_on: tuple[str, ...] = ()
+    cost_us: int = 1
+    price_points: int = 0
+    is_result: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All nodes of a task, in topological order."""
+
+    tool: str
+    nodes: tuple[PlannedNode, ...]
+
+    @property
+    def price_points(self) -> int:
+        return sum(node.price_points for node in self.nodes)
+
+    @property
+    def cost_us(self) -> int:
+        return sum(node.cost_us for node in self.nodes)
+
+    @property
+    def critical_path_us(self) -> int:
+        """How long it takes with a worker for every node."""
+        ends: dict[str, int] = {}
+        for node in self.nodes:
+            ends[node.name] = node.cost_us + max((ends[name] for name in node.depends_on), default=0)
+        return max(ends.values(), default=0)
+
+
+@dataclass(frozen=True)
+class Task:
+    tenant_id: UUID
+    task_id: UUID
+    user_id: UUID
+    tool: str
+    name: str
+    status: TaskStatus
+    run: int
+    hold_id: UUID
+    lane: str
+    pool: str
+    price_points: int
+    charged_points: int
+    webhook_url: str | None
+    event_sequence: int
+    error: Mapping[str, Any] | None
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    cancel_requested_at: datetime | None
+
+    @property
+    def execution_name(self) -> str:
+        """A retry by the user is an execution of its own; Step Functions never takes a name twice."""
+        return str(self.task_id) if self.run == 1 else f"{self.task_id}-{self.run}"
+
+
+@dataclass(frozen=True)
+class Node:
+    tenant_id: UUID
+    node_id: UUID
+    task_id: UUID
+    user_id: UUID
+    position: int
+    name: str
+    type: str
+    step: str
+    model: str
+    lane: str
+    pool: str
+    params: Mapping[str, Any]
+    inputs: Sequence[Mapping[str, Any]]
+    cost_us: int
+    price_points: int
+    is_result: bool
+    is_charged: bool
+    status: NodeStatus
+    version: int
+    attempt: int
+    failures: int
+    in_degree: int
+    progress: int
+    gpu_us: int | None
+    output: Sequence[Mapping[str, Any]]
+    engine: Mapping[str, Any] | None
+    error: Mapping[str, Any] | None
+    worker_id: str | None
+
+
+@dataclass(frozen=True)
+class Output:
+    """A picture that a worker stored."""
+
+    name: str
+    key: str
+    content_type: str
+    width: int
+    height: int
+    bytes: int
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "key": self.key,
+            "contentType": self.content_type,
+            "width": self.width,
+            "height": self.height,
+            "bytes": self.bytes,
+        }
+
+
+class ReportKind(StrEnum):
+    STARTED = "started"
+    PROGRESS = "progress"
+    RESULT = "result"
+    FAILURE = "failure"
+
+    @property
+    def is_terminal(self) -> bool:
+        return self in (ReportKind.RESULT, ReportKind.FAILURE)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a worker says about one attempt at a node."""
+
+    kind: ReportKind
+    tenant_id: UUID
+    task_id: UUID
+    node_id: UUID
+    attempt: int
+    worker_id: str
+    sequence: int
+    progress: int = 0
+    gpu_us: int | None = None
+    outputs: tuple[Output, ...] = ()
+    engine: Mapping[str, Any] | None = None
+    failure: Failure | None = None
+
+    @staticmethod
+    def from_message(kind: str, data: Mapping[str, Any]) -> Report:
+        """Read a queue's message. Raises ValueError, KeyError or TypeError for one that is not a report."""
+        error = data.get("error")
+        gpu_seconds = data.get("gpuSeconds")
+        report = Report(
+            kind=ReportKind(kind),
+            tenant_id=UUID(data["tenantId"]),
+            task_id=UUID(data["taskId"]),
+            node_id=UUID(data["nodeId"]),
+            attempt=int(data["attempt"]),
+            worker_id=str(data["workerId"]),
+            sequence=int(data.get("sequence", 0)),
+            progress=max(0, min(100, int(data.get("progress") or 0))),
+            gpu_us=None if gpu_seconds is None else max(0, round(float(gpu_seconds) * 1_000_000)),
+            outputs=tuple(_output(row) for row in data.get("outputs") or ()),
+            engine=data.get("engine"),
+            failure=None
+            if error is None
+            else Failure(str(error["code"])[:64], str(error.get("message", ""))[:500], bool(error.get("isRetryable"))),
+        )
+        if report.kind is ReportKind.RESULT and not report.outputs:
+            raise ValueError("a result without outputs")
+        if report.kind is ReportKind.FAILURE and report.failure is None:
+            raise ValueError("a failure without an error")
+        return report
+
+
+def _output(row: Mapping[str, Any]) -> Output:
+    return Output(
+        name=str(row["name"]),
+        key=str(row["key"]),
+        content_type=str(row["contentType"]),
+        width=int(row["width"]),
+        height=int(row["height"]),
+        bytes=int(row["bytes"]),
+    )
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """Something that listeners are told, before it has its number."""
+
+    event: Event
+    node: str | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+class TokenKind(StrEnum):
+    """What an execution waits for: that a node may start, or that it is over."""
+
+    GATE = "gate"
+    READY = "ready"
+
+
+class Claimed(StrEnum):
+    NOW = "now"
+    BEFORE = "before"  # the same worker asked twice
+    GONE = "gone"
+
+
+@dataclass(frozen=True)
+class Published:
+    """An event with its number in the task."""
+
+    task_id: UUID
+    sequence: int
+    event: str
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Left:
+    """A node that waits or runs no longer: its place in the fair queue, and its slot if it had one, is free."""
+
+    node_id: UUID
+    pool: str
+    gpu_us: int | None
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A node in the fair queue, with all that the queue asks."""
+
+    node_id: UUID
+    tenant_id: UUID
+    user_id: UUID
+    pool: str
+    lane: str
+    type: str
+    model: str
+    cost_us: int
+
+
+@dataclass(frozen=True)
+class Dispatched:
+    node_id: UUID
+    tenant_id: UUID
+    task_id: UUID
+    pool: str
+    type: str
+    attempt: int
+
+
+@dataclass(frozen=True)
+class WorkerCard:
+    """How a worker announces itself."""
+
+    worker_id: str
+    pool: str
+    types: tuple[str, ...]
+    slots: int
+
+
+@dataclass(frozen=True)
+class TenantLimits:
+    tier: str
+    status: str
+    weight: int
+    concurrency: int
+    queue_depth: int
+    artefact_days: int
+
+
+@dataclass(frozen=True)
+class LaneLoad:
+    """What stands in a lane's way. `depth` is counted up to one more than the limit."""
+
+    lane: str
+    pool: str
+    is_paused: bool
+    depth_limit: int
+    depth: int
+    waiting_us: int
+    ended_lately: int
+    slots: int
+
+
+@dataclass(frozen=True)
+class TaskFilter:
+    user_id: UUID | None = None
+    status: str | None = None
+    tool: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True)
+class NewTask:
+    task_id: UUID
+    user_id: UUID
+    tool: str
+    name: str
+    hold_id: UUID
+    lane: str
+    pool: str
+    params: Mapping[str, Any]
+    price_points: int
+    webhook_url: str | None
+
+
+@dataclass(frozen=True)
+class NewNode:
+    """A node with its id and the ids of what it depends on, ready to be stored."""
+
+    node_id: UUID
+    position: int
+    name: str
+    type: str
+    step: str
+    model: str
+    params: Mapping[str, Any]
+    inputs: Sequence[Mapping[str, Any]]
+    cost_us: int
+    price_points: int
+    is_result: bool
+    in_degree: int
+    depends_on_ids: tuple[UUID, ...] = ()

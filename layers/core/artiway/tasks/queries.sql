@@ -1,0 +1,321 @@
+-- Every change of a node is one UPDATE guarded by id and status, and by the attempt once it is dispatched.
+-- No row means that it was done before: acknowledge and go on. History and legality are the trigger's.
+
+-- name: tenant_limits
+SELECT tier, status, weight, concurrency, queue_depth, artefact_days FROM tenant_policy WHERE tenant_id = current_tenant();
+
+-- name: lock_submissions
+-- One submission of a tenant at a time, so that its depth is counted with nobody in between.
+SELECT pg_advisory_xact_lock(3, hashtext(current_tenant()::text));
+
+-- name: count_live_tasks
+SELECT count(*) AS live FROM task WHERE tenant_id = current_tenant() AND ended_at IS NULL;
+
+-- name: count_recent_ends
+SELECT count(*) AS ended
+  FROM task
+ WHERE tenant_id = current_tenant() AND ended_at > clock_timestamp() - make_interval(secs => %(window_s)s);
+
+-- name: insert_task
+INSERT INTO task (tenant_id, task_id, user_id, tool, name, hold_id, lane, pool, params, price_points, webhook_url)
+VALUES (current_tenant(), %(task_id)s, %(user_id)s, %(tool)s, %(name)s, %(hold_id)s, %(lane)s, %(pool)s, %(params)s,
+        %(price_points)s, %(webhook_url)s);
+
+-- name: insert_nodes
+INSERT INTO task_node (tenant_id, node_id, task_id, user_id, position, name, type, step, model, lane, pool, params, inputs,
+                       cost_us, price_points, is_result, in_degree)
+SELECT current_tenant(), node_id, %(task_id)s, %(user_id)s, position, name, type, step, model, %(lane)s, %(pool)s, params,
+       inputs, cost_us, price_points, is_result, in_degree
+  FROM jsonb_to_recordset(%(nodes)s) AS node (node_id uuid, position integer, name text, type text, step text, model text,
+       params jsonb, inputs jsonb, cost_us bigint, price_points bigint, is_result boolean, in_degree integer);
+
+-- name: insert_dependencies
+INSERT INTO node_dependency (tenant_id, node_id, depends_on_id)
+SELECT current_tenant(), edge.node_id, edge.depends_on_id
+  FROM unnest(%(node_ids)s::uuid[], %(depends_on_ids)s::uuid[]) AS edge (node_id, depends_on_id);
+
+-- name: task
+SELECT tenant_id, task_id, user_id, tool, name, status, run, hold_id, lane, pool, price_points, charged_points, webhook_url,
+       event_sequence, error, created_at, started_at, ended_at, cancel_requested_at
+  FROM task
+ WHERE task_id = %(task_id)s;
+
+-- name: lock_task
+-- Taken before any node of the task is changed: the ends of two nodes see each other, and nobody deadlocks.
+SELECT tenant_id, task_id, user_id, tool, name, status, run, hold_id, lane, pool, price_points, charged_points, webhook_url,
+       event_sequence, error, created_at, started_at, ended_at, cancel_requested_at
+  FROM task
+ WHERE task_id = %(task_id)s
+   FOR UPDATE;
+
+-- name: tasks_page
+SELECT tenant_id, task_id, user_id, tool, name, status, run, hold_id, lane, pool, price_points, charged_points, webhook_url,
+       event_sequence, error, created_at, started_at, ended_at, cancel_requested_at
+  FROM task
+ WHERE tenant_id = current_tenant()
+   AND (%(before)s::uuid IS NULL OR task_id < %(before)s)
+   AND (%(user_id)s::uuid IS NULL OR user_id = %(user_id)s)
+   AND (%(status)s::text IS NULL OR status = %(status)s)
+   AND (%(tool)s::text IS NULL OR tool = %(tool)s)
+   AND (%(since)s::timestamptz IS NULL OR created_at >= %(since)s)
+   AND (%(until)s::timestamptz IS NULL OR created_at < %(until)s)
+ ORDER BY task_id DESC
+ LIMIT %(limit)s;
+
+-- name: progress_of_tasks
+SELECT task_id, (sum(cost_us * CASE WHEN status = 'COMPLETED' THEN 100 ELSE progress END) / sum(cost_us))::integer AS progress
+  FROM task_node
+ WHERE task_id = ANY (%(task_ids)s::uuid[]) AND superseded_at IS NULL
+ GROUP BY task_id;
+
+-- name: nodes_of_task
+SELECT tenant_id, node_id, task_id, user_id, position, name, type, step, model, lane, pool, params, inputs, cost_us, price_points,
+       is_result, is_charged, status, version, attempt, failures, in_degree, progress, gpu_us, output, engine, error, worker_id
+  FROM task_node
+ WHERE task_id = %(task_id)s AND superseded_at IS NULL
+ ORDER BY position, node_id;
+
+-- name: node
+SELECT tenant_id, node_id, task_id, user_id, position, name, type, step, model, lane, pool, params, inputs, cost_us, price_points,
+       is_result, is_charged, status, version, attempt, failures, in_degree, progress, gpu_us, output, engine, error, worker_id
+  FROM task_node
+ WHERE node_id = %(node_id)s;
+
+-- name: dependencies_of_task
+SELECT edge.node_id, edge.depends_on_id
+  FROM node_dependency AS edge
+  JOIN task_node AS node ON node.node_id = edge.node_id
+ WHERE node.task_id = %(task_id)s AND node.superseded_at IS NULL;
+
+-- name: outputs_of_nodes
+SELECT name, output FROM task_node WHERE task_id = %(task_id)s AND name = ANY (%(names)s::text[]) AND superseded_at IS NULL;
+
+-- name: mark_ready
+-- From here on the node waits in the fair queue. One that has to wait for its back-off or its dependencies stays.
+UPDATE task_node
+   SET status = 'QUEUED', version = version + 1, ready_at = clock_timestamp()
+ WHERE node_id = ANY (%(node_ids)s::uuid[]) AND status = 'PENDING' AND in_degree = 0 AND not_before <= clock_timestamp()
+RETURNING node_id;
+
+-- name: waiting_nodes
+-- All that the fair queue needs to know of nodes that wait in it.
+SELECT node_id, tenant_id, user_id, pool, lane, type, model, cost_us
+  FROM task_node
+ WHERE node_id = ANY (%(node_ids)s::uuid[]) AND status = 'QUEUED' AND dispatched_at IS NULL
+ ORDER BY ready_at, node_id;
+
+-- name: dispatch
+-- The only place where an attempt begins.
+UPDATE task_node AS node
+   SET dispatched_at = clock_timestamp(), hinted_at = clock_timestamp(), attempt = attempt + 1, version = version + 1,
+       charged_us = chosen.charged_us, tag_us = chosen.tag_us
+  FROM unnest(%(node_ids)s::uuid[], %(charged_us)s::bigint[], %(tags_us)s::bigint[]) AS chosen (node_id, charged_us, tag_us)
+ WHERE node.node_id = chosen.node_id AND node.status = 'QUEUED' AND node.dispatched_at IS NULL
+RETURNING node.node_id, node.tenant_id, node.task_id, node.pool, node.type, node.attempt;
+
+-- name: claim
+UPDATE task_node
+   SET status = 'PROCESSING', version = version + 1, worker_id = %(worker_id)s, started_at = clock_timestamp(), progress = 0,
+       lease_until = clock_timestamp() + make_interval(secs => %(lease_s)s), progress_at = clock_timestamp(), error = NULL
+ WHERE node_id = %(node_id)s AND status = 'QUEUED' AND dispatched_at IS NOT NULL AND attempt = %(attempt)s;
+
+-- name: is_claimed
+-- A worker that lost the answer to its claim asks again and is told the same.
+SELECT 1 FROM task_node
+ WHERE node_id = %(node_id)s AND status = 'PROCESSING' AND attempt = %(attempt)s AND worker_id = %(worker_id)s;
+
+-- name: renew
+UPDATE task_node AS node
+   SET lease_until = clock_timestamp() + make_interval(secs => %(lease_s)s)
+  FROM unnest(%(node_ids)s::uuid[], %(attempts)s::integer[]) AS held (node_id, attempt)
+ WHERE node.node_id = held.node_id AND node.attempt = held.attempt AND node.status = 'PROCESSING'
+   AND node.worker_id = %(worker_id)s
+RETURNING node.node_id;
+
+-- name: cancelled_of
+SELECT node.node_id
+  FROM task_node AS node
+  JOIN unnest(%(node_ids)s::uuid[], %(attempts)s::integer[]) AS held (node_id, attempt)
+    ON held.node_id = node.node_id AND held.attempt = node.attempt
+ WHERE node.status = 'CANCELLED';
+
+-- name: tasks_of_nodes
+SELECT node_id, tenant_id, task_id FROM task_node WHERE node_id = ANY (%(node_ids)s::uuid[]);
+
+-- name: finish
+UPDATE task_node
+   SET status = 'COMPLETED', version = version + 1, progress = 100, progress_at = clock_timestamp(), output = %(output)s,
+       engine = %(engine)s, gpu_us = %(gpu_us)s, error = NULL, lease_until = NULL, ended_at = clock_timestamp()
+ WHERE node_id = %(node_id)s AND status = 'PROCESSING' AND attempt = %(attempt)s;
+
+-- name: fail
+UPDATE task_node
+   SET status = 'FAILED', version = version + 1, error = %(error)s, failures = failures + 1, gpu_us = %(gpu_us)s,
+       lease_until = NULL, ended_at = clock_timestamp()
+ WHERE node_id = %(node_id)s AND status = 'PROCESSING' AND attempt = %(attempt)s;
+
+-- name: time_out_lease
+-- The lease is looked at again under the row's lock: a beat may have come in between.
+UPDATE task_node
+   SET status = 'TIMEOUT', version = version + 1, error = %(error)s, failures = failures + 1, lease_until = NULL,
+       ended_at = clock_timestamp()
+ WHERE node_id = %(node_id)s AND status = 'PROCESSING' AND attempt = %(attempt)s AND lease_until < clock_timestamp();
+
+-- name: time_out_running
+UPDATE task_node
+   SET status = 'TIMEOUT', version = version + 1, error = %(error)s, failures = failures + 1, lease_until = NULL,
+       ended_at = clock_timestamp()
+ WHERE node_id = %(node_id)s AND status = 'PROCESSING' AND attempt = %(attempt)s;
+
+-- name: time_out_unclaimed
+-- Nobody took it for long: it gives its slot back. That is not the node's failure.
+UPDATE task_node
+   SET status = 'TIMEOUT', version = version + 1, error = %(error)s, ended_at = clock_timestamp()
+ WHERE node_id = %(node_id)s AND status = 'QUEUED' AND dispatched_at IS NOT NULL AND attempt = %(attempt)s;
+
+-- name: hand_back
+-- A worker that is going away. That is not the node's failure.
+UPDATE task_node
+   SET status = 'TIMEOUT', version = version + 1, error = %(error)s, lease_until = NULL, ended_at = clock_timestamp()
+ WHERE node_id = %(node_id)s AND status = 'PROCESSING' AND attempt = %(attempt)s AND worker_id = %(worker_id)s;
+
+-- name: retry
+UPDATE task_node
+   SET status = 'PENDING', version = version + 1, not_before = clock_timestamp() + make_interval(secs => %(delay_s)s),
+       ready_at = NULL, dispatched_at = NULL, charged_us = NULL, tag_us = NULL, hinted_at = NULL, worker_id = NULL,
+       progress = 0, ended_at = NULL
+ WHERE node_id = %(node_id)s AND status IN ('FAILED', 'TIMEOUT') AND attempt = %(attempt)s;
+
+-- name: cancel_nodes
+UPDATE task_node
+   SET status = 'CANCELLED', version = version + 1, error = %(error)s, lease_until = NULL, ended_at = clock_timestamp()
+ WHERE task_id = %(task_id)s AND superseded_at IS NULL AND status IN ('PENDING', 'QUEUED', 'PROCESSING')
+RETURNING node_id, name, attempt;
+
+-- name: cancel_dependents
+WITH RECURSIVE dependents AS (
+    SELECT node_id FROM node_dependency WHERE depends_on_id = %(node_id)s
+     UNION
+    SELECT edge.node_id FROM node_dependency AS edge JOIN dependents ON edge.depends_on_id = dependents.node_id
+)
+UPDATE task_node
+   SET status = 'CANCELLED', version = version + 1, error = %(error)s, ended_at = clock_timestamp()
+ WHERE node_id IN (SELECT node_id FROM dependents) AND status IN ('PENDING', 'QUEUED') AND superseded_at IS NULL
+RETURNING node_id, name, attempt;
+
+-- name: lower_in_degrees
+-- Kahn: in the transaction that completes the dependency. The dependents' gates open at zero.
+UPDATE task_node
+   SET in_degree = in_degree - 1
+ WHERE node_id IN (SELECT node_id FROM node_dependency WHERE depends_on_id = %(node_id)s) AND status = 'PENDING'
+RETURNING node_id, in_degree;
+
+-- name: note_progress
+-- At most once in a while for each node, whatever the number of messages.
+UPDATE task_node
+   SET progress = %(progress)s, progress_at = clock_timestamp()
+ WHERE node_id = %(node_id)s AND status = 'PROCESSING' AND attempt = %(attempt)s AND progress < %(progress)s
+   AND progress_at <= clock_timestamp() - make_interval(secs => %(interval_s)s);
+
+-- name: is_running
+SELECT 1 FROM task_node WHERE node_id = %(node_id)s AND status = 'PROCESSING' AND attempt = %(attempt)s;
+
+-- name: start_task
+UPDATE task SET status = 'PROCESSING', started_at = coalesce(started_at, clock_timestamp())
+ WHERE task_id = %(task_id)s AND status = 'QUEUED';
+
+-- name: request_cancel
+UPDATE task SET cancel_requested_at = clock_timestamp() WHERE task_id = %(task_id)s AND cancel_requested_at IS NULL;
+
+-- name: charge_nodes
+UPDATE task_node SET is_charged = true
+ WHERE task_id = %(task_id)s AND status = 'COMPLETED' AND price_points > 0 AND NOT is_charged
+RETURNING price_points;
+
+-- name: end_task
+UPDATE task
+   SET status = %(status)s, ended_at = clock_timestamp(), charged_points = charged_points + %(charged)s, error = %(error)s
+ WHERE task_id = %(task_id)s AND ended_at IS NULL;
+
+-- name: begin_run
+UPDATE task
+   SET status = 'QUEUED', run = run + 1, hold_id = %(hold_id)s, ended_at = NULL, error = NULL,
+       execution_asked_at = clock_timestamp()
+ WHERE task_id = %(task_id)s AND status IN ('FAILED', 'PARTIAL');
+
+-- name: reset_failures
+-- A retry by the user starts the count of failures anew.
+UPDATE task_node SET failures = 0 WHERE task_id = %(task_id)s AND status = 'PENDING';
+
+-- name: supersede
+UPDATE task_node SET superseded_at = clock_timestamp()
+ WHERE node_id = ANY (%(node_ids)s::uuid[]) AND status = 'CANCELLED' AND superseded_at IS NULL;
+
+-- name: remember_token
+INSERT INTO node_token (tenant_id, token_id, node_id, kind, token)
+VALUES (current_tenant(), %(token_id)s, %(node_id)s, %(kind)s, %(token)s)
+ON CONFLICT (node_id, token) DO NOTHING;
+
+-- name: remember_ready_token
+-- For the scheduler, which works across tenants.
+INSERT INTO node_token (tenant_id, token_id, node_id, kind, token)
+SELECT node.tenant_id, %(token_id)s, node.node_id, 'ready', %(token)s FROM task_node AS node WHERE node.node_id = %(node_id)s
+ON CONFLICT (node_id, token) DO NOTHING;
+
+-- name: take_answerable_tokens
+-- A gate is answered when the dependencies are done or the node is over, a ready token when the node is over.
+UPDATE node_token AS waiting
+   SET answered_at = clock_timestamp()
+  FROM task_node AS node
+ WHERE waiting.node_id = ANY (%(node_ids)s::uuid[]) AND waiting.answered_at IS NULL AND node.node_id = waiting.node_id
+   AND (node.status IN ('COMPLETED', 'FAILED', 'TIMEOUT', 'CANCELLED') OR waiting.kind = 'gate' AND node.in_degree = 0)
+RETURNING waiting.node_id, waiting.kind, waiting.token, node.status;
+
+-- name: raise_event_sequence
+UPDATE task SET event_sequence = event_sequence + %(count)s WHERE task_id = %(task_id)s RETURNING event_sequence;
+
+-- name: insert_event
+INSERT INTO task_event (tenant_id, task_id, sequence, event, body)
+VALUES (current_tenant(), %(task_id)s, %(sequence)s, %(event)s, %(body)s);
+
+-- name: events_after
+SELECT sequence, event, body FROM task_event WHERE task_id = %(task_id)s AND sequence > %(sequence)s ORDER BY sequence LIMIT %(limit)s;
+
+-- name: insert_artefact
+INSERT INTO artefact (tenant_id, artefact_id, task_id, node_id, name, key, content_type, width, height, bytes, is_result, expires_at)
+SELECT current_tenant(), %(artefact_id)s, %(task_id)s, %(node_id)s, %(name)s, %(key)s, %(content_type)s, %(width)s, %(height)s,
+       %(bytes)s, %(is_result)s, clock_timestamp() + make_interval(days => artefact_days)
+  FROM tenant_policy
+ WHERE tenant_id = current_tenant()
+ON CONFLICT (key) DO NOTHING;
+
+-- name: lane_load
+-- What stands in a lane's way, whoever put it there; the count stops where the answer is known.
+SELECT lane.lane, lane.pool, lane.is_paused, lane.depth_limit,
+       (SELECT count(*)
+          FROM (SELECT FROM task_node WHERE task_node.lane = lane.lane AND status IN ('PENDING', 'QUEUED')
+                 LIMIT lane.depth_limit + 1) AS waiting) AS depth,
+       (SELECT coalesce(sum(cost_us), 0)
+          FROM (SELECT cost_us FROM task_node WHERE task_node.pool = lane.pool AND status = 'QUEUED' AND dispatched_at IS NULL
+                 LIMIT 20000) AS waiting)::bigint AS waiting_us,
+       (SELECT count(*) FROM (SELECT FROM task_node WHERE task_node.pool = lane.pool AND ended_at > clock_timestamp() - interval '5 minutes'
+                 LIMIT 20000) AS ended) AS ended_lately,
+       (SELECT coalesce(sum(slots), 0) FROM worker
+         WHERE worker.pool = lane.pool AND beat_at > clock_timestamp() - interval '30 seconds')::bigint AS slots
+  FROM lane_policy AS lane
+ WHERE lane.lane = %(lane)s;
+
+-- name: register_worker
+INSERT INTO worker (worker_id, pool, types, slots, engine)
+VALUES (%(worker_id)s, %(pool)s, %(types)s, %(slots)s, %(engine)s)
+ON CONFLICT (worker_id) DO UPDATE
+   SET pool = excluded.pool, types = excluded.types, slots = excluded.slots, engine = excluded.engine, beat_at = clock_timestamp();
+
+-- name: beat_worker
+INSERT INTO worker (worker_id, pool, types, slots)
+VALUES (%(worker_id)s, %(pool)s, %(types)s, %(slots)s)
+ON CONFLICT (worker_id) DO UPDATE
+   SET pool = excluded.pool, types = excluded.types, slots = excluded.slots, beat_at = clock_timestamp();
+
+-- name: forget_worker
+DELETE FROM worker WHERE worker_id = %(worker_id)s;

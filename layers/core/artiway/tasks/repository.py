@@ -1,0 +1,464 @@
+"""Tasks and nodes in PostgreSQL. A unit of work is one transaction: changes, events and messages, or nothing."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from artiway import ids
+from artiway.outbox.model import Message
+from artiway.outbox.repository import Outbox
+from artiway.platform import sql
+from artiway.platform.clock import Clock
+from artiway.platform.database import Database, Row, Transaction
+from artiway.tasks import messages
+from artiway.tasks.model import (
+    Claimed,
+    Dispatched,
+    Failure,
+    LaneLoad,
+    Left,
+    NewNode,
+    NewTask,
+    Node,
+    NodeStatus,
+    NoSuchTask,
+    Occurrence,
+    Output,
+    Published,
+    Task,
+    TaskFilter,
+    TaskStatus,
+    TenantLimits,
+    TokenKind,
+    Waiting,
+    WorkerCard,
+)
+
+SQL = sql.load("artiway.tasks")
+
+
+class Work:
+    """The open transaction of one tenant. Whoever changes nodes locks their task first."""
+
+    def __init__(self, tx: Transaction, tenant_id: UUID, clock: Clock) -> None:
+        self._tx, self._tenant_id, self._clock = tx, tenant_id, clock
+        self.messages: list[Message] = []
+        self.left: list[Left] = []
+        self.published: list[Published] = []
+        self._told: dict[UUID, list[Occurrence]] = {}
+        self._listeners: dict[UUID, UUID] = {}
+
+    # What to say
+
+    def send(self, message: Message) -> None:
+        self.messages.append(message)
+
+    def tell(self, task: Task, occurrence: Occurrence) -> None:
+        """An event for those who listen to the task. They get it after the commit, in this order."""
+        self._told.setdefault(task.task_id, []).append(occurrence)
+        self._listeners[task.task_id] = task.user_id
+
+    def flush_events(self) -> None:
+        """Number what was told, keep it, and have it pushed."""
+        for task_id, occurrences in self._told.items():
+            row = self._tx.one(SQL["raise_event_sequence"], {"task_id": task_id, "count": len(occurrences)})
+            assert row is not None
+            first = int(row["event_sequence"]) - len(occurrences) + 1
+            at = self._clock.now()
+            for sequence, occurrence in enumerate(occurrences, first):
+                body = messages.event_body(task_id, occurrence, sequence=sequence, at=at)
+                self._tx.run(
+                    SQL["insert_event"],
+                    {"task_id": task_id, "sequence": sequence, "event": occurrence.event, "body": Jsonb(body)},
+                )
+                self.messages.append(messages.notice(self._tenant_id, self._listeners[task_id], body))
+                self.published.append(Published(task_id, sequence, occurrence.event, body))
+        self._told = {}
+
+    # Tasks
+
+    def limits(self) -> TenantLimits:
+        row = self._tx.one(SQL["tenant_limits"])
+        if row is None:
+            raise NoSuchTask
+        return TenantLimits(**row)
+
+    def lock_submissions(self) -> None:
+        self._tx.run(SQL["lock_submissions"])
+
+    def live_tasks(self) -> int:
+        return self._number(SQL["count_live_tasks"], "live")
+
+    def recent_ends(self, *, window_s: int) -> int:
+        return self._number(SQL["count_recent_ends"], "ended", {"window_s": window_s})
+
+    def add_task(self, task: NewTask) -> None:
+        self._tx.run(
+            SQL["insert_task"],
+            {
+                "task_id": task.task_id,
+                "user_id": task.user_id,
+                "tool": task.tool,
+                "name": task.name,
+                "hold_id": task.hold_id,
+                "lane": task.lane,
+                "pool": task.pool,
+                "params": Jsonb(task.params),
+                "price_points": task.price_points,
+                "webhook_url": task.webhook_url,
+            },
+        )
+
+    def add_nodes(self, task: Task, nodes: Sequence[NewNode]) -> None:
+        rows = [
+            {
+                "node_id": str(node.node_id),
+                "position": node.position,
+                "name": node.name,
+                "type": node.type,
+                "step": node.step,
+                "model": node.model,
+                "params": node.params,
+                "inputs": list(node.inputs),
+                "cost_us": node.cost_us,
+                "price_points": node.price_points,
+                "is_result": node.is_result,
+                "in_degree": node.in_degree,
+            }
+            for node in nodes
+        ]
+        self._tx.run(
+            SQL["insert_nodes"],
+            {
+                "task_id": task.task_id,
+                "user_id": task.user_id,
+                "lane": task.lane,
+                "pool": task.pool,
+                "nodes": Jsonb(rows),
+            },
+        )
+        edges = [(node.node_id, dependency) for node in nodes for dependency in node.depends_on_ids]
+        if edges:
+            self._tx.run(
+                SQL["insert_dependencies"],
+                {"node_ids": [edge[0] for edge in edges], "depends_on_ids": [edge[1] for edge in edges]},
+            )
+
+    def task(self, task_id: UUID) -> Task | None:
+        row = self._tx.one(SQL["task"], {"task_id": task_id})
+        return _task(row) if row else None
+
+    def lock_task(self, task_id: UUID) -> Task | None:
+        row = self._tx.one(SQL["lock_task"], {"task_id": task_id})
+        return _task(row) if row else None
+
+    def tasks(self, wanted: TaskFilter, *, before: UUID | None, limit: int) -> list[Task]:
+        parameters = {
+            "before": before,
+            "limit": limit,
+            "user_id": wanted.user_id,
+            "status": wanted.status,
+            "tool": wanted.tool,
+            "since": wanted.since,
+            "until": wanted.until,
+        }
+        return [_task(row) for row in self._tx.all(SQL["tasks_page"], parameters)]
+
+    def progress_of(self, task_ids: Sequence[UUID]) -> dict[UUID, int]:
+        rows = self._tx.all(SQL["progress_of_tasks"], {"task_ids": list(task_ids)})
+        return {row["task_id"]: row["progress"] for row in rows}
+
+    def start_task(self, task_id: UUID) -> bool:
+        return self._tx.run(SQL["start_task"], {"task_id": task_id}) == 1
+
+    def request_cancel(self, task_id: UUID) -> None:
+        self._tx.run(SQL["request_cancel"], {"task_id": task_id})
+
+    def charge_nodes(self, task_id: UUID) -> int:
+        """Mark what was delivered and not yet charged. Returns its price."""
+        return sum(row["price_points"] for row in self._tx.all(SQL["charge_nodes"], {"task_id": task_id}))
+
+    def end_task(self, task_id: UUID, status: TaskStatus, *, charged: int, error: Mapping[str, Any] | None) -> bool:
+        parameters = {"task_id": task_id, "status": status, "charged": charged, "error": _jsonb(error)}
+        return self._tx.run(SQL["end_task"], parameters) == 1
+
+    def begin_run(self, task_id: UUID, hold_id: UUID) -> bool:
+        return self._tx.run(SQL["begin_run"], {"task_id": task_id, "hold_id": hold_id}) == 1
+
+    def events_after(self, task_id: UUID, sequence: int, *, limit: int) -> list[Published]:
+        rows = self._tx.all(SQL["events_after"], {"task_id": task_id, "sequence": sequence, "limit": limit})
+        return [Published(task_id, row["sequence"], row["event"], row["body"]) for row in rows]
+
+    # Nodes
+
+    def node(self, node_id: UUID) -> Node | None:
+        row = self._tx.one(SQL["node"], {"node_id": node_id})
+        return _node(row) if row else None
+
+    def nodes(self, task_id: UUID) -> list[Node]:
+        return [_node(row) for row in self._tx.all(SQL["nodes_of_task"], {"task_id": task_id})]
+
+    def dependencies(self, task_id: UUID) -> dict[UUID, list[UUID]]:
+        found: dict[UUID, list[UUID]] = {}
+        for row in self._tx.all(SQL["dependencies_of_task"], {"task_id": task_id}):
+            found.setdefault(row["node_id"], []).append(row["depends_on_id"])
+        return found
+
+    def outputs(self, task_id: UUID, names: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+        rows = self._tx.all(SQL["outputs_of_nodes"], {"task_id": task_id, "names": list(names)})
+        return {row["name"]: row["output"] for row in rows}
+
+    def claim(self, node_id: UUID, attempt: int, worker_id: str, *, lease_s: int) -> Claimed:
+        parameters = {"node_id": node_id, "attempt": attempt, "worker_id": worker_id, "lease_s": lease_s}
+        if self._tx.run(SQL["claim"], parameters):
+            return Claimed.NOW
+        return Claimed.BEFORE if self._tx.one(SQL["is_claimed"], parameters) else Claimed.GONE
+
+    def finish(
+        self,
+        node: Node,
+        attempt: int,
+        outputs: Sequence[Output],
+        *,
+        engine: Mapping[str, Any] | None,
+        gpu_us: int | None,
+    ) -> bool:
+        parameters = {
+            "node_id": node.node_id,
+            "attempt": attempt,
+            "output": Jsonb([output.as_json() for output in outputs]),
+            "engine": _jsonb(engine),
+            "gpu_us": gpu_us,
+        }
+        return self._ended(node, self._tx.run(SQL["finish"], parameters), gpu_us)
+
+    def fail(self, node: Node, attempt: int, failure: Failure, *, gpu_us: int | None) -> bool:
+        parameters = {"node_id": node.node_id, "attempt": attempt, "error": Jsonb(failure.as_json()), "gpu_us": gpu_us}
+        return self._ended(node, self._tx.run(SQL["fail"], parameters), gpu_us)
+
+    def time_out(self, verb: str, node: Node, attempt: int, failure: Failure, *, worker_id: str = "") -> bool:
+        """`verb` is one of time_out_lease, time_out_running, time_out_unclaimed, hand_back."""
+        parameters = {
+            "node_id": node.node_id,
+            "attempt": attempt,
+            "error": Jsonb(failure.as_json()),
+            "worker_id": worker_id,
+        }
+        return self._ended(node, self._tx.run(SQL[verb], parameters), None)
+
+    def retry(self, node: Node, attempt: int, *, delay_s: float) -> bool:
+        parameters = {"node_id": node.node_id, "attempt": attempt, "delay_s": delay_s}
+        return self._tx.run(SQL["retry"], parameters) == 1
+
+    def reset_failures(self, task_id: UUID) -> None:
+        self._tx.run(SQL["reset_failures"], {"task_id": task_id})
+
+    def supersede(self, node_ids: Sequence[UUID]) -> int:
+        return self._tx.run(SQL["supersede"], {"node_ids": list(node_ids)})
+
+    def cancel_all(self, task: Task, failure: Failure) -> list[UUID]:
+        rows = self._tx.all(SQL["cancel_nodes"], {"task_id": task.task_id, "error": Jsonb(failure.as_json())})
+        return self._cancelled(task.pool, rows)
+
+    def cancel_dependents(self, node: Node, failure: Failure) -> list[UUID]:
+        rows = self._tx.all(SQL["cancel_dependents"], {"node_id": node.node_id, "error": Jsonb(failure.as_json())})
+        return self._cancelled(node.pool, rows)
+
+    def lower_in_degrees(self, node_id: UUID) -> list[UUID]:
+        """Returns the dependents that wait for nothing any more."""
+        rows = self._tx.all(SQL["lower_in_degrees"], {"node_id": node_id})
+        return [row["node_id"] for row in rows if row["in_degree"] == 0]
+
+    def is_running(self, node_id: UUID, attempt: int) -> bool:
+        return self._tx.one(SQL["is_running"], {"node_id": node_id, "attempt": attempt}) is not None
+
+    def note_progress(self, node_id: UUID, attempt: int, progress: int, *, interval_s: float) -> bool:
+        parameters = {"node_id": node_id, "attempt": attempt, "progress": progress, "interval_s": interval_s}
+        return self._tx.run(SQL["note_progress"], parameters) == 1
+
+    def add_artefacts(self, node: Node, outputs: Sequence[Output]) -> None:
+        self._tx.run_many(
+            SQL["insert_artefact"],
+            [
+                {
+                    "artefact_id": ids.new_id(),
+                    "task_id": node.task_id,
+                    "node_id": node.node_id,
+                    "name": output.name,
+                    "key": output.key,
+                    "content_type": output.content_type,
+                    "width": output.width,
+                    "height": output.height,
+                    "bytes": output.bytes,
+                    "is_result": node.is_result,
+                }
+                for output in outputs
+            ],
+        )
+
+    # Tokens of Step Functions
+
+    def remember_token(self, node_id: UUID, kind: TokenKind, token: str) -> None:
+        parameters = {"token_id": ids.new_id(), "node_id": node_id, "kind": kind, "token": token}
+        self._tx.run(SQL["remember_token"], parameters)
+
+    def answer_tokens(self, node_ids: Sequence[UUID]) -> int:
+        """Have Step Functions told what it waits to hear about these nodes, as far as it has come to pass."""
+        if not node_ids:
+            return 0
+        rows = self._tx.all(SQL["take_answerable_tokens"], {"node_ids": list(node_ids)})
+        for row in rows:
+            self.send(
+                messages.answer_token(
+                    tenant_id=self._tenant_id, node_id=row["node_id"], token=row["token"], status=row["status"]
+                )
+            )
+        return len(rows)
+
+    def _ended(self, node: Node, changed: int, gpu_us: int | None) -> bool:
+        if changed:
+            self.left.append(Left(node.node_id, node.pool, gpu_us))
+        return changed == 1
+
+    def _cancelled(self, pool: str, rows: Sequence[Row]) -> list[UUID]:
+        self.left += [Left(row["node_id"], pool, None) for row in rows]
+        return [row["node_id"] for row in rows]
+
+    def _number(self, query: bytes, column: str, parameters: Mapping[str, Any] | None = None) -> int:
+        row = self._tx.one(query, parameters)
+        assert row is not None
+        return int(row[column])
+
+
+class PostgresTasks:
+    """The rows of one tenant at a time, as `artiway_app`."""
+
+    def __init__(
+        self,
+        database: Database,
+        outbox: Outbox,
+        clock: Clock,
+        *,
+        announce: Callable[[Sequence[Published]], object],
+        release: Callable[[Sequence[Left]], object],
+    ) -> None:
+        self._database, self._outbox, self._clock = database, outbox, clock
+        self._announce, self._release = announce, release
+
+    @contextlib.contextmanager
+    def open(self, tenant_id: UUID) -> Iterator[Work]:
+        """A unit of work. What it announces and frees is announced and freed once it is committed."""
+        with self._database.tenant_transaction(tenant_id) as tx:
+            work = Work(tx, tenant_id, self._clock)
+            yield work
+            work.flush_events()
+            self._outbox.publish(tx, work.messages)
+            if work.published:
+                tx.after_commit(lambda: self._announce(work.published))
+            if work.left:
+                tx.after_commit(lambda: self._release(work.left))
+
+
+class PostgresNodes:
+    """Nodes of all tenants, as `artiway_service`: what the scheduler, the workers' door and the sweepers need."""
+
+    def __init__(self, database: Database, outbox: Outbox) -> None:
+        self._database, self._outbox = database, outbox
+
+    def mark_ready(self, node_ids: Sequence[UUID], tokens: Mapping[UUID, str] | None = None) -> list[Waiting]:
+        """Ready messages have come. Returns all of them that wait in the fair queue now, new or not, oldest first.
+
+        Tokens are kept whatever the node's state: the one of a finished node is answered by `stray_tokens`.
+        """
+        parameters = {"node_ids": list(node_ids)}
+        with self._database.service_transaction() as tx:
+            if tokens:
+                tx.run_many(
+                    SQL["remember_ready_token"],
+                    [{"token_id": ids.new_id(), "node_id": node, "token": token} for node, token in tokens.items()],
+                )
+            tx.run(SQL["mark_ready"], parameters)
+            return [Waiting(**row) for row in tx.all(SQL["waiting_nodes"], parameters)]
+
+    def dispatch(self, chosen: Sequence[tuple[UUID, int, int]]) -> list[Dispatched]:
+        """Begin an attempt at each node (id, charged_us, tag_us) that still waits, and have its work message sent."""
+        parameters = {
+            "node_ids": [row[0] for row in chosen],
+            "charged_us": [row[1] for row in chosen],
+            "tags_us": [row[2] for row in chosen],
+        }
+        with self._database.service_transaction() as tx:
+            rows = tx.all(SQL["dispatch"], parameters)
+            self._outbox.publish(
+                tx,
+                [
+                    messages.work(
+                        tenant_id=row["tenant_id"],
+                        node_id=row["node_id"],
+                        attempt=row["attempt"],
+                        pool=row["pool"],
+                        node_type=row["type"],
+                    )
+                    for row in rows
+                ],
+            )
+        return [Dispatched(**row) for row in rows]
+
+    def places(self, node_ids: Sequence[UUID]) -> dict[UUID, tuple[UUID, UUID]]:
+        """Tenant and task of each node."""
+        with self._database.service_transaction() as tx:
+            rows = tx.all(SQL["tasks_of_nodes"], {"node_ids": list(node_ids)})
+        return {row["node_id"]: (row["tenant_id"], row["task_id"]) for row in rows}
+
+    def register(self, card: WorkerCard, *, engine: str) -> None:
+        with self._database.service_transaction() as tx:
+            tx.run(SQL["register_worker"], {**_card(card), "engine": engine})
+
+    def renew(
+        self, card: WorkerCard, held: Sequence[tuple[UUID, int]], *, lease_s: int
+    ) -> tuple[frozenset[UUID], frozenset[UUID]]:
+        """One beat for all that a worker holds. Returns what it still holds, and what was cancelled under it."""
+        parameters = {
+            "node_ids": [node_id for node_id, _ in held],
+            "attempts": [attempt for _, attempt in held],
+            "worker_id": card.worker_id,
+            "lease_s": lease_s,
+        }
+        with self._database.service_transaction() as tx:
+            tx.run(SQL["beat_worker"], _card(card))
+            if not held:
+                return frozenset(), frozenset()
+            renewed = frozenset(row["node_id"] for row in tx.all(SQL["renew"], parameters))
+            cancelled = frozenset(row["node_id"] for row in tx.all(SQL["cancelled_of"], parameters))
+        return renewed, cancelled
+
+    def forget_worker(self, worker_id: str) -> None:
+        with self._database.service_transaction() as tx:
+            tx.run(SQL["forget_worker"], {"worker_id": worker_id})
+
+    def lane_load(self, lane: str) -> LaneLoad:
+        with self._database.service_transaction() as tx:
+            row = tx.one(SQL["lane_load"], {"lane": lane})
+        assert row is not None, lane
+        return LaneLoad(**row)
+
+
+def _card(card: WorkerCard) -> dict[str, Any]:
+    return {"worker_id": card.worker_id, "pool": card.pool, "types": list(card.types), "slots": card.slots}
+
+
+def _task(row: Row) -> Task:
+    return Task(**{**row, "status": TaskStatus(row["status"])})
+
+
+def _node(row: Row) -> Node:
+    return Node(**{**row, "status": NodeStatus(row["status"])})
+
+
+def _jsonb(value: Mapping[str, Any] | None) -> Jsonb | None:
+    return None if value is None else Jsonb(dict(value))
