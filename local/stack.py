@@ -17,11 +17,12 @@ from typing import IO, Any, Protocol, Self, TypeVar
 
 import aiohttp
 
-from local import database, emulator, template
+from local import administrator, database, emulator, template
 from local.edge import Edge
-from local.lambdas import Configuration, LambdaServer
+from local.lambdas import Configuration, Function, LambdaServer
 from local.processes import Processes, holder_of
 from local.servers import Server, ServerFailed, free_port, port_is_open, start_postgres, start_valkey
+from local.wechat_login import WechatLogin
 
 ROOT = Path(__file__).resolve().parent.parent
 WATCH_SECONDS = 0.5
@@ -83,6 +84,10 @@ class Stack:
         self.stop()
 
     @property
+    def functions(self) -> Mapping[str, Function]:
+        return self._local.functions
+
+    @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
@@ -135,6 +140,7 @@ class Stack:
         self._say(f"template.yaml translated: {len(self._local.functions)} functions")
 
         self._start_loop()
+        self._start_wechat_login()
         self._deploy()
         edge = Edge(
             port=self.port,
@@ -145,6 +151,8 @@ class Stack:
         )
         self._run(edge.start())
         self._cleanup.callback(lambda: self._run(edge.stop()))
+        if administrator.FUNCTION in self._local.functions:
+            self.facts["admin"] = administrator.ensure(self._lambda_url, self.home)
         for service in self._services:
             self.facts |= service.start(self.facts)
             self._cleanup.callback(service.stop)
@@ -175,7 +183,7 @@ class Stack:
         file = self.home / "ports.json"
         before: dict[str, int] = json.loads(file.read_text()) if file.exists() else {}
         self._ports: dict[str, int] = {}
-        for name in ("postgres", "valkey", "emulator", "lambda"):
+        for name in ("postgres", "valkey", "emulator", "lambda", "wechat_login"):
             port = before.get(name, 0)
             self._ports[name] = port if port and not port_is_open(port) else free_port()
         file.write_text(json.dumps(self._ports))
@@ -254,6 +262,15 @@ class Stack:
         )
         self._run(self._lambdas.start())
         self._cleanup.callback(lambda: self._run(self._lambdas.stop()))
+
+    def _start_wechat_login(self) -> None:
+        """Before the deployment, which is told its address."""
+        if "WechatLoginUrl" not in self._local.body.get("Parameters", {}):
+            return
+        wechat = WechatLogin(self._ports["wechat_login"])
+        self._run(wechat.start())
+        self._cleanup.callback(lambda: self._run(wechat.stop()))
+        self._parameters.setdefault("WechatLoginUrl", wechat.url)
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -128,7 +127,10 @@ def load(path: Path) -> Json:
     import yaml
     from samtranslator.yaml_helper import yaml_parse
 
-    template: Json = yaml_parse(path.read_text())
+    try:
+        template: Json = yaml_parse(path.read_text())
+    except (OSError, yaml.YAMLError) as error:
+        raise TemplateRefused(f"{path} cannot be read: {error}") from error
     for name, resource in template["Resources"].items():
         properties = resource.get("Properties", {})
         match resource["Type"]:
@@ -146,19 +148,15 @@ def load(path: Path) -> Json:
 
 def translate(template: Json) -> Json:
     """SAM's own transform, offline."""
-    # SAM asks botocore for the region of the deployment and finds it here.
-    os.environ.setdefault("AWS_DEFAULT_REGION", REGION)
+    import boto3
+    from samtranslator.parser.parser import Parser
     from samtranslator.public.exceptions import InvalidDocumentException
-    from samtranslator.translator.transform import transform
+    from samtranslator.translator.translator import Translator
 
-    class NoManagedPolicies:
-        """Policies are not enforced here, so their names need not be resolved."""
-
-        def load(self) -> dict[str, str]:
-            return {}
-
+    translator = Translator(None, Parser(), boto_session=boto3.Session(region_name=REGION))
     try:
-        translated: Json = transform(copy.deepcopy(template), {}, NoManagedPolicies())
+        # Policies are not enforced here, so the names of managed ones need not be resolved.
+        translated: Json = translator.translate(copy.deepcopy(template), {}, get_managed_policy_map=dict)
     except InvalidDocumentException as error:
         raise TemplateRefused("; ".join(str(cause.message) for cause in error.causes)) from error
     return translated

@@ -242,6 +242,12 @@ def test_code_that_is_not_there_is_refused(root: Path) -> None:
         load(root / "template.yaml")
 
 
+def test_a_template_that_is_no_yaml_is_refused_with_its_place(root: Path) -> None:
+    (root / "template.yaml").write_text("Resources: {")
+    with pytest.raises(TemplateRefused, match="line 1"):
+        load(root / "template.yaml")
+
+
 def test_what_sam_refuses_is_refused_with_sam_s_reason(root: Path) -> None:
     template = load(root / "template.yaml")
     template["Resources"]["Hello"]["Properties"]["Events"]["Queue"]["Properties"] = {"BatchSize": 5}

@@ -1,0 +1,28 @@
+"""The platform's first administrator, made by the deployment itself and remembered in the home."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from pathlib import Path
+
+from local.emulator import client
+from local.servers import ServerFailed
+
+LOGIN = "admin@artiway.local"
+FUNCTION = "DeployFunction"
+
+
+def ensure(lambda_url: str, home: Path) -> dict[str, str]:
+    """Somebody to log in as. The password is made once per home, readable by its owner alone."""
+    file = home / "admin.json"
+    if not file.exists():
+        file.touch(mode=0o600)
+        file.write_text(json.dumps({"login": LOGIN, "password": secrets.token_urlsafe(18)}))
+    admin: dict[str, str] = json.loads(file.read_text())
+    answer = client("lambda", lambda_url).invoke(
+        FunctionName=FUNCTION, Payload=json.dumps({"action": "bootstrap-admin", **admin}).encode()
+    )
+    if "FunctionError" in answer:
+        raise ServerFailed(f"the administrator could not be made: {answer['Payload'].read().decode()[:500]}")
+    return admin

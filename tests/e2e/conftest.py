@@ -1,0 +1,110 @@
+"""One stack for all end-to-end tests, on the template of the repository, and the ways in that a client has."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+from uuid import UUID, uuid4
+
+import pytest
+
+from artiway.identity import tokens
+from local.emulator import client
+from local.servers import free_port
+from local.stack import Stack
+
+T = TypeVar("T")
+
+
+def wait_for(condition: Callable[[], T], seconds: float = 30) -> T:
+    """The first true answer, or a failure that shows the last one."""
+    deadline = time.monotonic() + seconds
+    while not (answer := condition()):
+        assert time.monotonic() < deadline, f"the condition never came true; last seen: {answer!r}"
+        time.sleep(0.02)
+    return answer
+
+
+class Platform:
+    """A running stack as its clients see it: by what stack.json says and nothing else."""
+
+    def __init__(self, facts: dict[str, Any]) -> None:
+        self.facts = facts
+
+    def aws(self, service: str) -> Any:
+        return client(service, self.facts["awsUrl"])
+
+    def get(self, path: str) -> tuple[int, str, Any]:
+        request = Request(f"{self.facts['apiUrl']}{path}")
+        try:
+            with urlopen(request, timeout=35) as answer:
+                status, kind, body = answer.status, answer.headers["Content-Type"], answer.read().decode()
+        except HTTPError as error:
+            with error:
+                status, kind, body = error.code, error.headers["Content-Type"], error.read().decode()
+        return status, kind, json.loads(body) if kind.startswith("application/json") else body
+
+    def health(self) -> Any:
+        return self.get("/health")[2]
+
+    def user(self) -> User:
+        """Somebody with a token that the platform's own key has signed."""
+        user = User()
+        variables = self.aws("lambda").get_function_configuration(FunctionName="AuthorizerFunction")["Environment"]
+        key_id = json.loads(variables["Variables"]["ARTIWAY_TOKEN_JWKS"])["keys"][0]["kid"]
+        user.token = tokens.issue(
+            KmsSigner(key_id, self.aws("kms")),
+            issuer=variables["Variables"]["ARTIWAY_TOKEN_ISSUER"],
+            tenant_id=user.tenant_id,
+            user_id=user.user_id,
+            permissions=("task.read",),
+            family_id=uuid4().hex,
+            now=datetime.now(UTC),
+        )
+        return user
+
+
+@dataclass
+class User:
+    tenant_id: UUID = field(default_factory=uuid4)
+    user_id: UUID = field(default_factory=uuid4)
+    token: str = ""
+
+    def notice(self, number: int) -> str:
+        """A message that asks for this user to be told a number."""
+        payload = {"type": "task.progress", "taskId": "t1", "progress": number, "at": "2026-11-16T00:00:00+00:00"}
+        data = {"tenantId": str(self.tenant_id), "userId": str(self.user_id), "payload": payload}
+        return json.dumps({"type": "notice", "aggregate": f"user:{self.user_id}", "data": data})
+
+
+@dataclass
+class KmsSigner:
+    key_id: str
+    kms: Any
+
+    def sign(self, message: bytes) -> bytes:
+        from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+
+        answer = self.kms.sign(KeyId=self.key_id, Message=message, MessageType="RAW", SigningAlgorithm="ECDSA_SHA_256")
+        return b"".join(part.to_bytes(32, "big") for part in decode_dss_signature(answer["Signature"]))
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    home: Path = tmp_path_factory.mktemp("stack")
+    for folder in (home, *home.parents[:2]):
+        folder.chmod(0o755)  # PostgreSQL runs as nobody when the tests run as root
+    with Stack(home=home, port=free_port(), parameters={"RedeliverySeconds": "1"}) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def platform(stack: Stack) -> Platform:
+    return Platform(json.loads((stack.home / "stack.json").read_text()))
