@@ -1,4 +1,4 @@
-"""What a deployment must do inside: bring the schema to the present, and hand out the public token keys."""
+"""What a deployment must do inside: the schema, the public token keys, the first administrator."""
 
 from __future__ import annotations
 
@@ -21,5 +21,7 @@ def _perform(action: str, arguments: dict[str, Any]) -> dict[str, Any]:
             return {"ran": bootstrap.migrate()}
         case "token-keys":
             return {"Jwks": bootstrap.token_jwks(arguments["KeyIds"])}
+        case "bootstrap-admin":
+            return {"userId": bootstrap.make_administrator(arguments["login"], arguments["password"])}
         case _:
-            raise ValueError(f"unknown action {action!r}: migrate or token-keys")
+            raise ValueError(f"unknown action {action!r}: migrate, token-keys or bootstrap-admin")

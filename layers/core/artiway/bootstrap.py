@@ -273,6 +273,18 @@ def accounts() -> PostgresAccounts:
     return PostgresAccounts(service_database(), audit())
 
 
+def make_administrator(login: str, password: str) -> str:
+    """The platform's administrator, by whom all others are made. Asked again, it only sets the password."""
+    from artiway.identity.model import email_of
+    from artiway.ids import to_wire
+
+    email, passwords, store = email_of(login), _passwords(), accounts()
+    known = store.account_by_login(email)
+    if known is not None and passwords.matches(known.password_hash, password):
+        return to_wire("usr", known.user_id)
+    return to_wire("usr", store.put_administrator(email=email, password_hash=passwords.hash(password)))
+
+
 @once
 def auth() -> AuthService:
     import json

@@ -46,6 +46,12 @@ SELECT tenant_id, user_id, password_hash,
   FROM app_user JOIN tenant USING (tenant_id)
  WHERE user_id = %(user_id)s;
 
+-- name: lock_platform
+SELECT pg_advisory_xact_lock(hashtextextended('platform tenant', 0));
+
+-- name: platform_tenant
+SELECT tenant_id FROM tenant WHERE is_platform;
+
 -- name: permissions_of_built_in
 SELECT permissions FROM built_in_role WHERE name = %(name)s;
 

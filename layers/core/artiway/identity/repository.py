@@ -8,6 +8,8 @@ from uuid import UUID
 
 from artiway.audit.repository import AuditLog
 from artiway.identity.model import (
+    OWNER,
+    PLATFORM_ADMIN,
     Account,
     LoginEvent,
     LoginTaken,
@@ -16,10 +18,11 @@ from artiway.identity.model import (
     RefreshState,
     Tenant,
     Throttle,
+    Tier,
     WechatPerson,
     as_details,
 )
-from artiway.ids import to_wire
+from artiway.ids import new_id, to_wire
 from artiway.platform import sql
 from artiway.platform.database import Database, Row, Transaction
 
@@ -52,6 +55,33 @@ class PostgresAccounts:
                 tx.run(SQL["insert_wechat"], asdict(wechat) | _ids(owner), on_duplicate=taken)
             if session is not None and login is not None:
                 self._open(tx, session, login)
+
+    def put_administrator(self, *, email: str, password_hash: str) -> UUID:
+        """The platform's tenant with this administrator in it, whatever of it was there before."""
+        with self._database.service_transaction() as tx:
+            tx.run(SQL["lock_platform"])
+            row = tx.one(SQL["platform_tenant"])
+            tenant_id: UUID = row["tenant_id"] if row else new_id()
+            known = tx.one(SQL["account_by_login"], {"login": email})
+            if known is not None and known["tenant_id"] != tenant_id:
+                raise LoginTaken("this e-mail address belongs to another tenant")
+            user_id: UUID = known["user_id"] if known else new_id()
+            if row is None:
+                tenant = Tenant(tenant_id, "Artiway", Tier.ENTERPRISE, is_platform=True)
+                add_tenant(tx, self._audit, tenant, actor_id=user_id, action="tenant.created")
+            if known is None:
+                roles = (OWNER, PLATFORM_ADMIN)
+                insert_user(tx, NewUser(tenant_id, user_id, email, None, password_hash, roles), LoginTaken("taken"))
+            else:
+                tx.run(SQL["set_password_hash"], {"user_id": user_id, "password_hash": password_hash})
+            self._audit.record(
+                tx,
+                actor_id=None,
+                action="administrator.set",
+                target=to_wire("usr", user_id),
+                tenant_id=tenant_id,
+            )
+            return user_id
 
     def account_by_login(self, login: str) -> Account | None:
         with self._database.service_transaction() as tx:

@@ -16,7 +16,6 @@ from artiway.errors import ArtiwayError
 from artiway.identity import tokens
 from artiway.identity.model import (
     OWNER,
-    PLATFORM_ADMIN,
     SECRET_BYTES,
     Account,
     AccountClosed,
@@ -246,21 +245,6 @@ class AuthService:
 
     def logout(self, *, tenant_id: UUID, session_id: UUID) -> None:
         self._revoke(tenant_id, session_id, "logout")
-
-    def make_administrator(self, *, login: str, password: str) -> UUID:
-        """The platform's own tenant and its first administrator. Asked again, it only sets the password."""
-        email = email_of(login)
-        known = self._store.account_by_login(email)
-        if known is not None:
-            if not self._passwords.matches(known.password_hash, password):
-                self._store.set_password_hash(known.user_id, self._passwords.hash(password))
-            return known.user_id
-        tenant = Tenant(new_id(), "Artiway", Tier.ENTERPRISE, is_platform=True)
-        owner = NewUser(
-            tenant.tenant_id, new_id(), email, None, self._passwords.hash(password), (OWNER, PLATFORM_ADMIN)
-        )
-        self._store.add_tenant(tenant, owner, None, None)
-        return owner.user_id
 
     # --- inside
 
