@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 
 MICROSECONDS = 1_000_000
@@ -269,3 +270,30 @@ class Snapshot:
     clock_us: int = 0
     last_us: dict[str, int] = field(default_factory=dict)
     costs: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LaneState:
+    """A lane as operators see it: its switches, what waits in it and what runs."""
+
+    lane: str
+    pool: str
+    is_paused: bool
+    parallelism: int | None
+    share_percent: int | None
+    depth_limit: int
+    depth: int
+    running: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerState:
+    """A worker that is alive: what it serves, and when it last said so."""
+
+    worker_id: str
+    pool: str
+    types: tuple[str, ...]
+    slots: int
+    engine: str
+    registered_at: datetime
+    beat_at: datetime
