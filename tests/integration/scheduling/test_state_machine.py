@@ -182,6 +182,10 @@ def test_random_operations_keep_lua_and_oracle_equal(valkey: redis.Redis) -> Non
     run_state_machine_as_test(
         QueueMachine,
         settings=settings(
-            max_examples=200, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=200,
+            stateful_step_count=50,
+            deadline=None,
+            report_multiple_bugs=False,
+            suppress_health_check=list(HealthCheck),
         ),
     )

@@ -302,7 +302,7 @@ class FairQueue:
         return held
 
     def snapshot(self) -> Snapshot:
-        """A copy to run forward, read in chunks so that nobody waits. A node may move meanwhile: a forecast bears it."""
+        """A copy to run forward, read in chunks so that nobody waits. Nodes may move meanwhile: forecasts bear it."""
         fields = self._fields()
         tracks = dict(self._indexed(fields))
         waiting: list[tuple[int, Node]] = []

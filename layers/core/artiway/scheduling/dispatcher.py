@@ -1,0 +1,355 @@
+"""Brings the fair queue and the database together: who is ready, who goes next, what a lost Redis costs.
+
+The database decides, Redis orders. Each step can be cut off from the next by a crash: a node that was taken and not
+dispatched comes back by its lease, one that was dispatched and not confirmed is recognised when its turn comes again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+from uuid import UUID
+
+from artiway.errors import Unavailable
+from artiway.platform import metrics
+from artiway.platform.clock import Clock
+from artiway.platform.logs import Logger
+from artiway.scheduling.model import (
+    Cancelled,
+    Completion,
+    Dispatched,
+    Ended,
+    Enqueued,
+    Lane,
+    Node,
+    Pool,
+    Running,
+    Settled,
+    Snapshot,
+    StaleEpoch,
+    TenantPolicy,
+    Track,
+)
+
+logger = Logger("scheduler")
+T = TypeVar("T")
+BATCH = 100
+REFRESH_MS = 2_000
+RETRY_AFTER_S = 2
+
+
+class Waiting(Protocol):
+    """A ready node, as the tasks know it."""
+
+    @property
+    def node_id(self) -> UUID: ...
+    @property
+    def tenant_id(self) -> UUID: ...
+    @property
+    def user_id(self) -> UUID: ...
+    @property
+    def pool(self) -> str: ...
+    @property
+    def lane(self) -> str: ...
+    @property
+    def type(self) -> str: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def cost_us(self) -> int: ...
+
+
+class Left(Protocol):
+    """A node that no longer wants a slot, and what it used of one."""
+
+    @property
+    def node_id(self) -> UUID: ...
+    @property
+    def pool(self) -> str: ...
+    @property
+    def gpu_us(self) -> int | None: ...
+
+
+class Attempted(Protocol):
+    @property
+    def node_id(self) -> UUID: ...
+
+
+class Nodes(Protocol):
+    """The transitions. Each is one transaction, and says what it really changed."""
+
+    def mark_ready(self, node_ids: Sequence[UUID], tokens: Mapping[UUID, str] | None = None) -> Sequence[Waiting]: ...
+
+    def dispatch(self, chosen: Sequence[tuple[UUID, int, int]]) -> Sequence[Attempted]: ...
+
+
+class Book(Protocol):
+    """The truth that the queue mirrors."""
+
+    def policies(self, tenant_ids: Sequence[UUID]) -> list[TenantPolicy]: ...
+
+    def pool(self, pool: str) -> Pool: ...
+
+    def waiting(self, pool: str) -> list[Node]: ...
+
+    def count_waiting(self, pool: str) -> int: ...
+
+    def running(self, pool: str) -> list[Running]: ...
+
+    def holding(self, node_ids: Sequence[UUID]) -> set[UUID]: ...
+
+    def snapshot(self, pool: str) -> Snapshot: ...
+
+
+class Queue(Protocol):
+    """The fair queue of one pool."""
+
+    def attach(self) -> bool: ...
+
+    def enqueue(
+        self, nodes: Sequence[Node], *, now_ms: int, policies: Sequence[TenantPolicy] = ()
+    ) -> list[Enqueued]: ...
+
+    def dispatch(self, limit: int, *, now_ms: int) -> list[Dispatched]: ...
+
+    def complete(self, completions: Sequence[Completion], *, now_ms: int, dispatch: int = 0) -> Settled: ...
+
+    def cancel(self, node_ids: Sequence[str], *, now_ms: int) -> list[Cancelled]: ...
+
+    def confirm(self, node_ids: Sequence[str], *, now_ms: int) -> None: ...
+
+    def reclaim(self, *, now_ms: int) -> list[str]: ...
+
+    def adopt(self, nodes: Sequence[Running], *, now_ms: int) -> None: ...
+
+    def set_tenants(self, policies: Sequence[TenantPolicy], *, now_ms: int) -> None: ...
+
+    def set_slots(self, slots: Mapping[str, int], *, now_ms: int) -> None: ...
+
+    def set_capacity(self, capacity: int | None, *, now_ms: int) -> None: ...
+
+    def set_lane_limits(
+        self, lane: str, *, parallelism: int | None, share_percent: int | None = None, now_ms: int
+    ) -> None: ...
+
+    def pause_lane(self, lane: str, *, now_ms: int) -> None: ...
+
+    def resume_lane(self, lane: str, *, now_ms: int) -> None: ...
+
+    def pool(self) -> Pool: ...
+
+    def tenant_ids(self) -> list[str]: ...
+
+    def running_ids(self) -> set[str]: ...
+
+    def waiting_by_track(self) -> dict[Track, int]: ...
+
+    def rebuild(self, snapshot: Snapshot, *, now_ms: int) -> str: ...
+
+
+class QueueAway(Unavailable):
+    """The queue was lost again while it was rebuilt. The message that brought us here comes again."""
+
+    code = "SCHED_503_DISPATCH_BACKLOG"
+
+
+@dataclass(frozen=True)
+class Corrections:
+    """What a comparison of Redis with the database had to mend. All zero is a healthy pool."""
+
+    returned: int = 0
+    requeued: int = 0
+    freed: int = 0
+    adopted: int = 0
+
+
+class Dispatcher:
+    """One scheduler over all pools. Any number of them may work at once: the database's guards keep them apart."""
+
+    def __init__(
+        self,
+        nodes: Nodes,
+        book: Book,
+        queue_of: Callable[[str], Queue],
+        clock: Clock,
+        *,
+        crash_point: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._nodes, self._book, self._queue_of, self._clock = nodes, book, queue_of, clock
+        self._crash_point = crash_point
+        self._attached: set[str] = set()
+        self._mirrored: dict[str, Pool] = {}
+        self._refreshed_ms: dict[str, int] = {}
+
+    def ready(self, node_ids: Sequence[UUID], tokens: Mapping[UUID, str] | None = None) -> int:
+        """Nodes may run, say their lanes. Returns how many nodes, of whomever, were dispatched because of it."""
+        waiting = self._nodes.mark_ready(node_ids, tokens)
+        self._crash_point("nodes ready")
+        by_pool: dict[str, list[Waiting]] = defaultdict(list)
+        for node in waiting:
+            by_pool[node.pool].append(node)
+        sent = 0
+        for pool, nodes in by_pool.items():
+            policies = self._book.policies(sorted({node.tenant_id for node in nodes}))
+            ready = [_queued(node) for node in nodes]
+            self._on(pool, lambda queue, ready=ready, policies=policies: self._enqueue(queue, ready, policies))
+            self._crash_point("nodes enqueued")
+            sent += self.dispatch(pool)
+        return sent
+
+    def left(self, nodes: Sequence[Left]) -> int:
+        """Nodes ended or were cancelled: their slots go to the next ones, corrected by what they really used."""
+        by_pool: dict[str, list[Left]] = defaultdict(list)
+        for node in nodes:
+            by_pool[node.pool].append(node)
+        return sum(self._free(pool, left) for pool, left in by_pool.items())
+
+    def dispatch(self, pool: str) -> int:
+        """Give every free slot to the node whose turn it is."""
+        self.refresh(pool)
+        sent = 0
+        while chosen := self._on(pool, lambda queue: queue.dispatch(BATCH, now_ms=self._now_ms())):
+            self._crash_point("nodes taken")
+            sent += self._send(pool, chosen)
+            if len(chosen) < BATCH:
+                break
+        return sent
+
+    def refresh(self, pool: str, *, is_forced: bool = False) -> None:
+        """Mirror slots and lanes, at most every few seconds: workers come and go, operators turn switches."""
+        now_ms = self._now_ms()
+        if not is_forced and now_ms - self._refreshed_ms.get(pool, -REFRESH_MS) < REFRESH_MS:
+            return
+        wanted = self._book.pool(pool)
+        self._on(pool, lambda queue: self._mirror(queue, wanted))
+        self._refreshed_ms[pool] = now_ms
+
+    def rebuild(self, pool: str) -> None:
+        """Fill the queue anew from the database. Two that try at once are one too many, and harmless."""
+        logger.warning("fair queue rebuilt", pool=pool)
+        metrics.emit("FairQueueRebuilds", 1, pool=pool)
+        self._queue_of(pool).rebuild(self._book.snapshot(pool), now_ms=self._now_ms())
+
+    def reconcile(self, pool: str) -> Corrections:
+        """Compare Redis with the database and mend Redis. Then whoever may run, runs."""
+        self.refresh(pool, is_forced=True)
+        tenants = self._on(pool, lambda queue: queue.tenant_ids())
+        policies = self._book.policies([UUID(tenant_id) for tenant_id in tenants])
+        self._on(pool, lambda queue: queue.set_tenants(policies, now_ms=self._now_ms()))
+        corrections = Corrections(
+            returned=len(self._on(pool, lambda queue: queue.reclaim(now_ms=self._now_ms()))),
+            requeued=self._requeue_missing(pool),
+            **self._mend_slots(pool),
+        )
+        for name, count in vars(corrections).items():
+            metrics.emit("FairQueueCorrections", count, pool=pool, kind=name)
+        self.dispatch(pool)
+        return corrections
+
+    # --- steps
+
+    def _enqueue(self, queue: Queue, nodes: Sequence[Node], policies: Sequence[TenantPolicy]) -> int:
+        verdicts = queue.enqueue(nodes, now_ms=self._now_ms(), policies=policies)
+        return sum(verdict is Enqueued.QUEUED for verdict in verdicts)
+
+    def _free(self, pool: str, left: Sequence[Left]) -> int:
+        ends = [Completion(str(node.node_id), node.gpu_us) for node in left]
+        settled = self._on(pool, lambda queue: queue.complete(ends, now_ms=self._now_ms(), dispatch=BATCH))
+        self._crash_point("nodes freed")
+        waited = [end.node_id for end, verdict in zip(ends, settled.ended, strict=True) if verdict is not Ended.ENDED]
+        self._on(pool, lambda queue: queue.cancel(waited, now_ms=self._now_ms()))
+        sent = self._send(pool, settled.dispatched) if settled.dispatched else 0
+        return sent + self.dispatch(pool)
+
+    def _send(self, pool: str, chosen: Sequence[Dispatched]) -> int:
+        """Dispatch in the database and confirm. A node that the database refuses holds its slot already, or is over."""
+        wanted = {UUID(one.node.node_id): one for one in chosen}
+        begun = self._nodes.dispatch([(node_id, one.charged_us, one.tag_us) for node_id, one in wanted.items()])
+        self._crash_point("nodes dispatched")
+        sent = {row.node_id for row in begun}
+        refused = wanted.keys() - sent
+        held = self._book.holding(sorted(refused)) if refused else set()
+        self._on(pool, lambda queue: queue.confirm(_words(sent | held), now_ms=self._now_ms()))
+        self._crash_point("nodes confirmed")
+        if over := refused - held:
+            # Cancelled while it was taken: nothing ran, so nothing is charged.
+            ends = [Completion(word, 0) for word in _words(over)]
+            self._on(pool, lambda queue: queue.complete(ends, now_ms=self._now_ms()))
+        metrics.emit("NodesDispatched", len(sent), pool=pool)
+        return len(sent)
+
+    def _mirror(self, queue: Queue, wanted: Pool) -> None:
+        known, now_ms = queue.pool(), self._now_ms()
+        # A type whose last worker has gone has no slots; leaving it out would leave them.
+        slots = {**dict.fromkeys(known.slots, 0), **wanted.slots}
+        if slots != known.slots:
+            queue.set_slots(slots, now_ms=now_ms)
+        if wanted.capacity != known.capacity:
+            queue.set_capacity(wanted.capacity, now_ms=now_ms)
+        for name, lane in wanted.lanes.items():
+            before = known.lanes.get(name, Lane(name))
+            if (lane.parallelism, lane.share_percent) != (before.parallelism, before.share_percent):
+                queue.set_lane_limits(
+                    name, parallelism=lane.parallelism, share_percent=lane.share_percent, now_ms=now_ms
+                )
+            if lane.is_paused != before.is_paused:
+                (queue.pause_lane if lane.is_paused else queue.resume_lane)(name, now_ms=now_ms)
+
+    def _requeue_missing(self, pool: str) -> int:
+        mirrored = self._on(pool, lambda queue: sum(queue.waiting_by_track().values()))
+        if mirrored >= self._book.count_waiting(pool):
+            return 0
+        nodes = self._book.waiting(pool)
+        policies = self._book.policies(sorted({UUID(node.tenant_id) for node in nodes}))
+        return self._on(pool, lambda queue: self._enqueue(queue, nodes, policies))
+
+    def _mend_slots(self, pool: str) -> dict[str, Any]:
+        """Read Redis, the database, Redis: what moved meanwhile is left to the next pass."""
+        before = self._on(pool, lambda queue: queue.running_ids())
+        truth = {held.node.node_id: held for held in self._book.running(pool)}
+        after = self._on(pool, lambda queue: queue.running_ids())
+        surplus = sorted((before & after) - truth.keys())
+        missing = [truth[node_id] for node_id in sorted(truth.keys() - before - after)]
+        if surplus:
+            ends = [Completion(node_id) for node_id in surplus]
+            self._on(pool, lambda queue: queue.complete(ends, now_ms=self._now_ms()))
+        if missing:
+            policies = self._book.policies(sorted({UUID(held.node.tenant_id) for held in missing}))
+            self._on(pool, lambda queue: queue.set_tenants(policies, now_ms=self._now_ms()))
+            self._on(pool, lambda queue: queue.adopt(missing, now_ms=self._now_ms()))
+        return {"freed": len(surplus), "adopted": len(missing)}
+
+    def _on(self, pool: str, act: Callable[[Queue], T]) -> T:
+        """Act on the pool's queue. One that is lost or was rebuilt by another is taken up first."""
+        queue = self._queue_of(pool)
+        for is_last_try in (False, True):
+            if pool not in self._attached:
+                if not queue.attach():
+                    self.rebuild(pool)
+                self._attached.add(pool)
+            try:
+                return act(queue)
+            except StaleEpoch as error:
+                self._attached.discard(pool)
+                if is_last_try:
+                    raise QueueAway("the queue is being rebuilt", retry_after_s=RETRY_AFTER_S) from error
+        raise AssertionError("unreachable")
+
+    def _now_ms(self) -> int:
+        return int(self._clock.now().timestamp() * 1000)
+
+
+def _queued(node: Waiting) -> Node:
+    return Node(
+        node_id=str(node.node_id),
+        tenant_id=str(node.tenant_id),
+        user_id=str(node.user_id),
+        track=Track(node.type, node.lane, node.model),
+        cost_us=node.cost_us,
+    )
+
+
+def _words(node_ids: set[UUID]) -> list[str]:
+    return sorted(str(node_id) for node_id in node_ids)

@@ -1,0 +1,72 @@
+-- What the fair queue mirrors. The database is the truth; all of this can be read again at any moment.
+
+-- name: tenant_policies
+SELECT tenant_id, weight, CASE WHEN status = 'ACTIVE' THEN concurrency ELSE 0 END AS cap
+  FROM tenant_policy
+ WHERE tenant_id = ANY (%(tenant_ids)s::uuid[]);
+
+-- name: lanes_of_pool
+SELECT lane, is_paused, parallelism, share_percent FROM lane_policy WHERE pool = %(pool)s;
+
+-- name: live_workers
+SELECT worker_id, pool, types, slots, engine, registered_at, beat_at
+  FROM worker
+ WHERE beat_at > clock_timestamp() - make_interval(secs => %(silence_s)s)
+ ORDER BY pool, worker_id;
+
+-- name: waiting_of_pool
+SELECT node_id, tenant_id, user_id, lane, type, model, cost_us
+  FROM task_node
+ WHERE pool = %(pool)s AND status = 'QUEUED' AND dispatched_at IS NULL
+ ORDER BY ready_at, node_id;
+
+-- name: count_waiting
+SELECT count(*) AS waiting FROM task_node WHERE pool = %(pool)s AND status = 'QUEUED' AND dispatched_at IS NULL;
+
+-- name: slots_of_pool
+SELECT node_id, tenant_id, user_id, lane, type, model, cost_us, coalesce(charged_us, cost_us) AS charged_us
+  FROM slot_in_use
+ WHERE pool = %(pool)s;
+
+-- name: holding
+SELECT node_id FROM slot_in_use WHERE node_id = ANY (%(node_ids)s::uuid[]);
+
+-- name: last_tags
+-- The tag of each tenant's latest dispatch, as far back as it can still matter to those who wait now.
+SELECT tenant_id, max(tag_us) AS tag_us
+  FROM (SELECT tenant_id, tag_us FROM task_node
+         WHERE pool = %(pool)s AND status IN ('QUEUED', 'PROCESSING') AND dispatched_at IS NOT NULL
+         UNION ALL
+        SELECT tenant_id, tag_us FROM task_node
+         WHERE pool = %(pool)s AND ended_at > clock_timestamp() - make_interval(secs => %(window_s)s)) AS tagged
+ WHERE tag_us IS NOT NULL
+ GROUP BY tenant_id;
+
+-- name: measured_costs
+SELECT type, count(*)::integer AS samples, avg(gpu_us)::bigint AS average_us
+  FROM (SELECT type, gpu_us, row_number() OVER (PARTITION BY type ORDER BY ended_at DESC) AS place
+          FROM task_node
+         WHERE pool = %(pool)s AND status = 'COMPLETED' AND gpu_us > 0
+           AND ended_at > clock_timestamp() - make_interval(secs => %(window_s)s)) AS measured
+ WHERE place <= %(samples)s
+ GROUP BY type;
+
+-- name: lane_states
+SELECT lane.lane, lane.pool, lane.is_paused, lane.parallelism, lane.share_percent, lane.depth_limit,
+       (SELECT count(*) FROM task_node WHERE task_node.lane = lane.lane AND status IN ('PENDING', 'QUEUED')
+                                         AND dispatched_at IS NULL) AS depth,
+       (SELECT count(*) FROM slot_in_use WHERE slot_in_use.lane = lane.lane) AS running
+  FROM lane_policy AS lane
+ WHERE %(lane)s::text IS NULL OR lane.lane = %(lane)s
+ ORDER BY lane.pool, lane.lane;
+
+-- name: set_lane
+-- What is not named stays as it is: a paused lane stays paused when its parallelism is changed.
+INSERT INTO lane_setting (lane, is_paused, parallelism, share_percent, depth_limit)
+VALUES (%(lane)s, coalesce(%(is_paused)s, false), %(parallelism)s, %(share_percent)s, %(depth_limit)s)
+ON CONFLICT (lane) DO UPDATE
+   SET is_paused = coalesce(%(is_paused)s, lane_setting.is_paused),
+       parallelism = coalesce(%(parallelism)s, lane_setting.parallelism),
+       share_percent = coalesce(%(share_percent)s, lane_setting.share_percent),
+       depth_limit = coalesce(%(depth_limit)s, lane_setting.depth_limit),
+       updated_at = clock_timestamp();

@@ -1,0 +1,135 @@
+"""What the fair queue mirrors, read from PostgreSQL across tenants; and the lanes' switches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from artiway.platform import sql
+from artiway.platform.database import Database, Row
+from artiway.scheduling.model import (
+    Lane,
+    LaneState,
+    Node,
+    Pool,
+    Running,
+    Snapshot,
+    TenantPolicy,
+    Track,
+    WorkerState,
+)
+
+SQL = sql.load("artiway.scheduling")
+
+
+class PostgresBook:
+    """The truth about one pool's tenants, lanes, workers, waiting nodes and slots."""
+
+    def __init__(self, database: Database, *, silence_s: int, window_s: int, samples: int, prefetch: int) -> None:
+        self._database = database
+        self._silence_s, self._window_s, self._samples, self._prefetch = silence_s, window_s, samples, prefetch
+
+    def policies(self, tenant_ids: Sequence[UUID]) -> list[TenantPolicy]:
+        return [
+            TenantPolicy(str(row["tenant_id"]), weight=row["weight"], cap=row["cap"])
+            for row in self._all("tenant_policies", tenant_ids=list(tenant_ids))
+        ]
+
+    def pool(self, pool: str) -> Pool:
+        """Slots that live workers announce, and the lanes' limits."""
+        lanes = {
+            row["lane"]: Lane(row["lane"], row["is_paused"], row["parallelism"], row["share_percent"])
+            for row in self._all("lanes_of_pool", pool=pool)
+        }
+        workers = [worker for worker in self.workers() if worker.pool == pool]
+        slots: dict[str, int] = {}
+        for worker in workers:
+            for kind in worker.types:
+                slots[kind] = slots.get(kind, 0) + worker.slots
+        # A little more than the workers hold, so that the next node is there when one ends.
+        return Pool(
+            slots={kind: count + self._prefetch for kind, count in slots.items()},
+            lanes=lanes,
+            capacity=sum(worker.slots for worker in workers) + self._prefetch * len(slots),
+        )
+
+    def workers(self) -> list[WorkerState]:
+        return [
+            WorkerState(**{**row, "types": tuple(row["types"])})
+            for row in self._all("live_workers", silence_s=self._silence_s)
+        ]
+
+    def waiting(self, pool: str) -> list[Node]:
+        return [_node(row) for row in self._all("waiting_of_pool", pool=pool)]
+
+    def count_waiting(self, pool: str) -> int:
+        return int(self._all("count_waiting", pool=pool)[0]["waiting"])
+
+    def running(self, pool: str) -> list[Running]:
+        return [Running(_node(row), row["charged_us"]) for row in self._all("slots_of_pool", pool=pool)]
+
+    def holding(self, node_ids: Sequence[UUID]) -> set[UUID]:
+        """Which of these hold a slot."""
+        return {row["node_id"] for row in self._all("holding", node_ids=list(node_ids))}
+
+    def snapshot(self, pool: str) -> Snapshot:
+        """All that a queue is made of, from one moment's rows."""
+        with self._database.service_transaction():
+            waiting, running = self.waiting(pool), self.running(pool)
+            last_us = {
+                str(row["tenant_id"]): row["tag_us"]
+                for row in self._all("last_tags", pool=pool, window_s=self._window_s)
+            }
+            costs = {
+                row["type"]: (row["samples"], row["average_us"])
+                for row in self._all("measured_costs", pool=pool, window_s=self._window_s, samples=self._samples)
+            }
+            tenant_ids = {node.tenant_id for node in waiting} | {held.node.tenant_id for held in running}
+            return Snapshot(
+                pool=self.pool(pool),
+                tenants=self.policies([UUID(tenant_id) for tenant_id in tenant_ids | last_us.keys()]),
+                running=running,
+                waiting=waiting,
+                clock_us=max(last_us.values(), default=0),
+                last_us=last_us,
+                costs=costs,
+            )
+
+    def lanes(self, lane: str | None = None) -> list[LaneState]:
+        return [LaneState(**row) for row in self._all("lane_states", lane=lane)]
+
+    def set_lane(
+        self,
+        lane: str,
+        *,
+        is_paused: bool | None = None,
+        parallelism: int | None = None,
+        share_percent: int | None = None,
+        depth_limit: int | None = None,
+    ) -> None:
+        with self._database.service_transaction() as tx:
+            tx.run(
+                SQL["set_lane"],
+                {
+                    "lane": lane,
+                    "is_paused": is_paused,
+                    "parallelism": parallelism,
+                    "share_percent": share_percent,
+                    "depth_limit": depth_limit,
+                },
+            )
+
+    def _all(self, query: str, **parameters: Any) -> list[Row]:
+        with self._database.service_transaction() as tx:
+            return tx.all(SQL[query], parameters)
+
+
+def _node(row: Row) -> Node:
+    return Node(
+        node_id=str(row["node_id"]),
+        tenant_id=str(row["tenant_id"]),
+        user_id=str(row["user_id"]),
+        track=Track(row["type"], row["lane"], row["model"]),
+        cost_us=row["cost_us"],
+    )
