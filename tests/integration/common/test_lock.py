@@ -202,3 +202,21 @@ def test_fifty_threads_add_one_each_under_the_lock_and_none_is_lost(locks, clien
         thread.join()
     assert client.get("test:counter") == "50"
     assert fences == sorted(set(fences))
+
+
+def test_after_a_flush_the_old_owner_can_neither_keep_nor_free_what_a_new_one_took(locks, client):
+    old = locks.acquire("x", ttl_s=30)
+    client.flushall()
+    new = locks.acquire("x", ttl_s=30)
+    assert not old.renew()
+    assert not old.release()
+    with pytest.raises(LockLost):
+        old.check()
+    assert new.renew()
+
+
+def test_an_expired_lock_is_not_renewed_even_if_nobody_took_it(client, time):
+    locks = Locks(client, now=time, server_now_ms=time.ms)
+    lock = locks.acquire("x", ttl_s=10)
+    time.advance(10)
+    assert locks.renew("x", lock._token, ttl_s=10) == "lost"

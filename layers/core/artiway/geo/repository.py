@@ -18,7 +18,6 @@ logger = Logger("geo")
 
 LARGEST_BODY = 65_536
 MOST_CALLS = 8
-_calls = threading.BoundedSemaphore(MOST_CALLS)
 
 
 class HttpSource:
@@ -26,13 +25,14 @@ class HttpSource:
 
     def __init__(self, name: str, url: str) -> None:
         self.name, self._url, self._parse = name, url, PARSERS[name]
+        self._calls = threading.BoundedSemaphore(MOST_CALLS)
 
     def locate(self, address: str, *, timeout_s: float) -> str:
         """In a thread of its own: a slow name server, or an answer that drips, obeys no socket's limit.
 
         A thread that is left behind ends with its connection; `MOST_CALLS` of them are the most there can be.
         """
-        if not _calls.acquire(blocking=False):
+        if not self._calls.acquire(blocking=False):
             raise SourceFailed("too many calls under way")
         answers: SimpleQueue[str | SourceFailed] = SimpleQueue()
         threading.Thread(target=self._call, args=(address, timeout_s, answers), daemon=True).start()
@@ -53,7 +53,7 @@ class HttpSource:
         except Exception as error:  # noqa: BLE001 (whatever a stranger's answer breaks, the login goes on)
             answers.put(SourceFailed(type(error).__name__))
         finally:
-            _calls.release()
+            self._calls.release()
 
     def _fetch(self, address: str, timeout_s: float) -> bytes:
         response = _pool().request(

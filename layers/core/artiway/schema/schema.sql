@@ -106,7 +106,7 @@ CREATE TABLE public.audit_log (
     target text NOT NULL,
     details jsonb DEFAULT '{}'::jsonb NOT NULL,
     trace_id text DEFAULT ''::text NOT NULL,
-    at timestamp with time zone DEFAULT now() NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     CONSTRAINT audit_log_action_check CHECK (((action <> ''::text) AND (length(action) <= 100))),
     CONSTRAINT audit_log_details_check CHECK ((octet_length((details)::text) <= 32768)),
     CONSTRAINT audit_log_target_check CHECK ((length(target) <= 200))
@@ -347,7 +347,7 @@ CASE kind
     ELSE ((balance_delta > 0) AND (frozen_delta = 0))
 END),
     CONSTRAINT points_ledger_frozen_check CHECK ((frozen >= 0)),
-    CONSTRAINT points_ledger_idempotency_key_check CHECK (((length(idempotency_key) >= 1) AND (length(idempotency_key) <= 200))),
+    CONSTRAINT points_ledger_idempotency_key_check CHECK (((length(idempotency_key) >= 1) AND (length(idempotency_key) <= 300))),
     CONSTRAINT points_ledger_kind_check CHECK ((kind = ANY (ARRAY['RECHARGE'::text, 'GIFT'::text, 'FREEZE'::text, 'CONFIRM'::text, 'CANCEL'::text, 'REFUND'::text, 'TRANSFER_IN'::text, 'TRANSFER_OUT'::text, 'ADJUST'::text]))),
     CONSTRAINT points_ledger_reference_check CHECK ((length(reference) <= 200)),
     CONSTRAINT points_ledger_version_check CHECK ((version > 0))

@@ -28,7 +28,7 @@ CREATE TABLE audit_log (
     target    text NOT NULL CHECK (length(target) <= 200),
     details   jsonb NOT NULL DEFAULT '{}' CHECK (octet_length(details::text) <= 32768),
     trace_id  text NOT NULL DEFAULT '',
-    at        timestamptz NOT NULL DEFAULT now()
+    at        timestamptz NOT NULL DEFAULT clock_timestamp()  -- the entries of one transaction keep their order
 );
 CREATE INDEX audit_log_of_tenant ON audit_log (tenant_id, at DESC, audit_id DESC);
 CREATE INDEX audit_log_by_time ON audit_log (at DESC, audit_id DESC);

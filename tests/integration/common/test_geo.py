@@ -1,0 +1,270 @@
+"""Sources that answer, hang, fail and lie: all of them real servers on loopback."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from artiway.geo.model import LOCAL, UNKNOWN
+from artiway.geo.repository import LARGEST_BODY, MOST_CALLS, HttpSource, report
+from artiway.geo.service import GeoService
+from artiway.platform.cache import Cache
+from local.servers import free_port
+
+ADDRESS = "113.110.1.1"
+GBK = json.dumps({"addr": "广东省深圳市 电信"}, ensure_ascii=False).encode("gbk")
+NESTED = json.dumps({"status": "0", "data": [{"location": "上海市 联通"}]}, ensure_ascii=False).encode()
+SHORT_S = 0.3  # the time-out of a source in tests that have to wait it out
+
+
+class Server:
+    """Answers every connection with the next of its scripts, byte for byte, and remembers what was asked."""
+
+    def __init__(self, answer: Callable[[socket.socket], None]) -> None:
+        self._answer = answer
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.asked: list[str] = []
+        self.stopped = threading.Event()
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    @property
+    def port(self) -> int:
+        return int(self._socket.getsockname()[1])
+
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/where?ip={{address}}"
+
+    def close(self) -> None:
+        self.stopped.set()
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._one, args=(connection,), daemon=True).start()
+
+    def _one(self, connection: socket.socket) -> None:
+        with connection:
+            try:
+                self.asked.append(connection.recv(65_536).split(b"\r\n")[0].decode())
+                self._answer(connection)
+            except OSError:
+                pass  # the client left
+
+
+def says(body: bytes, status: str = "200 OK", *headers: str) -> Callable[[socket.socket], None]:
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", "Connection: close", *headers]
+    return lambda connection: connection.sendall("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[Callable[[socket.socket], None]], Server]]:
+    servers: list[Server] = []
+
+    def start(answer: Callable[[socket.socket], None]) -> Server:
+        servers.append(Server(answer))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.close()
+
+
+@pytest.fixture
+def locate(client) -> Callable[..., str]:
+    """Ask the sources given as (parser, url), in this order."""
+
+    def ask(*sources: tuple[str, str], address: str = ADDRESS, timeout_s: float = 20, limit_s: float = 40) -> str:
+        service = GeoService(
+            [HttpSource(name, url) for name, url in sources],
+            Cache(client),
+            source_timeout_s=timeout_s,
+            limit_s=limit_s,
+            report=report,
+        )
+        return service.locate(address)
+
+    return ask
+
+
+def test_the_first_source_answers_in_gbk_and_the_second_is_not_asked(serve, locate):
+    first, second = serve(says(GBK)), serve(says(NESTED))
+    assert locate(("pconline", first.url()), ("baidu", second.url())) == "广东省深圳市 电信"
+    assert first.asked == [f"GET /where?ip={ADDRESS} HTTP/1.1"]
+    assert second.asked == []
+
+
+def test_an_answer_is_kept_for_an_hour(serve, locate, client):
+    source = serve(says(NESTED))
+    assert [locate(("baidu", source.url())) for _ in range(3)] == ["上海市 联通"] * 3
+    assert len(source.asked) == 1
+    assert 3_500_000 < client.pttl(f"cache:value:geo:{ADDRESS}") <= 3_900_000
+
+
+def fails(connection: socket.socket) -> None:
+    says(b"", "500 Internal Server Error")(connection)
+
+
+def drops(connection: socket.socket) -> None:
+    connection.close()
+
+
+def stutters(connection: socket.socket) -> None:
+    connection.sendall(b"this is not HTTP\r\n\r\n")
+
+
+def breaks_off(connection: socket.socket) -> None:
+    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n" + GBK)
+
+
+def swells(connection: socket.socket) -> None:
+    connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + b'{"addr": "x", "more": "')
+    while True:
+        connection.sendall(b"x" * LARGEST_BODY)
+
+
+def is_a_bomb(connection: socket.socket) -> None:
+    import gzip
+
+    says(gzip.compress(b" " * 50_000_000), "200 OK", "Content-Encoding: gzip")(connection)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        fails,
+        drops,
+        stutters,
+        breaks_off,
+        swells,
+        is_a_bomb,
+        says(b"<html>maintenance</html>"),
+        says(b'"just text"'),
+        says(b"{}"),
+        says(NESTED),
+        says(GBK, "404 Not Found"),
+        says(GBK, "204 No Content"),
+    ],
+    ids=["fails", "drops", "stutters", "breaks off", "swells", "bomb", "html", "text", "empty", "other", "404", "204"],
+)
+def test_after_a_source_that_fails_or_lies_the_next_one_is_asked(serve, locate, answer):
+    first, second = serve(answer), serve(says(NESTED))
+    assert locate(("pconline", first.url()), ("baidu", second.url())) == "上海市 联通"
+    assert (len(first.asked), len(second.asked)) == (1, 1)
+
+
+def test_a_source_that_is_not_there_is_passed_over(serve, locate):
+    source = serve(says(NESTED))
+    assert locate(("pconline", f"http://127.0.0.1:{free_port()}/{{address}}"), ("baidu", source.url())) == "上海市 联通"
+
+
+def test_a_redirect_is_not_followed(serve, locate):
+    inside = serve(says(GBK))
+    source = serve(says(b"", "302 Found", f"Location: http://127.0.0.1:{inside.port}/secret"))
+    assert locate(("pconline", source.url())) == UNKNOWN
+    assert (len(source.asked), inside.asked) == (1, [])
+
+
+def hangs(connection: socket.socket) -> None:
+    connection.recv(1)  # until the client leaves
+
+
+@pytest.mark.parametrize("part", ["head", "body"])
+def test_a_source_that_drips_does_not_outlast_its_time(serve, locate, part):
+    """Each byte comes in time, the whole does not. In the end it would even be right."""
+    whole = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s" % (len(GBK), GBK)
+    at_once = 10 if part == "head" else len(whole) - len(GBK)
+    left = threading.Event()
+
+    def drip(connection: socket.socket) -> None:
+        connection.sendall(whole[:at_once])
+        for letter in whole[at_once:]:
+            left.wait(SHORT_S / 3)
+            connection.sendall(bytes([letter]))
+
+    drop, second = serve(drip), serve(says(NESTED))
+    assert locate(("pconline", drop.url()), ("baidu", second.url()), timeout_s=SHORT_S) == "上海市 联通"
+    left.set()
+
+
+def test_when_all_hang_the_limit_ends_it_and_later_sources_are_not_even_asked(serve, locate):
+    first, second, third = serve(hangs), serve(hangs), serve(says(NESTED))
+    sources = [("pconline", first.url()), ("pconline", second.url()), ("baidu", third.url())]
+    assert locate(*sources, timeout_s=SHORT_S, limit_s=1.5 * SHORT_S) == UNKNOWN
+    assert (len(first.asked), len(second.asked), third.asked) == (1, 1, [])
+
+
+def test_unknown_is_kept_too_so_that_dead_sources_do_not_slow_every_login(serve, locate, client):
+    source = serve(fails)
+    assert [locate(("pconline", source.url())) for _ in range(3)] == [UNKNOWN] * 3
+    assert len(source.asked) == 1
+    assert 0 < client.pttl(f"cache:value:geo:{ADDRESS}") <= 300_000
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1",
+        "10.1.2.3",
+        "192.168.0.9",
+        "172.16.5.5",
+        "169.254.169.254",
+        "::1",
+        "fd00::1",
+        "100.64.0.1",
+        "0.0.0.0",
+    ],
+)
+def test_a_private_address_is_answered_without_any_call(serve, locate, client, address):
+    source = serve(says(GBK))
+    assert locate(("pconline", source.url()), address=address) == LOCAL
+    assert source.asked == []
+    assert client.keys("cache:*") == []
+
+
+@pytest.mark.parametrize("address", ["", "nonsense", "1.2.3.4/../../x", "8.8.8.8 OR 1=1", "\0", "1" * 10_000])
+def test_what_is_no_address_is_unknown_without_any_call(serve, locate, address):
+    source = serve(says(GBK))
+    assert locate(("pconline", source.url()), address=address) == UNKNOWN
+    assert source.asked == []
+
+
+def test_without_sources_every_location_is_unknown(locate):
+    assert locate() == UNKNOWN
+
+
+def test_calls_that_never_end_are_few(serve, client):
+    """A source that drips holds its threads; when they are used up the next call fails at once and adds none."""
+    left = threading.Event()
+
+    def drip(connection: socket.socket) -> None:
+        while not left.wait(0.02):
+            connection.sendall(b"H")
+
+    dripping = serve(drip)
+    source = HttpSource("pconline", dripping.url())
+    service = GeoService([source], Cache(client), source_timeout_s=0.2, limit_s=0.2)
+    for number in range(MOST_CALLS + 3):
+        assert service.locate(f"113.110.2.{number}") == UNKNOWN
+    assert len(dripping.asked) == MOST_CALLS
+    left.set()
+
+
+def test_success_and_failure_are_counted_by_source(serve, locate, metric):
+    first, second = serve(fails), serve(says(NESTED))
+    locate(("pconline", first.url()), ("baidu", second.url()))
+    assert metric("GeoSuccess") == [0, 100]
+
+
+def test_without_redis_locations_are_still_found(serve, nobody_there):
+    source = serve(says(GBK))
+    service = GeoService([HttpSource("pconline", source.url())], Cache(nobody_there), source_timeout_s=20, limit_s=40)
+    assert service.locate(ADDRESS) == "广东省深圳市 电信"
