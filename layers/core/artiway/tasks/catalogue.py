@@ -1,0 +1,271 @@
+"""The catalogue: reads catalogue.toml, turns a request for a tool, or a flow of one's own, into a plan of nodes."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+from uuid import UUID
+
+from artiway.tasks import dag, parameters
+from artiway.tasks.model import InvalidRequest, Plan, PlannedNode, Source
+
+MICROSECONDS = 1_000_000
+BATCH_LIMIT = 50
+FLOW = "flow"
+
+
+@dataclass(frozen=True)
+class NodeType:
+    name: str
+    cost_us: int
+    price_points: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """One kind of work of a node type. `main` names its main input, best first; empty where it needs none."""
+
+    name: str
+    type: NodeType
+    main: tuple[str, ...]
+    optional: tuple[str, ...]
+    output: str
+    one_of: tuple[str, ...]
+    params: Mapping[str, parameters.Schema]
+
+
+@dataclass(frozen=True)
+class ToolNode:
+    name: str
+    step: Step
+    inputs: Mapping[str, str]
+    params: Mapping[str, Any]
+    is_result: bool
+
+
+@dataclass(frozen=True)
+class Tool:
+    name: str
+    group: str
+    title: Mapping[str, str]
+    price_points: int
+    count: Mapping[str, int]
+    inputs: tuple[str, ...]
+    optional_inputs: tuple[str, ...]
+    batch: str | None
+    params: Mapping[str, parameters.Schema]
+    nodes: tuple[ToolNode, ...]
+
+    @property
+    def node_types(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(node.step.type.name for node in self.nodes))
+
+    @property
+    def json_schema(self) -> dict[str, Any]:
+        return {"type": "object", "properties": dict(self.params), "additionalProperties": False}
+
+
+@dataclass(frozen=True)
+class FlowNode:
+    """A node of a caller's own flow. `inputs` are upload ids, or `node` or `node.output`."""
+
+    name: str
+    step: str | None
+    type: str | None
+    params: Mapping[str, Any]
+    uploads: Mapping[str, UUID]
+    sources: Mapping[str, str]
+    depends_on: tuple[str, ...]
+
+
+class Catalogue:
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self.types = {
+            name: NodeType(name, row["cost_s"] * MICROSECONDS, row["price_points"])
+            for name, row in data["types"].items()
+        }
+        self._common: Mapping[str, parameters.Schema] = data["common"]
+        self.steps = {name: self._step(name, row) for name, row in data["steps"].items()}
+        self.tools = {name: self._tool(name, row) for name, row in data["tools"].items()}
+
+    def tool(self, name: str) -> Tool:
+        if name not in self.tools:
+            raise InvalidRequest("tool", f"there is no tool {name[:64]}")
+        return self.tools[name]
+
+    def plan(
+        self, tool_name: str, *, inputs: Mapping[str, UUID], params: Mapping[str, Any], count: int | None, seed: int
+    ) -> Plan:
+        """The DAG of a request. Whatever is wrong with it is found here, before anything is held."""
+        tool = self.tool(tool_name)
+        parameters.check("params", tool.params, params)
+        outputs = self._outputs(tool, inputs, count)
+        nodes = [
+            self._planned(tool, node, number, inputs, {"seed": seed, **params})
+            for node in tool.nodes
+            for number in (range(1, outputs + 1) if "{i}" in node.name else (0,))
+        ]
+        return Plan(tool.name, dag.ordered(nodes))
+
+    def flow(self, nodes: Sequence[FlowNode], *, seed: int) -> Plan:
+        planned = [self._flow_node(node, {other.name for other in nodes}, seed) for node in nodes]
+        ordered = dag.ordered(planned)
+        self._check_outputs(ordered)
+        return Plan(FLOW, ordered)
+
+    def _outputs(self, tool: Tool, inputs: Mapping[str, UUID], count: int | None) -> int:
+        if tool.batch is not None:
+            return self._batch_size(tool, tool.batch, inputs, count)
+        for name in tool.inputs:
+            if name not in inputs:
+                raise InvalidRequest(f"inputs.{name}", "is needed")
+        for name in inputs:
+            if name not in (*tool.inputs, *tool.optional_inputs):
+                raise InvalidRequest(f"inputs.{name}", f"{tool.name} does not take it")
+        wanted = tool.count["default"] if count is None else count
+        if not tool.count["minimum"] <= wanted <= tool.count["maximum"]:
+            raise InvalidRequest("count", f"{tool.count['minimum']} to {tool.count['maximum']}")
+        return wanted
+
+    @staticmethod
+    def _batch_size(tool: Tool, prefix: str, inputs: Mapping[str, UUID], count: int | None) -> int:
+        expected = {f"{prefix}_{number}" for number in range(1, len(inputs) + 1)}
+        if not 1 <= len(inputs) <= BATCH_LIMIT or (set(inputs) != expected and set(inputs) != {prefix}):
+            raise InvalidRequest("inputs", f"{tool.name} takes {prefix}_1 to {prefix}_{BATCH_LIMIT}, without a gap")
+        if count not in (None, len(inputs)):
+            raise InvalidRequest("count", "a batch makes one output for each picture")
+        return len(inputs)
+
+    def _planned(
+        self, tool: Tool, node: ToolNode, number: int, inputs: Mapping[str, UUID], params: Mapping[str, Any]
+    ) -> PlannedNode:
+        sources = tuple(
+            source
+            for name, reference in node.inputs.items()
+            if (source := self._source(tool, name, reference.replace("{i}", str(number)), inputs)) is not None
+        )
+        known = {*node.step.params, "seed"} | ({"format", "quality"} if node.is_result else set())
+        own = {name: value for name, value in params.items() if name in known}
+        given = {source.name for source in sources} | {name for name, value in own.items() if value != []}
+        if node.step.one_of and not given & set(node.step.one_of):
+            raise InvalidRequest("inputs", f"{tool.name} needs one of {', '.join(node.step.one_of)}")
+        return PlannedNode(
+            name=node.name.replace("{i}", str(number)),
+            type=node.step.type.name,
+            step=node.step.name,
+            params={"step": node.step.name, "variant": max(0, number - 1), **own, **node.params},
+            sources=sources,
+            depends_on=tuple(dict.fromkeys(source.node for source in sources if source.node)),
+            cost_us=node.step.type.cost_us,
+            price_points=tool.price_points if node.is_result else 0,
+            is_result=node.is_result,
+        )
+
+    def _source(self, tool: Tool, name: str, reference: str, inputs: Mapping[str, UUID]) -> Source | None:
+        if not reference.startswith("@"):
+            step = next(node.step for node in tool.nodes if _matches(node.name, reference))
+            return Source(name, node=reference, output=step.output)
+        upload = inputs.get(reference[1:])
+        if upload is None and tool.batch is not None:
+            upload = inputs.get(tool.batch)
+        return None if upload is None else Source(name, input_id=upload)
+
+    def _flow_node(self, node: FlowNode, names: set[str], seed: int) -> PlannedNode:
+        place = f"nodes.{node.name}"
+        step = self._step_of(place, node)
+        parameters.check(f"{place}.params", {**self._common, **step.params}, node.params)
+        sources = [Source(name, input_id=input_id) for name, input_id in node.uploads.items()]
+        for name, reference in node.sources.items():
+            origin, _, output = reference.partition(".")
+            if origin not in names:
+                raise InvalidRequest(f"{place}.inputs.{name}", f"neither an upload nor a node: {reference[:64]}")
+            sources.append(Source(name, node=origin, output=output))
+        given = {source.name for source in sources}
+        for name in given - {*step.main, *step.optional}:
+            raise InvalidRequest(f"{place}.inputs.{name}", f"{step.name} does not take it")
+        if step.main and not given & set(step.main):
+            raise InvalidRequest(f"{place}.inputs", f"{step.name} needs {' or '.join(step.main)}")
+        if step.one_of and not {*given, *node.params} & set(step.one_of):
+            raise InvalidRequest(f"{place}.inputs", f"{step.name} needs one of {', '.join(step.one_of)}")
+        origins = [source.node for source in sources if source.node]
+        return PlannedNode(
+            name=node.name,
+            type=step.type.name,
+            step=step.name,
+            params={"seed": seed, **node.params, "step": step.name},
+            sources=tuple(sources),
+            depends_on=tuple(dict.fromkeys((*node.depends_on, *origins))),
+            cost_us=step.type.cost_us,
+            price_points=step.type.price_points,
+            is_result=True,
+        )
+
+    def _step_of(self, place: str, node: FlowNode) -> Step:
+        if (node.step is None) == (node.type is None):
+            raise InvalidRequest(place, "give either a type or a tool")
+        if node.step is not None:
+            if node.step not in self.steps:
+                raise InvalidRequest(f"{place}.tool", f"unknown; known are {', '.join(sorted(self.steps))}")
+            return self.steps[node.step]
+        if node.type not in self.types:
+            raise InvalidRequest(f"{place}.type", f"unknown; known are {', '.join(self.types)}")
+        return next(step for step in self.steps.values() if step.type.name == node.type)
+
+    def _check_outputs(self, nodes: Sequence[PlannedNode]) -> None:
+        outputs = {node.name: self.steps[node.step].output for node in nodes}
+        for node in nodes:
+            for source in node.sources:
+                if source.node and source.output not in ("", outputs[source.node]):
+                    reason = f"{source.node} makes {outputs[source.node]}, not {source.output[:64]}"
+                    raise InvalidRequest(f"nodes.{node.name}.inputs.{source.name}", reason)
+
+    def _step(self, name: str, row: Mapping[str, Any]) -> Step:
+        return Step(
+            name=name,
+            type=self.types[row["type"]],
+            main=tuple(row["main"]),
+            optional=tuple(row.get("optional", ())),
+            output=row["output"],
+            one_of=tuple(row.get("one_of", ())),
+            params=row["params"],
+        )
+
+    def _tool(self, name: str, row: Mapping[str, Any]) -> Tool:
+        nodes = tuple(
+            ToolNode(
+                node["name"],
+                self.steps[node["step"]],
+                node["inputs"],
+                node.get("params", {}),
+                node.get("is_result", False),
+            )
+            for node in row["nodes"]
+        )
+        # A result node's own reading of a parameter is the one that is shown.
+        known = {key: schema for node in nodes for key, schema in node.step.params.items()}
+        return Tool(
+            name=name,
+            group=row["group"],
+            title=row["title"],
+            price_points=row["price_points"],
+            count=row.get("count", {"minimum": 1, "maximum": 1, "default": 1}),
+            inputs=tuple(row.get("inputs", ())),
+            optional_inputs=tuple(row.get("optional_inputs", ())),
+            batch=row.get("batch"),
+            params={**{key: known[key] for key in row["params"]}, **self._common},
+            nodes=nodes,
+        )
+
+
+def _matches(pattern: str, name: str) -> bool:
+    prefix, _, suffix = pattern.partition("{i}")
+    return pattern == name if "{i}" not in pattern else name.startswith(prefix) and name.endswith(suffix)
+
+
+@cache
+def load() -> Catalogue:
+    return Catalogue(tomllib.loads((files("artiway.tasks") / "catalogue.toml").read_text("utf-8")))

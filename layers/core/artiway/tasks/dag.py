@@ -1,0 +1,60 @@
+"""Orders nodes so that each comes after what it depends on (Kahn), and names the circle where that cannot be."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
+
+from artiway.tasks.model import Cycle, InvalidRequest, PlannedNode
+
+NODE_LIMIT = 500
+
+
+def ordered(nodes: Sequence[PlannedNode]) -> tuple[PlannedNode, ...]:
+    """The nodes in topological order, those that could go at the same time in the order given."""
+    check_names(nodes)
+    by_name = {node.name: node for node in nodes}
+    waiting = {node.name: len(set(node.depends_on)) for node in nodes}
+    dependents: dict[str, list[str]] = {name: [] for name in by_name}
+    for node in nodes:
+        for name in dict.fromkeys(node.depends_on):
+            dependents[name].append(node.name)
+    free = deque(name for name, count in waiting.items() if count == 0)
+    order: list[PlannedNode] = []
+    while free:
+        name = free.popleft()
+        order.append(by_name[name])
+        for dependent in dependents[name]:
+            waiting[dependent] -= 1
+            if waiting[dependent] == 0:
+                free.append(dependent)
+    if len(order) < len(nodes):
+        placed = {node.name for node in order}
+        raise Cycle(circle({name: node.depends_on for name, node in by_name.items() if name not in placed}))
+    return tuple(order)
+
+
+def check_names(nodes: Sequence[PlannedNode]) -> None:
+    if not nodes:
+        raise InvalidRequest("nodes", "at least one node")
+    if len(nodes) > NODE_LIMIT:
+        raise InvalidRequest("nodes", f"{len(nodes)} nodes; at most {NODE_LIMIT} are allowed")
+    for name, count in Counter(node.name for node in nodes).items():
+        if count > 1:
+            raise InvalidRequest("nodes", f"{count} nodes are called {name}")
+    names = {node.name for node in nodes}
+    for node in nodes:
+        for name in node.depends_on:
+            if name not in names:
+                raise InvalidRequest(f"nodes.{node.name}.dependsOn", f"there is no node {name}")
+
+
+def circle(remaining: Mapping[str, Iterable[str]]) -> list[str]:
+    """A circle among nodes none of which could be placed: follow dependencies until a name comes again."""
+    name = next(iter(remaining))
+    path: list[str] = []
+    while name not in path:
+        path.append(name)
+        name = next(dependency for dependency in remaining[name] if dependency in remaining)
+    # Dependencies were followed backwards; a reader wants "a → b" to mean that b comes after a.
+    return [name, *reversed(path[path.index(name) :])]

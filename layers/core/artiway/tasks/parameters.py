@@ -1,0 +1,91 @@
+"""Checks parameters against the catalogue's JSON Schema: the words that the catalogue uses, and no others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from artiway.tasks.model import InvalidRequest
+
+Schema = Mapping[str, Any]
+_TYPES: Mapping[str, Callable[[Any], bool]] = {
+    "string": lambda value: isinstance(value, str),
+    "boolean": lambda value: isinstance(value, bool),
+    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+    "array": lambda value: isinstance(value, list),
+}
+WORDS = frozenset(
+    {
+        "type",
+        "enum",
+        "const",
+        "minimum",
+        "maximum",
+        "maxLength",
+        "pattern",
+        "items",
+        "prefixItems",
+        "minItems",
+        "maxItems",
+    }
+    | {"anyOf", "default"}
+)
+
+
+def check(place: str, schemas: Mapping[str, Schema], given: Mapping[str, Any]) -> None:
+    """Raises InvalidRequest for the first parameter that is unknown or wrong."""
+    for name, value in given.items():
+        if name not in schemas:
+            raise InvalidRequest(f"{place}.{name}", f"unknown; known are {', '.join(sorted(schemas))}")
+        if reason := fault(schemas[name], value):
+            raise InvalidRequest(f"{place}.{name}", reason)
+
+
+def fault(schema: Schema, value: Any) -> str:
+    """What is wrong with a value; empty where nothing is."""
+    if "anyOf" in schema:
+        faults = [fault(one, value) for one in schema["anyOf"]]
+        return "" if "" in faults else " or ".join(faults)
+    if not _TYPES[schema["type"]](value):
+        return f"not of type {schema['type']}"
+    if "const" in schema and value != schema["const"]:
+        return f"not {schema['const']}"
+    if "enum" in schema and value not in schema["enum"]:
+        return f"not one of {', '.join(schema['enum'])}"
+    match value:
+        case str():
+            return _text_fault(schema, value)
+        case list():
+            return _list_fault(schema, value)
+        case bool():
+            return ""
+        case _:
+            return _number_fault(schema, value)
+
+
+def _text_fault(schema: Schema, value: str) -> str:
+    if len(value) > schema.get("maxLength", len(value)):
+        return f"longer than {schema['maxLength']} characters"
+    if "pattern" in schema and not re.search(schema["pattern"], value):
+        return f"does not match {schema['pattern']}"
+    return ""
+
+
+def _number_fault(schema: Schema, value: float) -> str:
+    if "minimum" in schema and value < schema["minimum"]:
+        return f"less than {schema['minimum']}"
+    if "maximum" in schema and value > schema["maximum"]:
+        return f"more than {schema['maximum']}"
+    return ""
+
+
+def _list_fault(schema: Schema, value: list[Any]) -> str:
+    if not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)):
+        return f"{len(value)} items; {schema.get('minItems', 0)} to {schema.get('maxItems', 'any number')} are allowed"
+    for position, item in enumerate(value):
+        places = schema.get("prefixItems")
+        if reason := fault(places[position] if places else schema["items"], item):
+            return f"item {position}: {reason}"
+    return ""

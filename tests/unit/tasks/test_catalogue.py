@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import pytest
+
+from artiway.errors import Refused
+from artiway.tasks import catalogue, parameters
+from artiway.tasks.catalogue import FlowNode
+from artiway.tasks.model import Cycle
+
+CATALOGUE = catalogue.load()
+WORKER_STEPS = json.loads((Path(__file__).parents[3] / "worker/steps.json").read_text("utf-8"))
+PICTURE = uuid4()
+TOOLS = {
+    "ai_model": {"model_photo", "outfit_poses", "real_model"},
+    "product_picture": {"scene", "background", "style"},
+    "smart_edit": {"crop", "cutout", "erase", "extend", "derive", "repaint", "img2img", "hd_fix"},
+    "batch": {"batch_cutout", "upscale", "batch_convert"},
+}
+
+
+def plan(tool, *, inputs=None, params=None, count=None):
+    spec = CATALOGUE.tools.get(tool)
+    if inputs is None:
+        inputs = {f"{spec.batch}_1": PICTURE} if spec.batch else dict.fromkeys(spec.inputs, PICTURE)
+    if params is None:
+        params = {"regions": [[0, 0, 0.5, 0.5]]} if tool in {"erase", "repaint"} else {}
+    return CATALOGUE.plan(tool, inputs=inputs, params=params, count=count, seed=7)
+
+
+def edges(plan):
+    return {(before, node.name) for node in plan.nodes for before in node.depends_on}
+
+
+def test_the_seventeen_tools_are_there_in_their_groups():
+    found: dict[str, set[str]] = {}
+    for tool in CATALOGUE.tools.values():
+        found.setdefault(tool.group, set()).add(tool.name)
+    assert found == TOOLS
+
+
+@pytest.mark.parametrize("tool", sorted(CATALOGUE.tools))
+def test_a_tool_has_titles_in_both_languages_a_price_and_a_plan_of_known_steps(tool):
+    spec = CATALOGUE.tools[tool]
+    assert spec.title["en"].isascii()
+    assert not spec.title["zh"].isascii()
+    made = plan(tool)
+    results = [node for node in made.nodes if node.is_result]
+    assert made.price_points == spec.price_points * len(results) > 0
+    assert {node.price_points for node in made.nodes if not node.is_result} <= {0}
+    assert all(source.input_id == PICTURE for node in made.nodes for source in node.sources if not source.node)
+
+
+def test_three_model_photos_are_thirty_points_and_the_dag_of_the_specification():
+    made = plan("model_photo", count=3)
+    assert made.price_points == 30
+    assert edges(made) == {
+        *(("cutout", f"model_{i}") for i in (1, 2, 3)),
+        *((f"model_{i}", f"compose_{i}") for i in (1, 2, 3)),
+    }
+    assert {node.name: node.cost_us for node in made.nodes}["model_2"] == 8_000_000
+    assert made.critical_path_us == 18_000_000
+    assert [node.params["variant"] for node in made.nodes if node.step == "figure"] == [0, 1, 2]
+
+
+def test_a_batch_makes_one_output_for_each_picture():
+    inputs = {f"product_{i}": uuid4() for i in (1, 2, 3)}
+    made = plan("batch_cutout", inputs=inputs)
+    assert [node.sources[0].input_id for node in made.nodes] == list(inputs.values())
+    assert made.price_points == 6
+
+
+def test_only_result_nodes_are_told_the_format():
+    made = plan("model_photo", params={"format": "jpeg", "quality": 80})
+    assert {node.name: node.params.get("format") for node in made.nodes} == {
+        "cutout": None,
+        "model_1": None,
+        "compose_1": "jpeg",
+    }
+
+
+def test_a_seed_of_the_caller_wins():
+    assert {node.params["seed"] for node in plan("style", params={"seed": 3}).nodes} == {3}
+    assert {node.params["seed"] for node in plan("style").nodes} == {7}
+
+
+@pytest.mark.parametrize(
+    ("tool", "asked", "field"),
+    [
+        ("model_photo", {"count": 11}, "count"),
+        ("model_photo", {"count": 0}, "count"),
+        ("crop", {"count": 2}, "count"),
+        ("model_photo", {"inputs": {}}, "inputs.product"),
+        ("model_photo", {"inputs": {"product": PICTURE, "mask": PICTURE}}, "inputs.mask"),
+        ("model_photo", {"params": {"nonsense": 1}}, "params.nonsense"),
+        ("model_photo", {"params": {"pose": "headstand"}}, "params.pose"),
+        ("style", {"params": {"strength": 1.01}}, "params.strength"),
+        ("style", {"params": {"strength": "1"}}, "params.strength"),
+        ("style", {"params": {"strength": True}}, "params.strength"),
+        ("scene", {"params": {"prompt": "x" * 501}}, "params.prompt"),
+        ("erase", {"params": {}}, "inputs"),
+        ("erase", {"params": {"regions": []}}, "inputs"),
+        ("erase", {"params": {"regions": [[0, 0, 2, 1]]}}, "params.regions"),
+        ("batch_cutout", {"inputs": {"product_2": PICTURE}}, "inputs"),
+        ("batch_cutout", {"inputs": {}}, "inputs"),
+        ("batch_cutout", {"inputs": {f"product_{i}": PICTURE for i in range(1, 52)}}, "inputs"),
+        ("nothing", {"inputs": {}, "params": {}}, "tool"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_a_request_that_the_catalogue_does_not_know_names_the_field(tool, asked, field):
+    with pytest.raises(Refused) as refusal:
+        plan(tool, **asked)
+    assert refusal.value.code == "REQUEST_422_INVALID"
+    assert refusal.value.details["fields"][0]["field"] == field
+
+
+def flow(*nodes):
+    return CATALOGUE.flow(nodes, seed=7)
+
+
+def node(name, *after, step="derive", kind=None, uploads=None, sources=None, params=None):
+    if uploads is None and sources is None:
+        uploads = {"product": PICTURE}
+    return FlowNode(name, None if kind else step, kind, params or {}, uploads or {}, sources or {}, after)
+
+
+def test_a_flow_puts_each_node_after_what_it_depends_on():
+    made = flow(node("c", "b"), node("b", "a"), node("a"), node("d"))
+    order = [planned.name for planned in made.nodes]
+    assert order.index("a") < order.index("b") < order.index("c")
+    assert made.price_points == 4 * 6
+
+
+def test_an_output_can_be_named_as_an_input_and_is_then_a_dependency():
+    made = flow(node("a", kind="cutout"), node("b", step="figure", sources={"cutout": "a.cutout"}))
+    assert edges(made) == {("a", "b")}
+    with pytest.raises(Refused, match="not valid") as refusal:
+        flow(node("a", kind="cutout"), node("b", step="figure", sources={"cutout": "a.scene"}))
+    assert refusal.value.details["fields"][0]["field"] == "nodes.b.inputs.cutout"
+
+
+def test_a_circle_is_named():
+    with pytest.raises(Cycle) as refusal:
+        flow(node("x"), node("a", "c"), node("b", "a"), node("c", "b"), node("tail", "c"))
+    assert refusal.value.code == "DAG_422_CYCLE"
+    circle = refusal.value.details["cycle"]
+    assert set(zip(circle, circle[1:], strict=False)) == {("a", "b"), ("b", "c"), ("c", "a")}
+    assert " → ".join(circle) in refusal.value.message
+
+
+def test_a_node_that_depends_on_itself_is_a_circle():
+    with pytest.raises(Cycle) as refusal:
+        flow(node("a", "a"))
+    assert refusal.value.details["cycle"] == ["a", "a"]
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [],
+        [node("a"), node("a")],
+        [node("a", "b")],
+        [node(f"n{i}") for i in range(501)],
+        [node("a", step="nonsense")],
+        [node("a", kind="nonsense")],
+        [node("a", uploads={})],
+        [node("a", uploads={"scene": PICTURE})],
+        [node("a", sources={"product": "nobody"})],
+        [node("a", params={"nonsense": 1})],
+    ],
+    ids=["empty", "twice", "unknown", "many", "step", "type", "no input", "wrong input", "no source", "parameter"],
+)
+def test_a_flow_that_cannot_be_run_is_refused(nodes):
+    with pytest.raises(Refused) as refusal:
+        flow(*nodes)
+    assert refusal.value.code == "REQUEST_422_INVALID"
+
+
+def test_five_hundred_nodes_are_allowed():
+    assert len(flow(*(node(f"n{i}", *([f"n{i - 1}"] if i else [])) for i in range(500))).nodes) == 500
+
+
+def plain(schema):
+    """The worker's schema without titles, and without null, which on the wire is to leave a parameter out."""
+    found = {key: value for key, value in schema.items() if key != "title" and not (key == "default" and value is None)}
+    if "anyOf" in found:
+        choices = [plain(one) for one in found.pop("anyOf") if one != {"type": "null"}]
+        found |= {"anyOf": choices} if len(choices) > 1 else choices[0]
+    return found
+
+
+@pytest.mark.parametrize("step", WORKER_STEPS, ids=lambda step: step["step"])
+def test_the_catalogue_and_the_worker_know_the_same_steps(step):
+    ours = CATALOGUE.steps[step["step"]]
+    assert ours.type.name == step["type"]
+    assert list(ours.main) == step["mainInput"]
+    assert list(ours.optional) == step["optionalInputs"]
+    assert ours.output == step["output"]
+    theirs = {name: plain(schema) for name, schema in step["params"]["properties"].items()}
+    assert dict(ours.params) == {
+        name: schema for name, schema in theirs.items() if name not in {"seed", "variant", "format", "quality"}
+    }
+
+
+def test_the_worker_knows_every_step_of_the_catalogue():
+    assert set(CATALOGUE.steps) == {step["step"] for step in WORKER_STEPS}
+
+
+def test_the_catalogue_uses_no_word_that_the_check_does_not_know():
+    def words(schema):
+        yield from schema
+        for nested in [
+            *schema.get("anyOf", ()),
+            *schema.get("prefixItems", ()),
+            *([schema["items"]] if "items" in schema else ()),
+        ]:
+            yield from words(nested)
+
+    for step in CATALOGUE.steps.values():
+        for schema in step.params.values():
+            assert set(words(schema)) <= parameters.WORDS
+
+
+def test_ids_of_uploads_are_kept_as_they_are():
+    assert isinstance(plan("cutout").nodes[0].sources[0].input_id, UUID)
