@@ -343,6 +343,7 @@ class Throttle:
     account_failures: int = 5
     address_failures: int = 50
     window: timedelta = timedelta(minutes=15)
+    first_wait: timedelta = timedelta(seconds=1)
     longest_wait: timedelta = timedelta(minutes=15)
 
 

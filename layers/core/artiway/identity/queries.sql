@@ -118,7 +118,7 @@ ON CONFLICT (subject) DO UPDATE
        blocked_until = CASE
            WHEN known.last_at < clock_timestamp() - %(window)s OR known.failures + 1 < %(free)s THEN '-infinity'
            ELSE clock_timestamp()
-                + least(%(longest)s, interval '1 second' * power(2, least(known.failures + 1 - %(free)s, 20)))
+                + least(%(longest)s, %(first)s * power(2, least(known.failures + 1 - %(free)s, 20)))
        END
  WHERE known.blocked_until <= clock_timestamp();
 

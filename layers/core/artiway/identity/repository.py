@@ -136,6 +136,7 @@ class PostgresAccounts:
                     "subject": subject,
                     "free": free,
                     "window": throttle.window,
+                    "first": throttle.first_wait,
                     "longest": throttle.longest_wait,
                 }
                 if tx.run(SQL["count_attempt"], facts) == 0:

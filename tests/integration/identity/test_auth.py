@@ -1,0 +1,423 @@
+"""Coming in and staying in, on a real PostgreSQL."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from datetime import timedelta
+from uuid import UUID
+
+import psycopg
+import pytest
+
+from artiway.audit.repository import AuditLog
+from artiway.errors import Refused
+from artiway.identity.model import (
+    AccountClosed,
+    BadCredentials,
+    LoginTaken,
+    LoginThrottled,
+    RefreshReused,
+    Throttle,
+    TokenNotAccepted,
+    UserStatus,
+)
+from artiway.identity.passwords import Argon2Passwords
+from artiway.identity.repository import PostgresAccounts
+from artiway.identity.tokens import TokenExpired
+from artiway.platform.database import Database
+from tests.fakes.identity import LocalSigner
+from tests.integration.identity.conftest import make_auth
+
+# An hour instead of a second: no test may depend on how fast this machine is.
+PATIENT = Throttle(first_wait=timedelta(hours=1), longest_wait=timedelta(hours=2))
+
+
+def rows(addresses, query, *parameters):
+    with psycopg.connect(addresses.superuser) as connection:
+        return connection.execute(query, parameters).fetchall()
+
+
+def log_in(identity, name, password="correct horse", address="192.0.2.1"):
+    return identity.auth.login(login=f"{name}@example.com", password=password, address=address)
+
+
+# --- registration
+
+
+def test_registering_makes_a_tenant_its_owner_and_a_session(identity, addresses):
+    tokens = identity.register("ann")
+    claims = identity.verifier.verify(tokens.access_token)
+    assert (claims.tenant_id, claims.user_id) == (tokens.tenant_id, tokens.user_id)
+    assert "user.manage" in claims.permissions
+    assert not {"tenant.manage", "points.grant", "ops.write"} & set(claims.permissions)
+    assert rows(addresses, "SELECT name, tier FROM tenant") == [("tenant ann", "free")]
+    assert rows(addresses, "SELECT role FROM user_role") == [("owner",)]
+    assert rows(addresses, "SELECT method, location FROM login_event") == [("register", "near 192.0.2.1")]
+    assert rows(addresses, "SELECT action FROM audit_log") == [("tenant.registered",)]
+
+
+def test_an_address_or_number_belongs_to_one_person_on_the_whole_platform(identity, addresses):
+    facts = {"tenant_name": "t", "password": "correct horse", "address": ""}
+    identity.auth.register(email="Ann@Example.com", phone="13800138000", **facts)
+    with pytest.raises(LoginTaken):
+        identity.auth.register(email="ann@example.COM", phone=None, **facts)
+    with pytest.raises(LoginTaken):
+        identity.auth.register(email="bob@example.com", phone="+86 138-0013-8000", **facts)
+    assert rows(addresses, "SELECT count(*) FROM tenant") == [(1,)]
+
+
+def test_a_signature_that_fails_leaves_nothing_behind(identity, addresses, service_database, monkeypatch):
+    signer = LocalSigner()
+    monkeypatch.setattr(signer, "sign", lambda _: 1 / 0)
+    broken = make_auth(service_database, identity.clock, signer)
+    with pytest.raises(ZeroDivisionError):
+        broken.register(tenant_name="t", email="a@example.com", password="correct horse", phone=None, address="")
+    assert rows(addresses, "SELECT count(*) FROM tenant") == [(0,)]
+
+
+@pytest.mark.parametrize("email", ["a", "a@b", "a b@example.com", "a@@example.com", "a@example.com\n", "ä@example.com"])
+def test_what_is_no_address_is_refused_by_name(identity, email):
+    with pytest.raises(Refused) as refusal:
+        identity.auth.register(tenant_name="t", email=email, password="correct horse", phone=None, address="")
+    assert refusal.value.details["fields"][0]["field"] == "email"
+
+
+# --- passwords
+
+
+def test_the_right_password_comes_in_by_mail_or_phone_however_it_is_spelled(identity):
+    made = identity.auth.register(
+        tenant_name="t", email="ann@example.com", phone="13800138000", password="correct horse", address=""
+    )
+    for login in ("ann@example.com", "ANN@example.com", "13800138000", "+86 13800138000"):
+        assert identity.auth.login(login=login, password="correct horse", address="").user_id == made.user_id
+
+
+def test_an_unknown_login_costs_a_hash_and_sounds_like_a_wrong_password(identity):
+    identity.register("ann")
+    messages = set()
+    for login in ("ann@example.com", "nobody@example.com", "no login at all"):
+        with pytest.raises(BadCredentials) as refusal:
+            identity.auth.login(login=login, password="wrong", address="")
+        messages.add((refusal.value.code, refusal.value.message))
+    assert len(messages) == 1
+    assert identity.passwords.checked == 3
+
+
+def test_a_person_without_a_password_cannot_be_entered_with_one(identity):
+    identity.auth.login_by_wechat(app="mini", code="zoe", address="")
+    with pytest.raises(BadCredentials):
+        identity.auth.login(login="", password="", address="")
+
+
+def test_an_outdated_hash_is_replaced_at_the_next_login(identity, addresses):
+    identity.register("ann")
+    rows_before = "UPDATE app_user SET password_hash = %s RETURNING 1"
+    old = "old:correct horse"
+    assert rows(addresses, rows_before, old)
+    identity.passwords.matches = lambda stored, password: stored in {old, f"quick:{password}"}
+    log_in(identity, "ann")
+    assert rows(addresses, "SELECT password_hash FROM app_user") == [("quick:correct horse",)]
+
+
+def test_passwords_are_argon2id_with_the_agreed_cost():
+    passwords = Argon2Passwords()
+    stored = passwords.hash("correct horse")
+    assert stored.startswith("$argon2id$v=19$m=19456,t=2,p=1$")
+    assert passwords.matches(stored, "correct horse")
+    assert not passwords.matches(stored, "correct horsE")
+    assert not passwords.matches(None, "a password that nobody has")
+    assert not passwords.matches("not a hash", "x")
+    assert not passwords.is_outdated(stored)
+
+
+# --- throttling
+
+
+def test_failures_make_an_account_wait_and_each_further_one_doubles_it(identity, addresses):
+    identity.register("ann")
+    waits = []
+    for _ in range(17):
+        with pytest.raises(BadCredentials):
+            log_in(identity, "ann", "wrong")
+        waits += rows(addresses, "SELECT round(extract(epoch FROM blocked_until - last_at)) FROM login_failure"
+                                 " WHERE blocked_until > '-infinity'")  # fmt: skip
+        rows(addresses, "UPDATE login_failure SET blocked_until = '-infinity' RETURNING 1")
+    assert waits == [(2**n,) for n in range(10)] + [(900,)] * 3
+
+
+def test_a_blocked_attempt_waits_even_with_the_right_password_and_is_not_hashed(identity, service_database, signer):
+    identity.register("ann")
+    auth = make_auth(service_database, identity.clock, signer, passwords=identity.passwords, throttle=PATIENT)
+    for _ in range(5):
+        with pytest.raises(BadCredentials):
+            auth.login(login="ann@example.com", password="wrong", address="")
+    hashed = identity.passwords.checked
+    with pytest.raises(LoginThrottled) as refusal:
+        auth.login(login="ann@example.com", password="correct horse", address="")
+    assert 3_500 < refusal.value.retry_after_s <= 3_600
+    assert identity.passwords.checked == hashed
+
+
+def test_a_success_starts_the_account_anew(identity, addresses):
+    identity.register("ann")
+    for _ in range(4):
+        with pytest.raises(BadCredentials):
+            log_in(identity, "ann", "wrong")
+    log_in(identity, "ann")
+    for _ in range(4):
+        with pytest.raises(BadCredentials):
+            log_in(identity, "ann", "wrong")
+    log_in(identity, "ann")
+
+
+def test_an_address_that_tries_many_accounts_is_slowed_down_and_others_are_not(identity, service_database, signer):
+    identity.register("ann")
+    auth = make_auth(service_database, identity.clock, signer, throttle=PATIENT)
+    for number in range(50):
+        with pytest.raises(BadCredentials):
+            auth.login(login=f"victim{number}@example.com", password="guess", address="198.51.100.9")
+    with pytest.raises(LoginThrottled):
+        auth.login(login="ann@example.com", password="correct horse", address="198.51.100.9")
+    assert auth.login(login="ann@example.com", password="correct horse", address="192.0.2.1")
+
+
+def test_attempts_that_come_together_cannot_all_pass_before_the_first_is_counted(identity, addresses, signer):
+    identity.register("ann")
+    outcomes = []
+
+    def attempt(_):
+        with closing(Database(addresses.service)) as database:
+            try:
+                make_auth(database, identity.clock, signer, throttle=PATIENT).login(
+                    login="ann@example.com", password="wrong", address=""
+                )
+            except (BadCredentials, LoginThrottled) as error:
+                outcomes.append(type(error))
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(attempt, range(40)))
+    assert outcomes.count(BadCredentials) == 5
+    assert outcomes.count(LoginThrottled) == 35
+
+
+# --- WeChat
+
+
+def test_the_first_wechat_login_makes_an_account_and_the_next_finds_it(identity):
+    first = identity.auth.login_by_wechat(app="mini", code="zoe", address="")
+    again = identity.auth.login_by_wechat(app="mini", code="zoe", address="")
+    assert (first.is_new, again.is_new) == (True, False)
+    assert again.user_id == first.user_id
+
+
+def test_a_unionid_links_the_same_person_in_another_app(identity, addresses):
+    first = identity.auth.login_by_wechat(app="mini", code="zoe/u-zoe", address="")
+    other = identity.auth.login_by_wechat(app="web", code="zoe/u-zoe", address="")
+    stranger = identity.auth.login_by_wechat(app="web", code="tom", address="")
+    assert (other.user_id, other.is_new) == (first.user_id, False)
+    assert stranger.user_id != first.user_id
+    assert rows(addresses, "SELECT appid FROM wechat_identity WHERE unionid = 'u-zoe' ORDER BY 1") == [
+        ("wx-mini",),
+        ("wx-web",),
+    ]
+
+
+def test_a_unionid_that_becomes_known_later_links_from_then_on(identity):
+    first = identity.auth.login_by_wechat(app="mini", code="zoe", address="")
+    identity.auth.login_by_wechat(app="mini", code="zoe/u-zoe", address="")
+    assert identity.auth.login_by_wechat(app="web", code="zoe/u-zoe", address="").user_id == first.user_id
+
+
+@pytest.mark.parametrize("codes", [["zoe"], ["zoe/u-zoe"]], ids=["openid alone", "with unionid"])
+def test_parallel_first_logins_of_one_person_make_one_account(identity, addresses, signer, codes):
+    start = threading.Barrier(8)
+
+    def arrive(number):
+        with closing(Database(addresses.service)) as database:
+            auth = make_auth(database, identity.clock, signer)
+            start.wait()
+            app = "mini" if "/" not in codes[0] or number % 2 else "web"
+            return auth.login_by_wechat(app=app, code=codes[0], address="")
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(arrive, range(8)))
+    assert len({tokens.user_id for tokens in found}) == 1
+    assert sum(tokens.is_new for tokens in found) == 1
+    assert rows(addresses, "SELECT count(*) FROM tenant") == [(1,)]
+
+
+# --- refresh
+
+
+def test_a_refresh_gives_a_new_pair_of_the_same_session(identity):
+    first = identity.register()
+    second = identity.auth.refresh(first.refresh_token)
+    assert second.refresh_token != first.refresh_token
+    one, two = (identity.verifier.verify(tokens.access_token) for tokens in (first, second))
+    assert (one.family_id, one.user_id) == (two.family_id, two.user_id)
+    assert one.token_id != two.token_id
+
+
+def test_a_lost_answer_asked_for_again_within_the_grace_is_the_same_answer(identity):
+    first = identity.register()
+    second = identity.auth.refresh(first.refresh_token)
+    identity.clock.advance(seconds=10)
+    assert identity.auth.refresh(first.refresh_token).refresh_token == second.refresh_token
+    assert identity.auth.refresh(second.refresh_token)
+
+
+def test_a_stolen_token_used_after_the_grace_revokes_the_whole_family(identity, addresses):
+    first = identity.register("ann")
+    second = identity.auth.refresh(first.refresh_token)
+    other = log_in(identity, "ann")
+    identity.clock.advance(seconds=10.001)
+    with pytest.raises(RefreshReused):
+        identity.auth.refresh(first.refresh_token)
+    with pytest.raises(TokenNotAccepted):
+        identity.auth.refresh(second.refresh_token)
+    assert len(identity.forgetful.told) == 1
+    assert rows(addresses, "SELECT revoked_reason FROM session WHERE revoked_at IS NOT NULL") == [("reuse",)]
+    assert identity.auth.refresh(other.refresh_token)  # another session of the same person lives on
+
+
+def test_a_session_ends_when_it_is_idle_and_when_it_is_old(identity):
+    idle = identity.register()
+    identity.clock.advance(days=7)
+    with pytest.raises(TokenExpired):
+        identity.auth.refresh(idle.refresh_token)
+    busy = identity.register()
+    for _ in range(6):
+        identity.clock.advance(days=5)
+        try:
+            busy = identity.auth.refresh(busy.refresh_token)
+        except TokenExpired:
+            break
+    else:
+        pytest.fail("a session outlived its thirty days")
+
+
+def test_logout_ends_refresh_at_once_and_tells_the_cache(identity):
+    tokens = identity.register()
+    session_id = identity.verifier.verify(tokens.access_token).family_id
+    identity.auth.logout(tenant_id=tokens.tenant_id, session_id=UUID(session_id))
+    with pytest.raises(TokenNotAccepted):
+        identity.auth.refresh(tokens.refresh_token)
+    assert identity.forgetful.told == [f"session {session_id}"]
+
+
+@pytest.mark.parametrize("token", ["", "rt_unknown", "x" * 256])
+def test_an_unknown_refresh_token_is_nobodys(identity, token):
+    with pytest.raises(TokenNotAccepted):
+        identity.auth.refresh(token)
+
+
+def test_an_access_token_is_no_refresh_token(identity):
+    with pytest.raises(TokenNotAccepted):
+        identity.auth.refresh(identity.register().access_token)
+
+
+def test_a_disabled_person_neither_logs_in_nor_refreshes(identity):
+    owner = identity.owner("ann")
+    user = identity.people.invite(owner, email="bob@example.com", password="correct horse", roles=["member"])
+    tokens = log_in(identity, "bob")
+    identity.people.change(owner, user.user_id, status=UserStatus.DISABLED)
+    with pytest.raises(AccountClosed):
+        log_in(identity, "bob")
+    with pytest.raises(BadCredentials):
+        log_in(identity, "bob", "wrong")
+    with pytest.raises(TokenNotAccepted):
+        identity.auth.refresh(tokens.refresh_token)
+
+
+def test_a_suspended_tenant_lets_nobody_in(identity):
+    tokens = identity.register("ann")
+    identity.tenants.change(tokens.tenant_id, {"status": "SUSPENDED"}, actor_id=tokens.user_id)
+    with pytest.raises(AccountClosed):
+        log_in(identity, "ann")
+    with pytest.raises(TokenNotAccepted):
+        identity.auth.refresh(tokens.refresh_token)
+    identity.tenants.change(tokens.tenant_id, {"status": "ACTIVE"}, actor_id=tokens.user_id)
+    assert identity.auth.refresh(tokens.refresh_token)
+
+
+def test_200_concurrent_refreshes_of_one_token_leave_one_live_branch(identity, addresses, signer):
+    first = identity.register()
+    start = threading.Barrier(20)
+
+    def refresh_ten_times(_):
+        with closing(Database(addresses.service)) as database:
+            auth = make_auth(database, identity.clock, signer)
+            start.wait()
+            return [auth.refresh(first.refresh_token).refresh_token for _ in range(10)]
+
+    with ThreadPoolExecutor(20) as pool:
+        answers = [token for batch in pool.map(refresh_ten_times, range(20)) for token in batch]
+    assert len(answers) == 200
+    assert len(set(answers)) == 1
+    assert rows(addresses, "SELECT count(*), count(*) FILTER (WHERE used_at IS NULL) FROM refresh_token") == [(2, 1)]
+    assert rows(addresses, "SELECT count(*) FROM session WHERE revoked_at IS NULL") == [(1,)]
+    assert identity.auth.refresh(answers[0])
+
+
+def test_refreshing_while_the_family_is_revoked_never_leaves_it_alive(identity, addresses, signer):
+    """Theft is noticed while the thief's branch is being refreshed: whoever is first, the family is dead at the end."""
+    for _ in range(10):
+        first = identity.register()
+        second = identity.auth.refresh(first.refresh_token)
+        identity.clock.advance(seconds=11)
+        start = threading.Barrier(2)
+
+        def present(token, start=start):
+            with closing(Database(addresses.service)) as database:
+                auth = make_auth(database, identity.clock, signer)
+                start.wait()
+                try:
+                    return auth.refresh(token)
+                except (RefreshReused, TokenNotAccepted):
+                    return None
+
+        with ThreadPoolExecutor(2) as pool:
+            stolen, current = pool.map(present, [first.refresh_token, second.refresh_token])
+        assert stolen is None
+        with pytest.raises((TokenNotAccepted, RefreshReused)):
+            identity.auth.refresh((current or second).refresh_token)
+
+
+def test_what_is_stored_of_a_token_is_its_hash_alone(identity, addresses):
+    tokens = identity.register()
+    ((stored,),) = rows(addresses, "SELECT string_agg(refresh_token::text, ' ') FROM refresh_token")
+    assert tokens.refresh_token not in stored
+    assert tokens.refresh_token.removeprefix("rt_") not in stored
+
+
+# --- the first administrator
+
+
+def test_the_administrator_is_made_once_and_has_every_permission(identity, service_database, addresses):
+    store = PostgresAccounts(service_database, AuditLog())
+    first = store.put_administrator(email="admin@artiway.local", password_hash="quick:one")
+    again = store.put_administrator(email="admin@artiway.local", password_hash="quick:two")
+    second = store.put_administrator(email="other@artiway.local", password_hash="quick:three")
+    assert first == again != second
+    assert rows(addresses, "SELECT count(*) FROM tenant WHERE is_platform") == [(1,)]
+    tokens = identity.auth.login(login="admin@artiway.local", password="two", address="")
+    assert "tenant.manage" in identity.verifier.verify(tokens.access_token).permissions
+
+
+def test_nobody_else_becomes_administrator_by_their_address(identity, service_database):
+    identity.register("ann")
+    with pytest.raises(LoginTaken):
+        PostgresAccounts(service_database, AuditLog()).put_administrator(email="ann@example.com", password_hash="x")
+
+
+def test_what_is_over_is_purged_and_what_lives_stays(identity, service_database, addresses):
+    identity.register("ann")
+    store = PostgresAccounts(service_database, AuditLog())
+    assert store.purge(limit=100) == 0
+    rows(addresses, "UPDATE session SET expires_at = now() - interval '2 days' RETURNING 1")
+    rows(addresses, "UPDATE login_event SET logged_at = now() - interval '181 days' RETURNING 1")
+    assert store.purge(limit=100) == 2
+    assert rows(addresses, "SELECT count(*) FROM refresh_token") == [(0,)]
