@@ -12,17 +12,20 @@ from types import FrameType
 if sys.version_info < (3, 11):  # noqa: UP036 (whoever starts this by hand may have an old Python)
     sys.exit(f"Artiway needs Python 3.11 or newer; this is {sys.version.split()[0]}.")
 
+from local.lambdas import DEFAULT_SANDBOXES
 from local.stack import CannotStart, Stack
 
 DEFAULT_PORT = 8700
+LARGEST_NUMBER = 65_535
 READY = """
   Artiway is running.
 
     console   {consoleUrl}
     API       {apiUrl}/docs
     health    {apiUrl}/health
+    log in    {login}
 
-  Next: open the console, or try `curl {apiUrl}/health`.
+  Next: open the console and log in, or try `curl {apiUrl}/health`.
   Other programs find everything in {file}. Logs are in {logs}. Ctrl-C stops it all.
 """
 
@@ -30,12 +33,13 @@ READY = """
 def main() -> int:
     home = Path(os.environ.get("ARTIWAY_HOME", ".artiway"))
     try:
-        port = int(os.environ.get("ARTIWAY_PORT") or DEFAULT_PORT)
-    except ValueError:
-        return _refuse("ARTIWAY_PORT must be a number")
+        port, sandboxes = _number("ARTIWAY_PORT", DEFAULT_PORT), _number("ARTIWAY_SANDBOXES", DEFAULT_SANDBOXES)
+    except ValueError as error:
+        return _refuse(str(error))
     stack = Stack(
         home=home,
         port=port,
+        sandboxes=sandboxes,
         database_url=os.environ.get("ARTIWAY_DATABASE_URL") or None,
         redis_url=os.environ.get("ARTIWAY_REDIS_URL") or None,
         report=lambda line: print(line, flush=True),
@@ -45,7 +49,10 @@ def main() -> int:
         signal.signal(number, _interrupt)
     try:
         with stack:
-            print(READY.format(**stack.facts, file=home / "stack.json", logs=home / "logs"), flush=True)
+            admin = stack.facts["admin"]
+            login = f"{admin['login']}  password {admin['password']}" if admin else "-"
+            places = {"file": home / "stack.json", "logs": home / "logs"}
+            print(READY.format(**stack.facts, **places, login=login), flush=True)
             threading.Event().wait()
     except CannotStart as error:
         return _refuse(str(error))
@@ -53,6 +60,13 @@ def main() -> int:
         pass
     print("stopped", flush=True)
     return 0
+
+
+def _number(name: str, default: int) -> int:
+    text = os.environ.get(name) or str(default)
+    if not text.isdecimal() or not 1 <= int(text) <= LARGEST_NUMBER:
+        raise ValueError(f"{name} must be a number from 1 to {LARGEST_NUMBER}, not {text!r}")
+    return int(text)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -141,15 +141,16 @@ def _exact(url: str) -> URL:
 
 
 async def _relay(request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
-    if answer.status == 502 and answer.headers.get("x-amzn-errortype") is None:
+    if answer.status == 502 and b'"errorType"' in await answer.read():
         # A function failed without answering. AWS shows the viewer nothing of why.
-        await answer.read()
         return web.json_response({"message": "Internal Server Error"}, status=500)
     kept = [(name, value) for name, value in answer.headers.items() if name.lower() not in HOP_BY_HOP]
     response = web.StreamResponse(status=answer.status, headers=CIMultiDict(kept))
     if "Content-Length" in answer.headers:
         response.content_length = int(answer.headers["Content-Length"])
     await response.prepare(request)
+    if answer.status == 502:
+        await response.write(await answer.read())
     async for chunk in answer.content.iter_any():
         await response.write(chunk)
     await response.write_eof()

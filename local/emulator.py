@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+from botocore.exceptions import ClientError
 
 from local.lambdas import REGION, Configuration
 from local.servers import Server, ServerFailed
@@ -19,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PYTHON = ROOT / ".tools/emulator/bin/python"
 STACK_NAME = "artiway"
 DEPLOY_SECONDS = 120
+STOP_SECONDS = 1
 
 
 def start_emulator(home: Path, port: int, *, python: Path = PYTHON) -> Server:
@@ -56,7 +58,9 @@ def start_emulator(home: Path, port: int, *, python: Path = PYTHON) -> Server:
             stderr=output,
             start_new_session=True,
         )
-    return Server("the AWS emulator", f"http://127.0.0.1:{port}", port, process, log).wait_until_open()
+    # It does not leave while task tokens are parked, and has nothing to lose: no long good-bye.
+    server = Server("the AWS emulator", f"http://127.0.0.1:{port}", port, process, log, STOP_SECONDS)
+    return server.wait_until_open()
 
 
 def client(service: str, url: str) -> Any:
@@ -76,12 +80,15 @@ def deploy(
     `failures` is filled by the Lambda server: a custom resource whose function failed never answers the emulator.
     """
     cloudformation = client("cloudformation", url)
-    cloudformation.create_stack(
-        StackName=STACK_NAME,
-        TemplateBody=json.dumps(body),
-        Parameters=[{"ParameterKey": key, "ParameterValue": value} for key, value in parameters.items()],
-        Capabilities=["CAPABILITY_IAM", "CAPABILITY_NAMED_IAM", "CAPABILITY_AUTO_EXPAND"],
-    )
+    try:
+        cloudformation.create_stack(
+            StackName=STACK_NAME,
+            TemplateBody=json.dumps(body),
+            Parameters=[{"ParameterKey": key, "ParameterValue": value} for key, value in parameters.items()],
+            Capabilities=["CAPABILITY_IAM", "CAPABILITY_NAMED_IAM", "CAPABILITY_AUTO_EXPAND"],
+        )
+    except ClientError as error:
+        raise ServerFailed(f"the template was not accepted: {error}") from error
     deadline = time.monotonic() + DEPLOY_SECONDS
     while True:
         stack = cloudformation.describe_stacks(StackName=STACK_NAME)["Stacks"][0]

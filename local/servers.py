@@ -38,6 +38,17 @@ def port_is_open(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
+def port_is_free(port: int) -> bool:
+    """Whether a server may take it: neither listened on nor in use by a connection that somebody opened."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
 @dataclass
 class Server:
     """A running child process and the address that it serves."""
@@ -47,6 +58,7 @@ class Server:
     port: int
     process: subprocess.Popen[bytes]
     log: Path
+    stop_seconds: float = STOP_SECONDS
 
     def wait_until_open(self) -> Server:
         deadline = time.monotonic() + START_SECONDS
@@ -66,7 +78,7 @@ class Server:
             # SIGINT is PostgreSQL's fast shutdown; Valkey and the emulator take it as a plain stop.
             self.process.send_signal(2)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(STOP_SECONDS)
+                self.process.wait(self.stop_seconds)
         self.kill()
 
     def kill(self) -> None:

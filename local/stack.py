@@ -16,17 +16,18 @@ from types import TracebackType
 from typing import IO, Any, Protocol, Self, TypeVar
 
 import aiohttp
+from botocore.exceptions import BotoCoreError, ClientError
 
 from local import administrator, database, emulator, template
 from local.edge import Edge
-from local.lambdas import Configuration, Function, LambdaServer
+from local.lambdas import DEFAULT_SANDBOXES, Configuration, Function, LambdaServer
 from local.processes import Processes, holder_of
-from local.servers import Server, ServerFailed, free_port, port_is_open, start_postgres, start_valkey
+from local.servers import Server, ServerFailed, free_port, port_is_free, port_is_open, start_postgres, start_valkey
 from local.wechat_login import WechatLogin
 
 ROOT = Path(__file__).resolve().parent.parent
 WATCH_SECONDS = 0.5
-STOP_SECONDS = 10
+RETRY_SECONDS = 5
 T = TypeVar("T")
 
 
@@ -58,6 +59,7 @@ class Stack:
         redis_url: str | None = None,
         parameters: Mapping[str, str] | None = None,
         services: Sequence[Service] = (),
+        sandboxes: int = DEFAULT_SANDBOXES,
         report: Callable[[str], None] = lambda _line: None,
     ) -> None:
         self.home, self.port = home.resolve(), port
@@ -68,6 +70,7 @@ class Stack:
         self._database_url, self._redis_url = database_url, redis_url
         self._parameters = dict(parameters or {})
         self._services = services
+        self._sandboxes = sandboxes
         self._report = report
         self._cleanup = contextlib.ExitStack()
         self._is_stopping = threading.Event()
@@ -185,7 +188,7 @@ class Stack:
         self._ports: dict[str, int] = {}
         for name in ("postgres", "valkey", "emulator", "lambda", "wechat_login"):
             port = before.get(name, 0)
-            self._ports[name] = port if port and not port_is_open(port) else free_port()
+            self._ports[name] = port if port and port_is_free(port) else free_port()
         file.write_text(json.dumps(self._ports))
         self._aws_url = f"http://127.0.0.1:{self._ports['emulator']}"
         self._lambda_url = f"http://127.0.0.1:{self._ports['lambda']}"
@@ -227,6 +230,7 @@ class Stack:
             root=self._template_path.parent,
             aws_url=self._aws_url,
             lambda_url=self._lambda_url,
+            sandboxes=self._sandboxes,
             variables={
                 "ARTIWAY_DATABASE_URL": urls["artiway_app"],
                 "ARTIWAY_SERVICE_DATABASE_URL": urls["artiway_service"],
@@ -310,8 +314,10 @@ class Stack:
             self._start_server(name)
             if name == "emulator":
                 self._deploy()
-        except (ServerFailed, OSError) as error:
-            self._say(f"{dead.name} did not start: {error}")
+        except (ServerFailed, BotoCoreError, ClientError, OSError) as error:
+            self._say(f"{dead.name} did not start, next try in {RETRY_SECONDS} s: {error}")
+            self.servers[name].kill()  # an emulator without its template is no use
+            self._is_stopping.wait(RETRY_SECONDS)
 
 
 async def _open_session() -> aiohttp.ClientSession:

@@ -163,14 +163,20 @@ def translate(template: Json) -> Json:
 
 
 def localise(
-    template: Json, *, root: Path, aws_url: str, lambda_url: str, variables: Mapping[str, str]
+    template: Json,
+    *,
+    root: Path,
+    aws_url: str,
+    lambda_url: str,
+    variables: Mapping[str, str],
+    sandboxes: int = DEFAULT_SANDBOXES,
 ) -> LocalTemplate:
     """Keep what the emulator runs, point the rest at this machine, and refuse what would dangle."""
     template = copy.deepcopy(template)
     resources: Json = template["Resources"]
     dropped = _drop(resources)
     functions = {
-        name: _localise_function(name, resource["Properties"], root, lambda_url, variables)
+        name: _localise_function(name, resource["Properties"], root, lambda_url, variables, sandboxes)
         for name, resource in _of_type(resources, "AWS::Lambda::Function")
     }
     apis = _localise_apis(resources)
@@ -215,10 +221,11 @@ def _drop(resources: Json) -> set[str]:
 
 
 def _localise_function(
-    name: str, properties: Json, root: Path, lambda_url: str, variables: Mapping[str, str]
+    name: str, properties: Json, root: Path, lambda_url: str, variables: Mapping[str, str], sandboxes: int
 ) -> Function:
     folder = (root / properties["Code"]["S3Key"]).resolve()
-    concurrency = properties.get("ReservedConcurrentExecutions", DEFAULT_SANDBOXES)
+    reserved = properties.get("ReservedConcurrentExecutions")
+    concurrency = min(reserved, sandboxes) if isinstance(reserved, int) else sandboxes
     # Without code the emulator hands every call, WebSocket ones too, to the address in the proxy variable.
     properties["FunctionName"] = name
     environment = properties.setdefault("Environment", {}).setdefault("Variables", {})

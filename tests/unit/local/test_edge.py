@@ -29,6 +29,8 @@ async def upstream(request: web.Request) -> web.StreamResponse:
             await asyncio.sleep(60)
         case "/api/v1/failing":
             return web.json_response({"errorType": "KeyError", "stackTrace": ["secret"]}, status=502)
+        case "/api/v1/vendor":
+            return web.json_response({"code": "PAY_502_VENDOR"}, status=502)
         case "/api/v1/cookies":
             answer = web.Response(status=201, text="made")
             answer.headers.extend([("Set-Cookie", "a=1"), ("Set-Cookie", "b=2")])
@@ -138,6 +140,7 @@ def test_a_body_beyond_ten_megabytes_is_refused(viewer: Viewer) -> None:
 
 def test_a_function_s_failure_shows_the_viewer_nothing_of_why(viewer: Viewer) -> None:
     assert viewer.ask("/api/v1/failing")[:2] == (500, {"message": "Internal Server Error"})
+    assert viewer.ask("/api/v1/vendor")[:2] == (502, {"code": "PAY_502_VENDOR"})
 
 
 def test_an_answer_that_does_not_come_in_time_is_given_up(run: Run, console: Path, monkeypatch: Any) -> None:
