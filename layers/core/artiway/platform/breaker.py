@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from types import TracebackType
 
 from artiway.platform import metrics
 from artiway.platform.logs import Logger
@@ -15,26 +15,45 @@ REST_S = 2.0
 
 
 class Breaker:
-    """Lets its users through to Redis, or raises RedisAway at once while Redis rests. Each refusal is counted.
-
-    One for all users of a client, so that the first who finds Redis gone spares the others the wait.
-    """
+    """What is known of an absent Redis. One for all users of a client: who waits first spares the others."""
 
     def __init__(self, *, rest_s: float = REST_S, now: Callable[[], float] = time.time) -> None:
         self._rest_s, self._now = rest_s, now
-        self._failed_at = float("-inf")
+        self._failed_at: float | None = None
 
-    @contextlib.contextmanager
-    def guarded(self, metric: str) -> Iterator[None]:
+    def guard(self, metric: str) -> Guard:
+        return Guard(self, metric)
+
+    def is_resting(self) -> bool:
+        return self._failed_at is not None and 0 <= self._now() - self._failed_at < self._rest_s
+
+    def rest(self) -> None:
+        self._failed_at = self._now()
+
+
+class Guard:
+    """`with guard:` lets through to Redis, or raises RedisAway at once while it rests; each refusal is counted.
+
+    A class and not a generator, and made once: it stands before every read of the cache.
+    """
+
+    def __init__(self, breaker: Breaker, metric: str) -> None:
+        self._breaker, self._metric = breaker, metric
+
+    def __enter__(self) -> None:
+        if self._breaker.is_resting():
+            metrics.emit(self._metric, 1)
+            raise RedisAway
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        if error is None:
+            return
         from redis.exceptions import RedisError
 
-        if 0 <= self._now() - self._failed_at < self._rest_s:
-            metrics.emit(metric, 1)
-            raise RedisAway
-        try:
-            yield
-        except RedisError as error:  # also one that is full, loading or read-only: for us it is away
-            self._failed_at = self._now()
-            metrics.emit(metric, 1)
-            logger.warning("redis is away", metric=metric, reason=type(error).__name__)
+        if isinstance(error, RedisError):  # also one that is full, loading or read-only: for us it is away
+            self._breaker.rest()
+            metrics.emit(self._metric, 1)
+            logger.warning("redis is away", metric=self._metric, reason=type(error).__name__)
             raise RedisAway from error

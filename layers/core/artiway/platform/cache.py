@@ -1,9 +1,10 @@
 """Two levels of cache: a small one in the process, a shared one in Redis. Both may vanish; neither may lie for long.
 
 How an invalidation reaches other processes: nothing can be pushed to a frozen Lambda environment, so each process asks.
-An invalidation appends to a log in Redis and moves its head. Every read of a value fetches the head in the same round
-trip (MGET), and the first level is trusted only for `sync_s` after the last such look; a head that moved names what to
-forget. So a process is late by at most `sync_s`, for one small read per `sync_s` however many keys it holds.
+An invalidation appends to a log in Redis and moves its head. The first level is trusted only for `sync_s` after the
+last look at the head; the next read then fetches the head beside its value, in one round trip (MGET), and a head that
+moved leads to what must be forgotten. So a process is late by at most `sync_s`, however many keys it holds, and pays
+one slightly larger read per `sync_s` for it.
 """
 
 from __future__ import annotations
@@ -77,8 +78,8 @@ class Cache:
         self._invalidate = scripts.load(redis, "cache_invalidate")
         self._first = FirstLevel(self._limits.entries)
         self._flights: dict[str, _Flight] = {}
-        self._guard = threading.Lock()
-        self._breaker = breaker or Breaker(now=now)
+        self._flights_guard = threading.Lock()
+        self._guarded = (breaker or Breaker(now=now)).guard("CacheRedisAway")
         self.statistics = Statistics(now)
 
     def get(self, key: str, load: Callable[[], T | None], *, ttl_s: float, jitter_s: float = JITTER_S) -> T | None:
@@ -88,7 +89,7 @@ class Cache:
         if text is not None:
             self.statistics.first_level_hits += 1
         else:
-            text = self._read(key)
+            text = self._read(key, now)
             if text is None:
                 text = self._load_once(key, load, ttl_s=ttl_s, jitter_s=jitter_s)
         self.statistics.report_if_due(now, entries=len(self._first))
@@ -134,17 +135,20 @@ class Cache:
         metrics.emit("CacheWarmupMilliseconds", (self._now() - began) * 1000, "Milliseconds")
         return warmed
 
-    def _read(self, key: str) -> str | None:
-        """From Redis, with a look at what was invalidated in the same round trip."""
-        began = time.perf_counter()
-        asked_at = self._now()
+    def _read(self, key: str, asked_at: float) -> str | None:
+        """From Redis; when the last look is too old, with a look at what was invalidated in the same round trip."""
+        # Without a new look the value is at least as young as the head that we know, which is all that is asked of it.
+        head = self._first.head
         try:
-            with self._breaker.guarded("CacheRedisAway"):
-                stored, head = cast("list[str | None]", self._redis.mget(_value(key), _HEAD))
-                self._catch_up(head, asked_at)
+            with self._guarded:
+                if self._first.is_synced(asked_at, self._limits.sync_s):
+                    stored = cast("str | None", self._redis.get(_value(key)))
+                else:
+                    stored, head = cast("list[str | None]", self._redis.mget(_value(key), _HEAD))
+                    self._catch_up(head, asked_at)
         except RedisAway:
             return None
-        self.statistics.read_took(time.perf_counter() - began)
+        self.statistics.read_took(self._now() - asked_at)
         if stored is None:
             return None
         self.statistics.second_level_hits += 1
@@ -179,7 +183,7 @@ class Cache:
         """Inside the process one thread goes; among the processes one holds the token."""
         give_up_at = self._now() + self._limits.wait_s
         while True:
-            with self._guard:
+            with self._flights_guard:
                 flight = self._flights.get(key)
                 is_leader = flight is None
                 if flight is None:
@@ -189,7 +193,7 @@ class Cache:
                     flight.text = self._load_shared(key, load, give_up_at, ttl_s=ttl_s, jitter_s=jitter_s)
                     return flight.text
                 finally:
-                    with self._guard:
+                    with self._flights_guard:
                         if self._flights.get(key) is flight:
                             del self._flights[key]
                     flight.landed.set()
@@ -209,7 +213,7 @@ class Cache:
         while True:
             asked_at = self._now()
             try:
-                with self._breaker.guarded("CacheRedisAway"):
+                with self._guarded:
                     word, *found = self._claim(keys, [token, int(self._limits.load_s * 1000)])
             except RedisAway:
                 return self._from_source(load, key)
@@ -246,7 +250,7 @@ class Cache:
     def _finish(self, keys: list[str], token: str, stored: str, ttl_ms: int) -> list[str | None] | None:
         """Hand in what was loaded; None when it was not wanted any more, or could not be handed in."""
         try:
-            with self._breaker.guarded("CacheRedisAway"):
+            with self._guarded:
                 word, *head = self._store(keys, [token, stored, ttl_ms])
         except RedisAway:
             return None
@@ -264,7 +268,7 @@ class Cache:
 
     def _forget_here(self, is_meant: Callable[[str], bool]) -> None:
         """A loading under way began before this: whoever asks from now on does not wait for it."""
-        with self._guard:
+        with self._flights_guard:
             for key in filter(is_meant, list(self._flights)):
                 del self._flights[key]
         self._first.forget(is_meant)
@@ -275,7 +279,7 @@ class Cache:
 
     def _forget_shared(self, forget: Callable[[], object]) -> bool:
         try:
-            with self._breaker.guarded("CacheRedisAway"):
+            with self._guarded:
                 forget()
         except RedisAway:
             metrics.emit("CacheInvalidationsLost", 1)

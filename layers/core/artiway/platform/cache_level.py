@@ -52,6 +52,9 @@ class FirstLevel:
             while len(self._entries) > self._most_entries:
                 self._entries.popitem(last=False)
 
+    def is_synced(self, now: float, sync_s: float) -> bool:
+        return 0 <= now - self._synced_at <= sync_s
+
     def synced(self, at: float) -> None:
         with self._guard:
             self._synced_at = max(self._synced_at, at)

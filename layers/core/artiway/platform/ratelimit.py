@@ -41,7 +41,7 @@ class RateLimiter:
         server_now_ms: Callable[[], int] | None = None,
     ) -> None:
         self._take = scripts.load(redis, "take_tokens")
-        self._breaker = breaker or Breaker()
+        self._guarded = (breaker or Breaker()).guard("RateLimiterAway")
         self._server_now_ms = server_now_ms
 
     def take(self, buckets: Sequence[Bucket]) -> Decision:
@@ -50,7 +50,7 @@ class RateLimiter:
         now_ms: str | int = "" if self._server_now_ms is None else self._server_now_ms()
         sizes = [number for _, rate_per_s, burst in buckets for number in (rate_per_s, burst)]
         try:
-            with self._breaker.guarded("RateLimiterAway"):
+            with self._guarded:
                 is_allowed, index, remaining, reset_ms, retry_ms = self._take(keys, [now_ms, *sizes])
         except RedisAway:
             limit = min(burst for _, _, burst in buckets)
