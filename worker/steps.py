@@ -101,7 +101,7 @@ class DeriveParams(Params):
 
 
 class ComposeParams(BackdropParams):
-    scale: float = Field(default=0.82, ge=0.2, le=1)
+    scale: float | None = Field(default=None, ge=0.2, le=1)
     x: Fraction = 0.5
     shadow: bool = True
     width: Side | None = None

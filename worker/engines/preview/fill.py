@@ -1,0 +1,209 @@
+"""Fills a hole with what the rest of the picture is made of: patches found by PatchMatch, coarse to fine."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.engines.preview.raster import Layer, blur, dilate, layer, resize, rng_of, to_pixels
+from worker.pictures import Pixels
+
+WORK_SIDE = 220
+PATCH = 2  # radius
+ROUNDS = 4
+ROW_WEIGHT = 90_000.0  # of a squared share of the height: shelves and horizons continue in their own row
+
+Mask = NDArray[np.bool_]
+Index = NDArray[np.int32]
+
+
+def fill(rgb: Pixels, hole: Mask, *, seed: int = 0) -> Pixels:
+    """`rgb` with the hole filled; what is outside the hole is returned untouched."""
+    if not hole.any() or hole.all():
+        return rgb
+    height, width = hole.shape
+    factor = min(1.0, WORK_SIDE / max(height, width))
+    size = max(16, round(width * factor)), max(16, round(height * factor))
+    small_hole = cv2.resize(hole.astype(np.uint8), size, interpolation=cv2.INTER_NEAREST) > 0
+    small_hole = dilate(small_hole.astype(np.uint8), 1) > 0
+    if small_hole.mean() > 0.85 or not (~small_hole).any():
+        return smooth_fill(rgb, hole)
+    small = layer(resize(layer(rgb), *size)) if factor < 1 else layer(rgb)
+    source = pyramid(small, small_hole, seed)
+    return transfer(rgb, hole, source, size)
+
+
+def smooth_fill(rgb: Pixels, hole: Mask) -> Pixels:
+    """Each row goes on from its left rim to its right one; columns stand in where a row has no rim."""
+    mixed = bridge_rows(layer(rgb), hole)
+    lost = hole.all(axis=1)
+    if lost.any():
+        mixed[lost] = bridge_rows(layer(rgb).transpose(1, 0, 2), hole.T).transpose(1, 0, 2)[lost]
+    soft = blur(mixed, max(1.0, max(hole.shape) / 150), max(0.8, max(hole.shape) / 400))
+    filled = to_pixels(soft)
+    filled[~hole] = rgb[~hole]
+    return filled
+
+
+def bridge_rows(image: Layer, hole: Mask) -> Layer:
+    result = image.copy()
+    fallback = image[~hole].mean(axis=0)
+    places = np.arange(hole.shape[1])
+    for row in np.flatnonzero(hole.any(axis=1)):
+        gap = hole[row]
+        if gap.all():
+            result[row] = fallback
+            continue
+        for channel in range(3):
+            result[row, gap, channel] = np.interp(places[gap], places[~gap], image[row, ~gap, channel])
+    return result
+
+
+def pyramid(image: Layer, hole: Mask, seed: int) -> Index:
+    """For each pixel of the hole, the pixel outside it that belongs there (row, column)."""
+    levels = [(image, hole)]
+    while min(levels[-1][1].shape) > 40 and thickness(levels[-1][1]) > PATCH:
+        height, width = levels[-1][1].shape
+        half = (max(8, width // 2), max(8, height // 2))
+        smaller = cv2.resize(levels[-1][1].astype(np.uint8), half, interpolation=cv2.INTER_AREA) > 0
+        if smaller.mean() > 0.9:
+            break
+        levels.append((layer(resize(levels[-1][0], *half)), smaller))
+    rng = rng_of("fill", seed)
+    current = layer(smooth_fill(to_pixels(levels[-1][0]), levels[-1][1]))
+    source: Index | None = None
+    for picture, gap in reversed(levels):
+        height, width = gap.shape
+        if source is not None:
+            grown = cv2.resize(source.astype(np.float32), (width, height), interpolation=cv2.INTER_NEAREST) * 2
+            grown += np.stack(np.mgrid[0:height, 0:width], axis=-1) % 2
+            source = np.clip(grown, 0, [height - 1, width - 1]).astype(np.int32)
+            current = layer(resize(current, width, height))
+        current = np.where(gap[:, :, None], current, picture)
+        source, current = match(current, gap, source, rng)
+    assert source is not None
+    return source
+
+
+def thickness(hole: Mask) -> float:
+    return float(cv2.distanceTransform(hole.astype(np.uint8), cv2.DIST_L2, 3).max())
+
+
+def match(image: Layer, hole: Mask, start: Index | None, rng: np.random.Generator) -> tuple[Index, Layer]:
+    height, width = hole.shape
+    # A patch may be copied only if all of it is known.
+    usable = dilate(hole.astype(np.uint8), PATCH) == 0
+    usable[:PATCH], usable[-PATCH:], usable[:, :PATCH], usable[:, -PATCH:] = False, False, False, False
+    if not usable.any():
+        usable = ~hole
+    choices = np.argwhere(usable).astype(np.int32)
+    rows, columns = np.nonzero(hole)
+
+    def near(count: int) -> Index:
+        return np.asarray(choices[rng.integers(0, len(choices), count)], np.int32)
+
+    source = np.stack(np.mgrid[0:height, 0:width], axis=-1).astype(np.int32)
+    guess = np.stack([rows, near(len(rows))[:, 1]], axis=-1).astype(np.int32) if start is None else start[rows, columns]
+    bad = ~usable[guess[:, 0], guess[:, 1]]
+    guess[bad] = near(int(bad.sum()))
+    source[rows, columns] = guess
+    offsets = [(dy, dx) for dy in range(-PATCH, PATCH + 1) for dx in range(-PATCH, PATCH + 1)]
+    for turn in range(ROUNDS):
+        padded = cv2.copyMakeBorder(image, PATCH, PATCH, PATCH, PATCH, cv2.BORDER_REFLECT_101)
+        wanted = np.stack([padded[rows + PATCH + dy, columns + PATCH + dx] for dy, dx in offsets], axis=1)
+
+        def cost(candidate: Index, wanted: Layer = wanted, padded: Layer = padded) -> Layer:
+            total = ROW_WEIGHT * layer((candidate[:, 0] - rows) / height) ** 2
+            for index, (dy, dx) in enumerate(offsets):
+                other = padded[candidate[:, 0] + PATCH + dy, candidate[:, 1] + PATCH + dx]
+                total += ((other - wanted[:, index]) ** 2).sum(axis=1)
+            return total
+
+        best = source[rows, columns]
+        best_cost = cost(best)
+        step = (1, 1, 2, 1)[turn % 4]
+        for dy, dx in ((0, -step), (-step, 0), (0, step), (step, 0)):
+            from_row, from_column = np.clip(rows + dy, 0, height - 1), np.clip(columns + dx, 0, width - 1)
+            candidate = source[from_row, from_column] - np.array([dy, dx], np.int32)
+            better(candidate, best, best_cost, usable, cost)
+            source[rows, columns] = best
+        radius = max(height, width) // 2
+        while radius >= 2:
+            candidate = best + rng.integers(-radius, radius + 1, best.shape, dtype=np.int32)
+            better(candidate, best, best_cost, usable, cost)
+            radius //= 3
+        source[rows, columns] = best
+        image = vote(image, hole, source, offsets)
+    return source, image
+
+
+def better(candidate: Index, best: Index, best_cost: Layer, usable: Mask, cost: object) -> None:
+    height, width = usable.shape
+    candidate = np.clip(candidate, 0, [height - 1, width - 1]).astype(np.int32)
+    allowed = usable[candidate[:, 0], candidate[:, 1]]
+    price = np.where(allowed, cost(candidate), np.inf)  # type: ignore[operator]
+    improved = price < best_cost
+    best[improved] = candidate[improved]
+    best_cost[improved] = price[improved]
+
+
+def vote(image: Layer, hole: Mask, source: Index, offsets: list[tuple[int, int]]) -> Layer:
+    """Every patch that covers a pixel says what it should be; the mean hides the seams between patches."""
+    height, width = hole.shape
+    rows, columns = np.nonzero(hole)
+    total, weight = np.zeros((len(rows), 3), np.float32), np.zeros(len(rows), np.float32)
+    for dy, dx in offsets:
+        from_row, from_column = rows + dy, columns + dx
+        inside = (from_row >= 0) & (from_row < height) & (from_column >= 0) & (from_column < width)
+        r, c = np.clip(from_row, 0, height - 1), np.clip(from_column, 0, width - 1)
+        taken = source[r, c] - np.array([dy, dx], np.int32)
+        inside &= (taken >= 0).all(axis=1) & (taken[:, 0] < height) & (taken[:, 1] < width)
+        taken = np.clip(taken, 0, [height - 1, width - 1])
+        inside &= ~hole[taken[:, 0], taken[:, 1]]
+        share = inside.astype(np.float32)
+        total += image[taken[:, 0], taken[:, 1]] * share[:, None]
+        weight += share
+    result = image.copy()
+    voted = weight > 0
+    result[rows[voted], columns[voted]] = total[voted] / weight[voted, None]
+    return result
+
+
+def transfer(rgb: Pixels, hole: Mask, source: Index, size: tuple[int, int]) -> Pixels:
+    """The small map of sources copies full-size pixels, so that the fill has the picture's own detail and grain."""
+    height, width = hole.shape
+    scale = width / size[0], height / size[1]
+    rows, columns = np.nonzero(hole)
+    small_row = np.minimum((rows / scale[1]).astype(np.int32), size[1] - 1)
+    small_column = np.minimum((columns / scale[0]).astype(np.int32), size[0] - 1)
+    shift = source[small_row, small_column] - np.stack([small_row, small_column], axis=-1)
+    take_row = np.clip(rows + np.round(shift[:, 0] * scale[1]).astype(np.int32), 0, height - 1)
+    take_column = np.clip(columns + np.round(shift[:, 1] * scale[0]).astype(np.int32), 0, width - 1)
+    still_hole = hole[take_row, take_column]
+    filled = layer(rgb)
+    base = layer(smooth_fill(np.asarray(resize(rgb, *size)), small_hole_of(hole, size)))
+    rough = layer(resize(base, width, height))
+    copied = layer(rgb)[take_row, take_column]
+    filled[rows, columns] = np.where(still_hole[:, None], rough[rows, columns], copied)
+    return level(rgb, filled, hole, rough)
+
+
+def small_hole_of(hole: Mask, size: tuple[int, int]) -> Mask:
+    return dilate((cv2.resize(hole.astype(np.uint8), size, interpolation=cv2.INTER_AREA) > 0).astype(np.uint8), 1) > 0
+
+
+def level(rgb: Pixels, filled: Layer, hole: Mask, rough: Layer) -> Pixels:
+    """Light differs across a picture: near its rim the fill is brought to the tone of what surrounds it."""
+    sigma = max(2.0, max(hole.shape) / 60)
+    tone = blur(filled, sigma)
+    inside = hole.astype(np.float32)
+    reach = cv2.distanceTransform(hole.astype(np.uint8), cv2.DIST_L2, 3)
+    weight = np.exp(-reach / (3 * sigma)) * inside
+    corrected = filled + np.clip(blur(rough, sigma) - tone, -20, 20) * weight[:, :, None]
+    soft = blur(corrected, 0.8)
+    seam = np.exp(-((reach / 2.0) ** 2)) * inside
+    corrected = corrected * (1 - seam[:, :, None]) + soft * seam[:, :, None]
+    result = to_pixels(corrected)
+    result[~hole] = rgb[~hole]
+    return result
