@@ -15,7 +15,7 @@ class Statistics:
     """Counted without a lock: a count lost to a race of two threads is not worth slowing each read."""
 
     def __init__(self, now: Callable[[], float]) -> None:
-        self._reported_at = now()
+        self._now, self._reported_at = now, now()
         self._read_s: deque[float] = deque(maxlen=_SAMPLES)
         self.first_level_hits = self.second_level_hits = self.loads = 0
 
@@ -27,13 +27,11 @@ class Statistics:
     def read_took(self, seconds: float) -> None:
         self._read_s.append(seconds)
 
-    def report_if_due(self, now: float, *, entries: int) -> None:
-        if 0 <= now - self._reported_at < REPORT_S:
-            return
-        self._reported_at = now
-        self.report(entries=entries)
+    def is_due(self, now: float) -> bool:
+        return not 0 <= now - self._reported_at < REPORT_S
 
     def report(self, *, entries: int) -> None:
+        self._reported_at = self._now()
         hits = self.first_level_hits + self.second_level_hits
         # Counts beside the rate: only their sums give the rate of many processes together.
         metrics.emit("CacheHits", hits)
