@@ -1,0 +1,278 @@
+"""Orders, payments and refunds. Money is always an integer in fen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID
+
+from artiway.errors import Conflict, Refused, Unavailable
+
+CURRENCY = "CNY"
+
+
+class OrderStatus(StrEnum):
+    """PAID means that money is known to have arrived, COMPLETED that points are credited; both in one transaction."""
+
+    CREATED = "CREATED"
+    PAYING = "PAYING"
+    PAID = "PAID"
+    COMPLETED = "COMPLETED"
+    CLOSED = "CLOSED"
+    REFUNDING = "REFUNDING"
+    REFUNDED = "REFUNDED"
+
+    @property
+    def is_open(self) -> bool:
+        return self in (OrderStatus.CREATED, OrderStatus.PAYING)
+
+
+class Channel(StrEnum):
+    NATIVE = "native"
+    JSAPI = "jsapi"
+    H5 = "h5"
+
+
+class CloseReason(StrEnum):
+    REQUESTED = "REQUESTED"
+    EXPIRED = "EXPIRED"
+    NEVER_PREPAID = "NEVER_PREPAID"
+    REFUSED = "REFUSED"
+    CLOSED_THERE = "CLOSED_THERE"
+
+
+class Flag(StrEnum):
+    MISMATCH = "MISMATCH"
+    OVERPAID = "OVERPAID"
+    PAID_LATE = "PAID_LATE"
+
+
+class Source(StrEnum):
+    """Who told us of a payment. All of them go through the one credit function."""
+
+    CALLBACK = "callback"
+    QUERY = "query"
+    BILL = "bill"
+
+
+class Outcome(StrEnum):
+    """What became of a payment that we were told of."""
+
+    CREDITED = "CREDITED"
+    ALREADY = "ALREADY"
+    UNPAID = "UNPAID"
+    OVERPAID = "OVERPAID"
+    MISMATCH = "MISMATCH"
+    ORPHAN = "ORPHAN"
+    FOREIGN = "FOREIGN"
+
+
+class RefundStatus(StrEnum):
+    REQUESTED = "REQUESTED"
+    PROCESSING = "PROCESSING"
+    ABNORMAL = "ABNORMAL"
+    SUCCESS = "SUCCESS"
+    CLOSED = "CLOSED"
+
+    @property
+    def is_final(self) -> bool:
+        return self in (RefundStatus.SUCCESS, RefundStatus.CLOSED)
+
+
+_PROGRESS = {RefundStatus.REQUESTED: 0, RefundStatus.PROCESSING: 1, RefundStatus.ABNORMAL: 2}
+
+
+@dataclass(frozen=True)
+class Package:
+    package_id: str
+    amount_fen: int
+    points: int
+
+
+@dataclass(frozen=True)
+class Order:
+    tenant_id: UUID
+    order_id: UUID
+    user_id: UUID
+    out_trade_no: str
+    mchid: str
+    appid: str
+    package_id: str
+    amount_fen: int
+    points: int
+    channel: Channel
+    openid: str | None
+    status: OrderStatus
+    close_reason: CloseReason | None
+    flag: Flag | None
+    prepay_body: str
+    prepay_code: str | None
+    prepay_until: datetime | None
+    created_at: datetime
+    expires_at: datetime
+    transaction_id: str | None
+    paid_at: datetime | None
+    refunded_fen: int
+    refunded_points: int
+    request_hash: str | None
+    query_tries: int
+
+    def points_for(self, refund_fen: int) -> int:
+        """The points that a further refund takes back: its share, rounded up, and at the end exactly all."""
+        refunded_fen = self.refunded_fen + refund_fen
+        share = -(-self.points * refunded_fen // self.amount_fen)
+        return share - self.refunded_points
+
+
+@dataclass(frozen=True)
+class Payment:
+    """A transaction as WeChat states it. `is_paid` also holds once a refund has begun."""
+
+    mchid: str
+    appid: str
+    out_trade_no: str
+    trade_state: str
+    transaction_id: str | None
+    amount_fen: int | None
+    currency: str | None
+    payer_total_fen: int | None
+    payer_openid: str | None
+    paid_at: datetime | None
+
+    @property
+    def is_paid(self) -> bool:
+        return (
+            self.trade_state in {"SUCCESS", "REFUND"} and self.transaction_id is not None and self.paid_at is not None
+        )
+
+    @property
+    def ledger_key(self) -> str:
+        return f"wxpay:{self.mchid}:{self.transaction_id}"
+
+
+@dataclass(frozen=True)
+class Refund:
+    tenant_id: UUID
+    refund_id: UUID
+    order_id: UUID
+    out_refund_no: str
+    amount_fen: int
+    points: int
+    points_taken: int
+    is_debited: bool
+    is_external: bool
+    reason: str
+    request_body: str
+    status: RefundStatus
+    started_at: datetime
+    request_hash: str | None
+    query_tries: int
+
+
+@dataclass(frozen=True)
+class RefundNews:
+    """A refund as WeChat states it."""
+
+    out_trade_no: str
+    out_refund_no: str
+    wechat_id: str | None
+    status: RefundStatus
+    amount_fen: int
+    started_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Notification:
+    """What WeChat tells us of its own accord, verified and opened. Of a kind that we do not know, it is empty."""
+
+    notification_id: str
+    event_type: str
+    payment: Payment | None = None
+    refund: RefundNews | None = None
+
+
+def may_become(now: RefundStatus, then: RefundStatus) -> bool:
+    """A refund's state never goes backwards, in whatever order we hear of it."""
+    if now.is_final or now is then:
+        return False
+    return then.is_final or _PROGRESS[then] > _PROGRESS[now]
+
+
+def status_after_refunds(order: Order, refunds: list[Refund]) -> OrderStatus:
+    if any(not refund.status.is_final for refund in refunds):
+        return OrderStatus.REFUNDING
+    returned_fen = sum(refund.amount_fen for refund in refunds if refund.status is RefundStatus.SUCCESS)
+    return OrderStatus.REFUNDED if returned_fen >= order.amount_fen else OrderStatus.COMPLETED
+
+
+# --- what a caller is told
+
+
+class OrderNotOpen(Conflict):
+    code = "ORDER_409_NOT_OPEN"
+
+
+class OrderNotPaid(Conflict):
+    code = "ORDER_409_NOT_PAID"
+
+
+class RefundTooLarge(Refused):
+    code = "ORDER_422_REFUND_TOO_LARGE"
+
+
+class PrepayRefused(Refused):
+    code = "ORDER_422_PREPAY_REFUSED"
+
+
+class PaymentAway(Unavailable):
+    """WeChat Pay did not answer in a way that we can trust. The same request may be sent again."""
+
+    code = "ORDER_503_PAYMENT_AWAY"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__("the payment service did not answer; try again", retry_after_s=5)
+        self.reason = reason
+
+
+# --- what the gateway says
+
+
+class OutcomeUnknown(Exception):
+    """No answer, or none that can be verified: it may or may not have happened. Query before acting."""
+
+
+class RateLimited(OutcomeUnknown):
+    """Too many requests: stop asking for now."""
+
+
+class GatewayRefused(Exception):
+    """WeChat said no, verifiably. `code` is theirs without underscores: both spellings occur."""
+
+    def __init__(self, code: str, status: int) -> None:
+        super().__init__(code)
+        self.code, self.status = code.replace("_", ""), status
+
+
+class BillNotReady(Exception):
+    """The bill of that day does not exist yet."""
+
+
+class NoBill(Exception):
+    """There was no trade that day, says WeChat."""
+
+
+class BillBroken(Exception):
+    """The bill is not what it claims to be. Nothing may be concluded from it."""
+
+
+class Forged(Exception):
+    """A notification that WeChat did not sign, or not now. `reason` is a fixed word, safe to count and to log."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Undecryptable(Exception):
+    """Signed by WeChat and yet not readable: our APIv3 key is not theirs."""

@@ -1,0 +1,300 @@
+"""Orders, refunds and bills in PostgreSQL. An order's changes are its tenant's; only looking one up crosses tenants."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from datetime import date, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from artiway.audit.repository import AuditLog
+from artiway.errors import NotFound
+from artiway.ids import to_wire
+from artiway.payments.alerts import SQL, Alerts
+from artiway.payments.bill import Bill, Books, Difference, Finding, OurPayment, OurRefund
+from artiway.payments.model import (
+    Channel,
+    CloseReason,
+    Flag,
+    Order,
+    OrderStatus,
+    Outcome,
+    Payment,
+    Refund,
+    RefundNews,
+    RefundStatus,
+    Source,
+    status_after_refunds,
+)
+from artiway.platform.database import Database, Row, Transaction
+
+KEY_LIFE = timedelta(hours=24)
+
+
+class PostgresOrderAct:
+    """An order under its row lock."""
+
+    def __init__(self, tx: Transaction, order: Order, alerts: Alerts, audit: AuditLog, query_after: timedelta) -> None:
+        self._tx, self.order, self._alerts, self._audit, self._query_after = tx, order, alerts, audit, query_after
+
+    def complete(self, payment: Payment, now: datetime) -> None:
+        if self._tx.run(SQL["complete_order"], {**asdict(payment), "order_id": self.order.order_id, "now": now}) != 1:
+            raise RuntimeError("an order under its lock changed")
+
+    def note(self, payment: Payment, outcome: Outcome, source: Source, now: datetime) -> None:
+        row = {**asdict(payment), "order_id": self.order.order_id, "outcome": outcome, "source": source, "now": now}
+        self._tx.run(SQL["note_transaction"], row)
+
+    def flag(self, flag: Flag) -> None:
+        self._tx.run(SQL["flag_order"], {"order_id": self.order.order_id, "flag": flag})
+
+    def alert(self, key: str, kind: str, details: Mapping[str, Any]) -> None:
+        self._alerts.write(self._tx, key, kind, details)
+
+    def audit(self, actor_id: UUID, action: str, details: Mapping[str, Any]) -> None:
+        target = to_wire("ord", self.order.order_id)
+        self._audit.record(self._tx, actor_id=actor_id, action=action, target=target, details=details)
+
+    def refunds(self) -> list[Refund]:
+        return [_refund(row) for row in self._tx.all(SQL["refunds_of_order"], {"order_id": self.order.order_id})]
+
+    def add_refund(self, refund: Refund, *, wechat_id: str | None, idempotency_key: str | None) -> None:
+        row = {
+            **asdict(refund),
+            "wechat_id": wechat_id,
+            "ended_at": refund.started_at if refund.status.is_final else None,
+            "idempotency_key": idempotency_key,
+            "next_query_at": refund.started_at + self._query_after,
+        }
+        self._tx.run(SQL["add_refund"], row)
+        self._tx.run(SQL["reserve_refund"], row)
+
+    def move_refund(self, refund: Refund, news: RefundNews, now: datetime) -> None:
+        row = {
+            "refund_id": refund.refund_id,
+            "status": news.status,
+            "wechat_id": news.wechat_id,
+            "started_at": news.started_at,
+            "ended_at": now if news.status.is_final else None,
+        }
+        self._tx.run(SQL["move_refund"], row)
+
+    def unreserve(self, refund: Refund) -> None:
+        row = {"order_id": refund.order_id, "amount_fen": -refund.amount_fen, "points": -refund.points}
+        self._tx.run(SQL["reserve_refund"], row)
+
+    def debited(self, refund: Refund, points_taken: int) -> None:
+        self._tx.run(SQL["debit_refund"], {"refund_id": refund.refund_id, "points_taken": points_taken})
+
+    def settle_status(self) -> None:
+        status = status_after_refunds(self.order, self.refunds())
+        self._tx.run(SQL["set_order_status"], {"order_id": self.order.order_id, "status": status})
+
+
+class PostgresOrders:
+    """`database` sees one tenant at a time, `service_database` finds the tenant of a number."""
+
+    def __init__(
+        self, database: Database, service_database: Database, alerts: Alerts, audit: AuditLog, *, query_after_s: int
+    ) -> None:
+        self._database, self._service, self._alerts, self._audit = database, service_database, alerts, audit
+        self._query_after = timedelta(seconds=query_after_s)
+
+    def add(self, order: Order, *, idempotency_key: str, next_query_at: datetime) -> Order:
+        row = {**asdict(order), "idempotency_key": idempotency_key, "next_query_at": next_query_at}
+        with self._database.tenant_transaction(order.tenant_id) as tx:
+            kept = {"idempotency_key": idempotency_key, "kept_since": order.created_at - KEY_LIFE}
+            tx.run(SQL["forget_order_key"], kept)
+            tx.run(SQL["add_order"], row)
+            stored = tx.one(SQL["order_of_key"], kept)
+        assert stored is not None
+        return _order(stored)
+
+    def order(self, tenant_id: UUID, order_id: UUID) -> Order | None:
+        with self._database.tenant_transaction(tenant_id) as tx:
+            row = tx.one(SQL["order"], {"order_id": order_id})
+        return _order(row) if row else None
+
+    def page(self, tenant_id: UUID, *, user_id: UUID | None, before: UUID | None, limit: int) -> Sequence[Order]:
+        with self._database.tenant_transaction(tenant_id) as tx:
+            rows = tx.all(SQL["orders_page"], {"user_id": user_id, "before": before, "limit": limit})
+        return [_order(row) for row in rows]
+
+    def keep_prepay(self, order: Order, code: str, until: datetime) -> None:
+        with self._database.tenant_transaction(order.tenant_id) as tx:
+            tx.run(SQL["keep_prepay"], {"order_id": order.order_id, "code": code, "until": until})
+
+    def close(self, order: Order, reason: CloseReason) -> bool:
+        with self._database.tenant_transaction(order.tenant_id) as tx:
+            return tx.run(SQL["close_order"], {"order_id": order.order_id, "reason": reason}) == 1
+
+    def claim_poll(self, order: Order, *, now: datetime, spacing: timedelta) -> bool:
+        row = {"order_id": order.order_id, "now": now, "asked_before": now - spacing}
+        with self._database.tenant_transaction(order.tenant_id) as tx:
+            return tx.run(SQL["claim_poll"], row) == 1
+
+    def refund_of_key(self, tenant_id: UUID, idempotency_key: str, *, kept_since: datetime) -> Refund | None:
+        kept = {"idempotency_key": idempotency_key, "kept_since": kept_since}
+        with self._database.tenant_transaction(tenant_id) as tx:
+            tx.run(SQL["forget_refund_key"], kept)
+            row = tx.one(SQL["refund_of_key"], kept)
+        return _refund(row) if row else None
+
+    @contextlib.contextmanager
+    def act(self, tenant_id: UUID, order_id: UUID) -> Iterator[PostgresOrderAct]:
+        with self._database.tenant_transaction(tenant_id) as tx:
+            row = tx.one(SQL["lock_order"], {"order_id": order_id})
+            if row is None:
+                raise NotFound("there is no such order")
+            yield PostgresOrderAct(tx, _order(row), self._alerts, self._audit, self._query_after)
+
+    # --- across tenants
+
+    def by_trade_no(self, out_trade_no: str) -> Order | None:
+        with self._service.service_transaction() as tx:
+            row = tx.one(SQL["order_of_trade_no"], {"out_trade_no": out_trade_no})
+        return _order(row) if row else None
+
+    def keep_stray(self, payment: Payment, outcome: Outcome, source: Source, now: datetime) -> None:
+        facts = {
+            "mchid": payment.mchid,
+            "transactionId": payment.transaction_id,
+            "outTradeNo": payment.out_trade_no,
+            "amountFen": payment.amount_fen,
+        }
+        with self._service.service_transaction() as tx:
+            row = {**asdict(payment), "outcome": outcome, "source": source, "now": now}
+            tx.run(SQL["note_stray_transaction"], row)
+            key = f"{outcome.lower()}:{payment.mchid}:{payment.transaction_id}"
+            self._alerts.write(tx, key, f"PAYMENT_{outcome}", facts)
+
+    def alert(self, key: str, kind: str, details: Mapping[str, Any]) -> None:
+        with self._service.service_transaction() as tx:
+            self._alerts.write(tx, key, kind, details)
+
+    def claim_due_orders(self, *, now: datetime, leased_until: datetime, limit: int) -> Sequence[Order]:
+        with self._service.service_transaction() as tx:
+            rows = tx.all(SQL["claim_due_orders"], {"now": now, "leased_until": leased_until, "limit": limit})
+        return [_order(row) for row in rows]
+
+    def put_off_order(self, order: Order, at: datetime) -> None:
+        with self._service.service_transaction() as tx:
+            tx.run(SQL["put_off_orders"], {"tenant_id": order.tenant_id, "order_id": order.order_id, "at": at})
+
+    def claim_due_refunds(self, *, now: datetime, leased_until: datetime, limit: int) -> Sequence[Refund]:
+        with self._service.service_transaction() as tx:
+            rows = tx.all(SQL["claim_due_refunds"], {"now": now, "leased_until": leased_until, "limit": limit})
+        return [_refund(row) for row in rows]
+
+    def put_off_refund(self, refund: Refund, at: datetime) -> None:
+        with self._service.service_transaction() as tx:
+            tx.run(SQL["put_off_refund"], {"tenant_id": refund.tenant_id, "refund_id": refund.refund_id, "at": at})
+
+
+class PostgresBills:
+    """The daily comparison, over all tenants."""
+
+    def __init__(self, service_database: Database, alerts: Alerts) -> None:
+        self._service, self._alerts = service_database, alerts
+
+    def done_days(self, first: date, last: date) -> set[date]:
+        with self._service.service_transaction() as tx:
+            rows = tx.all(SQL["bill_days"], {"first": first, "last": last})
+        return {row["day"] for row in rows if row["status"] == "DONE"}
+
+    def first_paid_at(self) -> datetime | None:
+        with self._service.service_transaction() as tx:
+            row = tx.one(SQL["first_paid_at"])
+        return row["paid_at"] if row else None
+
+    def keep_unfinished(self, day: date, status: str, error: str, now: datetime) -> None:
+        with self._service.service_transaction() as tx:
+            tx.run(SQL["keep_bill_day"], {**_day(day, status, now), "last_error": error})
+
+    def books(self, bill: Bill, *, start: datetime, end: datetime) -> Books:
+        trade_nos = [payment.out_trade_no for payment in bill.payments]
+        refund_nos = [refund.out_refund_no for refund in bill.refunds]
+        transaction_ids = [payment.transaction_id for payment in bill.payments]
+        with self._service.service_transaction() as tx:
+            paid = [OurPayment(**row) for row in tx.all(SQL["payments_between"], {"start": start, "end": end})]
+            orders = [OurPayment(**row) for row in tx.all(SQL["orders_of_trade_nos"], {"numbers": trade_nos})]
+            refunds = tx.all(SQL["refunds_between"], {"start": start, "end": end})
+            known_refunds = tx.all(SQL["known_refunds"], {"numbers": refund_nos})
+            known = tx.all(SQL["known_payments"], {"ids": transaction_ids})
+        return Books(
+            paid={str(ours.transaction_id): ours for ours in paid},
+            orders={ours.out_trade_no: ours for ours in orders},
+            refunds={row["out_refund_no"]: _our_refund(row) for row in refunds},
+            known_refunds={row["out_refund_no"]: _our_refund(row) for row in known_refunds},
+            known_strays={
+                row["transaction_id"]: row["amount_fen"]
+                for row in known
+                if row["outcome"] in {Outcome.OVERPAID, Outcome.ORPHAN, Outcome.FOREIGN}
+            },
+        )
+
+    def keep_findings(self, day: date, bill: Bill, findings: Sequence[Finding], now: datetime) -> None:
+        """Store what was found, and alert for what was not known before: once per day, kind and order."""
+        with self._service.service_transaction() as tx:
+            row = {
+                **_day(day, "DONE", now),
+                "payments": len(bill.payments),
+                "refunds": len(bill.refunds),
+                "total_fen": bill.total_fen,
+                "differences": len(findings),
+            }
+            tx.run(SQL["keep_bill_day"], row)
+            for finding in findings:
+                tx.run(SQL["add_difference"], {**asdict(finding), "day": day, "now": now})
+                facts = {
+                    "day": day.isoformat(),
+                    "reference": finding.reference,
+                    "oursFen": finding.ours_fen,
+                    "theirsFen": finding.theirs_fen,
+                }
+                key = f"bill:{day}:{finding.kind}:{finding.reference}"
+                self._alerts.write(tx, key, f"BILL_{finding.kind}", facts)
+
+    def resolve(self, day: date, kind: Difference, reference: str, now: datetime) -> None:
+        with self._service.service_transaction() as tx:
+            tx.run(SQL["resolve_difference"], {"day": day, "kind": kind, "reference": reference, "now": now})
+
+    def alert(self, key: str, kind: str, details: Mapping[str, Any]) -> None:
+        with self._service.service_transaction() as tx:
+            self._alerts.write(tx, key, kind, details)
+
+    def days(self, *, before: date, limit: int) -> Sequence[Row]:
+        """For the console: newest first."""
+        with self._service.service_transaction() as tx:
+            return tx.all(SQL["bill_days_page"], {"before": before, "limit": limit})
+
+    def differences(self, day: date, *, limit: int) -> Sequence[Row]:
+        with self._service.service_transaction() as tx:
+            return tx.all(SQL["differences_of_day"], {"day": day, "limit": limit})
+
+
+def _day(day: date, status: str, now: datetime) -> dict[str, Any]:
+    empty = dict.fromkeys(("payments", "refunds", "total_fen", "differences", "last_error"))
+    return {"day": day, "status": status, "now": now, **empty}
+
+
+def _our_refund(row: Row) -> OurRefund:
+    return OurRefund(row["tenant_id"], row["order_id"], row["out_refund_no"], row["amount_fen"])
+
+
+def _order(row: Row) -> Order:
+    return Order(
+        **{
+            **row,
+            "channel": Channel(row["channel"]),
+            "status": OrderStatus(row["status"]),
+            "close_reason": CloseReason(row["close_reason"]) if row["close_reason"] else None,
+            "flag": Flag(row["flag"]) if row["flag"] else None,
+        }
+    )
+
+
+def _refund(row: Row) -> Refund:
+    return Refund(**{**row, "status": RefundStatus(row["status"])})

@@ -1,0 +1,118 @@
+"""Every five minutes: whatever WeChat has not told us of, we ask for. Bounded, time-boxed, resumed next time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol, TypedDict
+
+from artiway.payments.model import Order, OutcomeUnknown, Payment, RateLimited, Refund
+from artiway.payments.service import OrderService
+from artiway.platform.clock import Clock
+from artiway.platform.logs import Logger
+
+logger = Logger("sweep")
+MOST_DOUBLINGS = 4
+
+
+class DueOrders(Protocol):
+    def claim_due_orders(self, *, now: datetime, leased_until: datetime, limit: int) -> Sequence[Order]:
+        """Open orders that are due; nobody else gets them until the lease is over."""
+
+    def put_off_order(self, order: Order, at: datetime) -> None: ...
+
+    def claim_due_refunds(self, *, now: datetime, leased_until: datetime, limit: int) -> Sequence[Refund]: ...
+
+    def put_off_refund(self, refund: Refund, at: datetime) -> None: ...
+
+
+class Lease(TypedDict):
+    now: datetime
+    leased_until: datetime
+    limit: int
+
+
+@dataclass(frozen=True)
+class SweepLimits:
+    batch: int
+    concurrency: int
+    work_s: int
+    interval_s: int
+    lease_s: int
+
+
+class SweepService:
+    """An order whose outcome is not known stays open and is asked for again, later and later."""
+
+    def __init__(self, due: DueOrders, orders: OrderService, clock: Clock, limits: SweepLimits) -> None:
+        self._due, self._orders, self._clock, self._limits = due, orders, clock, limits
+
+    def run(self) -> dict[str, int]:
+        """One run. Returns what became of the orders and refunds that it asked for."""
+        stop_at = self._clock.now() + timedelta(seconds=self._limits.work_s)
+        done: Counter[str] = Counter(dict.fromkeys(("asked", "unknown", "failed", "limited"), 0))
+        # WeChat is asked by a few at once; what it says is written down by this thread alone.
+        with ThreadPoolExecutor(self._limits.concurrency) as pool:
+            while self._clock.now() < stop_at and not done["limited"]:
+                claimed = self._due.claim_due_orders(**self._lease())
+                answers = [pool.submit(self._orders.ask, order) for order in claimed]
+                for order, answer in zip(claimed, answers, strict=True):
+                    done[self._apply(order, answer, is_limited=bool(done["limited"]))] += 1
+                if not claimed:
+                    break
+        while self._clock.now() < stop_at and not done["limited"]:
+            refunds = self._due.claim_due_refunds(**self._lease())
+            for refund in refunds:
+                done[self._follow(refund, is_limited=bool(done["limited"]))] += 1
+            if not refunds:
+                break
+        return dict(done)
+
+    def _apply(self, order: Order, answer: Future[Payment | None], *, is_limited: bool) -> str:
+        now = self._clock.now()
+        if is_limited and answer.cancel():
+            self._due.put_off_order(order, now)
+            return "limited"
+        try:
+            self._orders.apply(order, answer.result())
+            self._due.put_off_order(order, now + timedelta(seconds=self._limits.interval_s))
+        except RateLimited:
+            self._due.put_off_order(order, now)
+            return "limited"
+        except OutcomeUnknown:
+            self._due.put_off_order(order, now + self._backoff(order.query_tries))
+            return "unknown"
+        except Exception:  # one order's trouble is its own; its lease brings it back
+            logger.exception("order not brought up to date", order_id=str(order.order_id))
+            return "failed"
+        return "asked"
+
+    def _follow(self, refund: Refund, *, is_limited: bool) -> str:
+        now = self._clock.now()
+        try:
+            if is_limited:
+                raise RateLimited("stopped")
+            self._orders.follow_refund(refund)
+            self._due.put_off_refund(refund, now + timedelta(seconds=self._limits.interval_s))
+        except RateLimited:
+            self._due.put_off_refund(refund, now)
+            return "limited"
+        except OutcomeUnknown:
+            self._due.put_off_refund(refund, now + self._backoff(refund.query_tries))
+            return "unknown"
+        except Exception:
+            logger.exception("refund not brought up to date", refund_id=str(refund.refund_id))
+            return "failed"
+        return "asked"
+
+    def _lease(self) -> Lease:
+        now = self._clock.now()
+        until = now + timedelta(seconds=self._limits.lease_s)
+        return {"now": now, "leased_until": until, "limit": self._limits.batch}
+
+    def _backoff(self, tries: int) -> timedelta:
+        """The first time as usual, then twice as long each time, up to an hour and more."""
+        return timedelta(seconds=self._limits.interval_s * 2 ** min(max(tries - 1, 0), MOST_DOUBLINGS))
