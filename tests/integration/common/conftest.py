@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -9,6 +10,7 @@ from redis import Redis
 
 from artiway.platform import redis as platform_redis
 from local.servers import free_port
+from tests.integration.common.scripted_server import Server
 
 
 class Time:
@@ -55,3 +57,16 @@ def metric(capsys: pytest.CaptureFixture[str]) -> Callable[[str], list[float]]:
         return [line[name] for line in lines if "_aws" in line and name in line]
 
     return values
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[Callable[[socket.socket], None]], Server]]:
+    servers: list[Server] = []
+
+    def start(answer: Callable[[socket.socket], None]) -> Server:
+        servers.append(Server(answer))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.close()

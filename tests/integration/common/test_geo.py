@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -21,61 +21,9 @@ NESTED = json.dumps({"status": "0", "data": [{"location": "上海市 联通"}]},
 SHORT_S = 0.3  # the time-out of a source in tests that have to wait it out
 
 
-class Server:
-    """Answers every connection with the next of its scripts, byte for byte, and remembers what was asked."""
-
-    def __init__(self, answer: Callable[[socket.socket], None]) -> None:
-        self._answer = answer
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self.asked: list[str] = []
-        self.stopped = threading.Event()
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    @property
-    def port(self) -> int:
-        return int(self._socket.getsockname()[1])
-
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/where?ip={{address}}"
-
-    def close(self) -> None:
-        self.stopped.set()
-        self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
-
-    def _serve(self) -> None:
-        while True:
-            try:
-                connection, _ = self._socket.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._one, args=(connection,), daemon=True).start()
-
-    def _one(self, connection: socket.socket) -> None:
-        with connection:
-            try:
-                self.asked.append(connection.recv(65_536).split(b"\r\n")[0].decode())
-                self._answer(connection)
-            except OSError:
-                pass  # the client left
-
-
 def says(body: bytes, status: str = "200 OK", *headers: str) -> Callable[[socket.socket], None]:
     lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", "Connection: close", *headers]
     return lambda connection: connection.sendall("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
-
-
-@pytest.fixture
-def serve() -> Iterator[Callable[[Callable[[socket.socket], None]], Server]]:
-    servers: list[Server] = []
-
-    def start(answer: Callable[[socket.socket], None]) -> Server:
-        servers.append(Server(answer))
-        return servers[-1]
-
-    yield start
-    for server in servers:
-        server.close()
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from artiway.errors import Conflict, Unavailable
 from artiway.platform import metrics, scripts
 from artiway.platform import redis as platform_redis
+from artiway.platform.breaker import Breaker
 from artiway.platform.logs import Logger
 
 if TYPE_CHECKING:
@@ -137,11 +138,13 @@ class Locks:
         self,
         redis: Redis,
         *,
+        breaker: Breaker | None = None,
         now: Callable[[], float] = elapsed_s,
         server_now_ms: Callable[[], int] | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.now, self._server_now_ms, self._sleep = now, server_now_ms, sleep
+        self._guarded = (breaker or Breaker()).guard("LocksAway")
         self._acquire = scripts.load(redis, "lock_acquire")
         self._renew = scripts.load(redis, "lock_renew")
         self._release = scripts.load(redis, "lock_release")
@@ -187,13 +190,14 @@ class Locks:
 
     def _try(self, name: str, token: str, *, ttl_s: float) -> int:
         try:
-            with _translated(name):
+            with self._guarded:
                 return int(self._acquire([_key(name), _FENCE_KEY], [token, _ms(ttl_s), self._server_now()]))
-        except LockUnavailable:
-            # The answer is lost, perhaps not the lock: do not leave it to its TTL.
-            with contextlib.suppress(LockUnavailable):
-                self.release(name, token)
-            raise
+        except platform_redis.RedisAway as error:
+            if error.__cause__ is not None:
+                # We did ask, so the lock may be ours though the answer is lost: do not leave it to its TTL.
+                with contextlib.suppress(LockUnavailable):
+                    self.release(name, token)
+            raise LockUnavailable(name) from error
 
     def _server_now(self) -> str | int:
         return "" if self._server_now_ms is None else self._server_now_ms()

@@ -1,0 +1,53 @@
+"""A Redis that takes connections and never answers is worse than none: each question costs its time limit."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from artiway.platform import redis as platform_redis
+from artiway.platform.breaker import REST_S, Breaker
+from artiway.platform.cache import Cache
+from artiway.platform.lock import Locks, LockUnavailable
+from artiway.platform.ratelimit import RateLimiter
+
+
+@pytest.fixture
+def hanging(serve):
+    """The server, and a client of it."""
+    server = serve(lambda connection: connection.recv(1))
+    with contextlib.closing(platform_redis.connect(f"redis://127.0.0.1:{server.port}/0", timeout_s=0.1)) as client:
+        yield server, client
+
+
+def test_one_waits_and_spares_the_others_the_wait(hanging, time, metric):
+    server, client = hanging
+    breaker = Breaker(now=time)
+    cache = Cache(client, breaker=breaker, now=time)
+    limiter, locks = RateLimiter(client, breaker=breaker), Locks(client, breaker=breaker)
+    assert cache.get("k", lambda: "from the source", ttl_s=60) == "from the source"
+    asked = len(server.asked)
+    assert asked > 0
+
+    assert cache.get("another", lambda: "too", ttl_s=60) == "too"
+    assert limiter.take([("k", 1, 1)]).is_allowed
+    with pytest.raises(LockUnavailable):
+        locks.acquire("x", ttl_s=10)
+    assert len(server.asked) == asked
+    time.advance(REST_S)
+    limiter.take([("k", 1, 1)])
+    assert len(server.asked) > asked
+
+
+def test_the_cache_works_again_once_redis_does(client, hanging, time):
+    _, hung = hanging
+    breaker = Breaker(now=time)
+    RateLimiter(hung, breaker=breaker).take([("k", 1, 1)])
+    cache, loads = Cache(client, breaker=breaker, now=time), []
+    cache.get("k", lambda: loads.append(1) or "v", ttl_s=60)
+    assert client.keys("cache:*") == []
+    time.advance(REST_S)
+    for _ in range(3):
+        Cache(client, breaker=breaker, now=time).get("k", lambda: loads.append(1) or "v", ttl_s=60)
+    assert len(loads) == 2
