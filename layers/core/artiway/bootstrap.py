@@ -164,7 +164,7 @@ def _breaker() -> Breaker:
 def locks() -> Locks:
     from artiway.platform.lock import Locks
 
-    return Locks(redis())
+    return Locks(redis(), breaker=_breaker())
 
 
 @once
