@@ -12,7 +12,7 @@ SELECT session.user_id, session.revoked_at IS NULL AND app_user.status = 'ACTIVE
 -- name: key_access
 -- A key never may more than the person who made it may now.
 SELECT key.user_id, app_user.status = 'ACTIVE' AND policy.status = 'ACTIVE' AS is_open,
-       extract(epoch FROM key.expires_at)::bigint AS expires_at,
+       floor(extract(epoch FROM key.expires_at))::bigint AS expires_at,
        policy.rate_per_second, policy.burst, key.is_signed,
        encode(key.secret_hash, 'hex') AS secret_hash,
        ARRAY(SELECT permission FROM user_permission AS held
