@@ -248,7 +248,7 @@ def test_a_value_that_is_no_json_is_refused_and_leaves_the_next_one_free(make, c
     assert client.keys("cache:loading:*") == []
 
 
-@pytest.mark.parametrize("garbage", ["", "x", "12", "12:", "12:{", "zwölf:1", "9999999999999:{"])
+@pytest.mark.parametrize("garbage", ["", "x", "12", "12:", "12:{", "zwölf:1", "9999999999999:{", "true", '"text"'])
 def test_garbage_in_redis_is_replaced_by_the_source(make, client, garbage):
     client.set("cache:value:k", garbage)
     source = Source("value")

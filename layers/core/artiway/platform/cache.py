@@ -176,7 +176,7 @@ class Cache:
     def _keep(self, key: str, stored: str, head: str | None, asked_at: float) -> str:
         expires_ms, _, text = stored.partition(":")
         if not expires_ms.isdecimal():
-            return stored  # not ours: no JSON either, which the reader finds
+            return ""  # not ours, and no JSON: the reader finds out
         expires_at = min(int(expires_ms) / 1000, asked_at + self._limits.first_level_s)
         self._first.put(key, Entry(text, expires_at, checked_at=asked_at), head)
         return text
