@@ -269,7 +269,7 @@ UPDATE node_token AS waiting
   FROM task_node AS node
  WHERE waiting.node_id = ANY (%(node_ids)s::uuid[]) AND waiting.answered_at IS NULL AND node.node_id = waiting.node_id
    AND (node.status IN ('COMPLETED', 'FAILED', 'TIMEOUT', 'CANCELLED') OR waiting.kind = 'gate' AND node.in_degree = 0)
-RETURNING waiting.node_id, waiting.kind, waiting.token, node.status;
+RETURNING waiting.tenant_id, waiting.node_id, waiting.kind, waiting.token, node.status;
 
 -- name: raise_event_sequence
 UPDATE task SET event_sequence = event_sequence + %(count)s WHERE task_id = %(task_id)s RETURNING event_sequence;

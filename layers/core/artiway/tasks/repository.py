@@ -42,7 +42,7 @@ from artiway.tasks.model import (
 SQL = sql.load("artiway.tasks")
 
 
-class Work:
+class PostgresWork:
     """The open transaction of one tenant. Whoever changes nodes locks their task first."""
 
     def __init__(self, tx: Transaction, tenant_id: UUID, clock: Clock) -> None:
@@ -311,14 +311,9 @@ class Work:
         """Have Step Functions told what it waits to hear about these nodes, as far as it has come to pass."""
         if not node_ids:
             return 0
-        rows = self._tx.all(SQL["take_answerable_tokens"], {"node_ids": list(node_ids)})
-        for row in rows:
-            self.send(
-                messages.answer_token(
-                    tenant_id=self._tenant_id, node_id=row["node_id"], token=row["token"], status=row["status"]
-                )
-            )
-        return len(rows)
+        answers = token_answers(self._tx.all(SQL["take_answerable_tokens"], {"node_ids": list(node_ids)}))
+        self.messages += answers
+        return len(answers)
 
     def _ended(self, node: Node, changed: int, gpu_us: int | None) -> bool:
         if changed:
@@ -351,10 +346,10 @@ class PostgresTasks:
         self._announce, self._release = announce, release
 
     @contextlib.contextmanager
-    def open(self, tenant_id: UUID) -> Iterator[Work]:
+    def open(self, tenant_id: UUID) -> Iterator[PostgresWork]:
         """A unit of work. What it announces and frees is announced and freed once it is committed."""
         with self._database.tenant_transaction(tenant_id) as tx:
-            work = Work(tx, tenant_id, self._clock)
+            work = PostgresWork(tx, tenant_id, self._clock)
             yield work
             work.flush_events()
             self._outbox.publish(tx, work.messages)
@@ -373,16 +368,17 @@ class PostgresNodes:
     def mark_ready(self, node_ids: Sequence[UUID], tokens: Mapping[UUID, str] | None = None) -> list[Waiting]:
         """Ready messages have come. Returns all of them that wait in the fair queue now, new or not, oldest first.
 
-        Tokens are kept whatever the node's state: the one of a finished node is answered by `stray_tokens`.
+        A token is kept whatever the node's state; that of a node which is over is answered at once.
         """
         parameters = {"node_ids": list(node_ids)}
         with self._database.service_transaction() as tx:
+            tx.run(SQL["mark_ready"], parameters)
             if tokens:
                 tx.run_many(
                     SQL["remember_ready_token"],
                     [{"token_id": ids.new_id(), "node_id": node, "token": token} for node, token in tokens.items()],
                 )
-            tx.run(SQL["mark_ready"], parameters)
+                self._outbox.publish(tx, token_answers(tx.all(SQL["take_answerable_tokens"], parameters)))
             return [Waiting(**row) for row in tx.all(SQL["waiting_nodes"], parameters)]
 
     def dispatch(self, chosen: Sequence[tuple[UUID, int, int]]) -> list[Dispatched]:
@@ -446,6 +442,15 @@ class PostgresNodes:
             row = tx.one(SQL["lane_load"], {"lane": lane})
         assert row is not None, lane
         return LaneLoad(**row)
+
+
+def token_answers(rows: Sequence[Row]) -> list[Message]:
+    return [
+        messages.answer_token(
+            tenant_id=row["tenant_id"], node_id=row["node_id"], token=row["token"], status=row["status"]
+        )
+        for row in rows
+    ]
 
 
 def _card(card: WorkerCard) -> dict[str, Any]:

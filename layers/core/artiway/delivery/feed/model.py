@@ -1,0 +1,34 @@
+"""The stream of a task's events: each has a place, and a listener goes on after the last place it saw."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_PLACE = re.compile(r"(\d{1,15})-(\d{1,15})")
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """`sequence` is the number of a change of state, `part` counts the progress told after it."""
+
+    sequence: int = 0
+    part: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.sequence}-{self.part}"
+
+    @staticmethod
+    def parse(text: str | None) -> Place:
+        """Where a listener left off. What we did not write is the beginning."""
+        found = _PLACE.fullmatch(text or "")
+        return Place(int(found[1]), int(found[2])) if found else Place()
+
+
+@dataclass(frozen=True)
+class StreamEvent:
+    place: Place
+    event: str
+    body: Mapping[str, Any]

@@ -1,0 +1,94 @@
+"""A task's events and progress in Redis. All of it may vanish: the database has what counts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+from uuid import UUID
+
+from artiway.delivery.feed.model import Place, StreamEvent
+from artiway.platform import scripts
+from artiway.platform.redis import translated
+from artiway.tasks.model import Published, Report
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+KEEP_EVENTS = 2_000
+TTL_S = 24 * 3600
+LUA = "artiway.delivery.feed.lua"
+
+
+class RedisFeed:
+    def __init__(self, redis: Redis, *, interval_ms: int) -> None:
+        self._redis, self._interval_ms = redis, interval_ms
+        self._add_event = scripts.load(redis, "add_event", LUA)
+        self._note_progress = scripts.load(redis, "note_progress", LUA)
+
+    def add(self, events: Sequence[Published]) -> None:
+        with translated():
+            for event in events:
+                self._add_event(
+                    [stream_key(event.task_id), progress_key(event.task_id)],
+                    [
+                        event.sequence,
+                        event.event,
+                        json.dumps(event.body, ensure_ascii=False),
+                        KEEP_EVENTS,
+                        TTL_S,
+                        str(event.body.get("node", "")),
+                        event.body.get("attempt", "") if event.event == "started" else "",
+                    ],
+                )
+
+    def note_progress(self, report: Report, node: str, body: dict[str, Any]) -> str:
+        """ "write", "noted" or "late"."""
+        with translated():
+            return str(
+                self._note_progress(
+                    [stream_key(report.task_id), progress_key(report.task_id), f"task_written:{report.node_id}"],
+                    [
+                        node,
+                        report.attempt,
+                        report.sequence,
+                        report.progress,
+                        json.dumps(body, ensure_ascii=False),
+                        KEEP_EVENTS,
+                        TTL_S,
+                        self._interval_ms,
+                    ],
+                )
+            )
+
+    def progress(self, task_id: UUID) -> dict[str, tuple[int, int]]:
+        """(attempt, percent) of each node by name, as far as it is known here."""
+        with translated():
+            rows = cast("dict[str, str]", self._redis.hgetall(progress_key(task_id)))
+        found = {}
+        for node, text in rows.items():
+            attempt, _, percent = text.split()
+            found[node] = (int(attempt), int(percent))
+        return found
+
+    def after(self, task_id: UUID, place: Place, *, wait_ms: int, limit: int) -> list[StreamEvent]:
+        """What came after a place; waits a little for the first where there is none."""
+        with translated():
+            answer = cast(
+                "list[Any] | dict[str, Any] | None",
+                self._redis.xread({stream_key(task_id): str(place)}, count=limit, block=wait_ms or None),
+            )
+        if not answer:
+            return []
+        rows = answer[0][1] if isinstance(answer, list) else next(iter(answer.values()))[0]
+        return [
+            StreamEvent(Place.parse(entry_id), fields["event"], json.loads(fields["body"])) for entry_id, fields in rows
+        ]
+
+
+def stream_key(task_id: UUID) -> str:
+    return f"task_events:{task_id}"
+
+
+def progress_key(task_id: UUID) -> str:
+    return f"task_progress:{task_id}"

@@ -1,0 +1,104 @@
+"""Serves a task's events to whoever listens, from where they left off, without loss or repetition."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+from uuid import UUID
+
+from artiway.delivery.feed.model import Place, StreamEvent
+from artiway.errors import Unavailable
+from artiway.platform import metrics
+from artiway.platform.logs import Logger
+from artiway.tasks.model import NoSuchTask, Published, Task
+from artiway.tasks.work import Work
+
+logger = Logger("feed")
+BATCH = 200
+
+
+class Store(Protocol):
+    def open(self, tenant_id: UUID) -> AbstractContextManager[Work]: ...
+
+
+class Stream(Protocol):
+    def add(self, events: Sequence[Published]) -> None: ...
+
+    def after(self, task_id: UUID, place: Place, *, wait_ms: int, limit: int) -> list[StreamEvent]: ...
+
+
+def announce(stream: Stream) -> Callable[[Sequence[Published]], None]:
+    """Puts events into the stream. Where it is away, listeners get them from the database."""
+
+    def add(events: Sequence[Published]) -> None:
+        try:
+            stream.add(events)
+        except Unavailable:
+            metrics.emit("FeedMisses", len(events))
+
+    return add
+
+
+class FeedService:
+    def __init__(self, store: Store, stream: Stream) -> None:
+        self._store, self._stream = store, stream
+
+    def read(self, *, tenant_id: UUID, task_id: UUID, last: Place, wait_ms: int) -> list[StreamEvent] | None:
+        """Events after `last`, waiting a while for the first. None: the task is over and all of it was told."""
+        task = self._task(tenant_id, task_id)
+        found = self._filled(tenant_id, task, last, self._after(task_id, last, 0))
+        if found:
+            return found
+        if task.ended_at is not None:
+            return None
+        arrived = self._after(task_id, last, wait_ms)
+        return self._filled(tenant_id, self._task(tenant_id, task_id), last, arrived)
+
+    def _after(self, task_id: UUID, last: Place, wait_ms: int) -> list[StreamEvent]:
+        try:
+            return self._stream.after(task_id, last, wait_ms=wait_ms, limit=BATCH)
+        except Unavailable:
+            return []
+
+    def _filled(self, tenant_id: UUID, task: Task, last: Place, found: Sequence[StreamEvent]) -> list[StreamEvent]:
+        """What Redis has, with the changes of state that it lost put back in their places."""
+        known = {event.place.sequence for event in found if event.place.part == 0}
+        # Redis is read in batches: only a short one shows that there is nothing behind its end.
+        until = found[-1].place.sequence if len(found) == BATCH else task.event_sequence
+        wanted = set(range(last.sequence + 1, until + 1))
+        if wanted <= known:
+            return list(found)
+        with self._store.open(tenant_id) as work:
+            stored = work.events_after(task.task_id, last.sequence, limit=BATCH)
+        merged = {event.place: event for event in found}
+        for row in stored:
+            place = Place(row.sequence)
+            merged.setdefault(place, StreamEvent(place, row.event, row.body))
+        ordered = [merged[place] for place in sorted(merged)]
+        # Nothing is told before what comes before it: stop at the first change of state that is still missing.
+        sequence = last.sequence
+        told: list[StreamEvent] = []
+        for event in ordered:
+            if event.place.sequence > sequence + 1:
+                break
+            sequence = event.place.sequence
+            told.append(event)
+        return told
+
+    def _task(self, tenant_id: UUID, task_id: UUID) -> Task:
+        with self._store.open(tenant_id) as work:
+            task = work.task(task_id)
+        if task is None:
+            raise NoSuchTask
+        return task
+
+
+def as_text(events: Sequence[StreamEvent], *, retry_ms: int) -> str:
+    """The body of an answer of type text/event-stream. A client reconnects after `retry_ms` and goes on."""
+    lines = [f"retry: {retry_ms}\n\n"]
+    for event in events:
+        body = json.dumps(event.body, ensure_ascii=False, separators=(",", ":"))
+        lines.append(f"id: {event.place}\nevent: {event.event}\ndata: {body}\n\n")
+    return "".join(lines)

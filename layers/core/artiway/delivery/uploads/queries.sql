@@ -1,0 +1,29 @@
+-- name: insert_upload
+INSERT INTO upload (tenant_id, input_id, user_id, key, content_type, bytes, expires_at)
+SELECT current_tenant(), %(input_id)s, %(user_id)s, %(key)s, %(content_type)s, %(bytes)s,
+       clock_timestamp() + make_interval(days => artefact_days)
+  FROM tenant_policy
+ WHERE tenant_id = current_tenant();
+
+-- name: uploads
+SELECT input_id, user_id, key, content_type, bytes, width, height, expires_at
+  FROM upload
+ WHERE input_id = ANY (%(input_ids)s::uuid[]) AND cleanup_status = 0 AND expires_at > clock_timestamp();
+
+-- name: note_size
+UPDATE upload SET width = %(width)s, height = %(height)s WHERE input_id = %(input_id)s;
+
+-- name: keep_uploads
+-- A picture that is worked on lives as long as what is made of it.
+UPDATE upload
+   SET expires_at = greatest(expires_at, clock_timestamp() + make_interval(days => artefact_days))
+  FROM tenant_policy AS policy
+ WHERE policy.tenant_id = current_tenant() AND input_id = ANY (%(input_ids)s::uuid[]) AND cleanup_status = 0;
+
+-- name: results_of_task
+SELECT node.name, artefact.key, artefact.content_type, artefact.width, artefact.height, artefact.expires_at
+  FROM artefact
+  JOIN task_node AS node ON node.tenant_id = artefact.tenant_id AND node.node_id = artefact.node_id
+ WHERE artefact.task_id = %(task_id)s AND artefact.is_result AND artefact.cleanup_status = 0
+   AND artefact.expires_at > clock_timestamp() AND node.status = 'COMPLETED'
+ ORDER BY node.position, node.node_id, artefact.name;

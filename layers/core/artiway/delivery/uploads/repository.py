@@ -1,0 +1,115 @@
+"""Uploads and results in PostgreSQL, their objects in S3."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from artiway.delivery.uploads.model import Upload
+from artiway.platform import sql
+from artiway.platform.database import Database
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+SQL = sql.load("artiway.delivery.uploads")
+DELETE_BATCH = 1_000
+
+
+class PostgresUploads:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, tenant_id: UUID, upload: Upload) -> None:
+        with self._database.tenant_transaction(tenant_id) as tx:
+            tx.run(
+                SQL["insert_upload"],
+                {
+                    "input_id": upload.input_id,
+                    "user_id": upload.user_id,
+                    "key": upload.key,
+                    "content_type": upload.content_type,
+                    "bytes": upload.bytes,
+                },
+            )
+
+    def uploads(self, tenant_id: UUID, input_ids: Sequence[UUID]) -> Sequence[Upload]:
+        with self._database.tenant_transaction(tenant_id) as tx:
+            return [Upload(**row) for row in tx.all(SQL["uploads"], {"input_ids": list(input_ids)})]
+
+    def keep(self, tenant_id: UUID, sizes: Mapping[UUID, tuple[int, int]], input_ids: Sequence[UUID]) -> None:
+        with self._database.tenant_transaction(tenant_id) as tx:
+            for input_id, (width, height) in sizes.items():
+                tx.run(SQL["note_size"], {"input_id": input_id, "width": width, "height": height})
+            tx.run(SQL["keep_uploads"], {"input_ids": list(input_ids)})
+
+    def results(self, tenant_id: UUID, task_id: UUID) -> Sequence[Mapping[str, Any]]:
+        with self._database.tenant_transaction(tenant_id) as tx:
+            return tx.all(SQL["results_of_task"], {"task_id": task_id})
+
+
+class S3Objects:
+    def __init__(self, bucket: str) -> None:
+        self._bucket = bucket
+
+    @cached_property
+    def _s3(self) -> S3Client:
+        import boto3
+        from botocore.config import Config
+
+        # Links need version 4 of the signature, and a checksum in them would be one more header for every client.
+        config = Config(
+            signature_version="s3v4",
+            connect_timeout=2,
+            read_timeout=10,
+            retries={"mode": "standard", "max_attempts": 3},
+            request_checksum_calculation="when_required",
+        )
+        return boto3.client("s3", config=config)
+
+    def upload_url(self, key: str, *, content_type: str, size: int, ttl_s: int) -> tuple[str, Mapping[str, str]]:
+        """Type and length are signed: S3 takes nothing else under this address."""
+        url = self._s3.generate_presigned_url(
+            "put_object",
+            Params={"Bucket": self._bucket, "Key": key, "ContentType": content_type, "ContentLength": size},
+            ExpiresIn=ttl_s,
+        )
+        return url, {"Content-Type": content_type, "Content-Length": str(size)}
+
+    def download_url(self, key: str, *, content_type: str, ttl_s: int) -> str:
+        return self._s3.generate_presigned_url(
+            "get_object",
+            Params={"Bucket": self._bucket, "Key": key, "ResponseContentType": content_type},
+            ExpiresIn=ttl_s,
+        )
+
+    def head(self, key: str, *, length: int) -> tuple[bytes, int] | None:
+        from botocore.exceptions import ClientError
+
+        try:
+            answer = self._s3.get_object(Bucket=self._bucket, Key=key, Range=f"bytes=0-{length - 1}")
+        except ClientError as error:
+            code = error.response["Error"]["Code"]
+            if code in {"NoSuchKey", "404"}:
+                return None
+            if code in {"InvalidRange", "416"}:
+                return b"", 0
+            raise
+        with answer["Body"] as body:
+            head = body.read(length)
+        total = answer.get("ContentRange", "").rpartition("/")[2]
+        return head, int(total) if total.isdigit() else int(answer["ContentLength"])
+
+    def delete(self, keys: Sequence[str]) -> list[str]:
+        """Returns the keys that are gone. One that was not there is gone too."""
+        gone: list[str] = []
+        for start in range(0, len(keys), DELETE_BATCH):
+            batch = list(keys[start : start + DELETE_BATCH])
+            answer = self._s3.delete_objects(
+                Bucket=self._bucket, Delete={"Objects": [{"Key": key} for key in batch], "Quiet": True}
+            )
+            failed = {error["Key"] for error in answer.get("Errors", [])}
+            gone += [key for key in batch if key not in failed]
+        return gone

@@ -1,0 +1,116 @@
+"""Uploads that are bounded before they are made and looked at before they are used; results as links that end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Protocol
+from uuid import UUID
+
+from artiway import ids
+from artiway.delivery.uploads import pictures
+from artiway.delivery.uploads.model import NoSuchInput, NotAPicture, NotUploaded, Result, Ticket, Upload
+from artiway.platform.clock import Clock
+from artiway.tasks.service import Picture
+
+HEAD_BYTES = 64 * 1024
+# A JPEG may carry this much of other things before it tells its size.
+LONG_HEAD_BYTES = 1024 * 1024
+
+
+class Rows(Protocol):
+    def add(self, tenant_id: UUID, upload: Upload) -> None: ...
+
+    def uploads(self, tenant_id: UUID, input_ids: Sequence[UUID]) -> Sequence[Upload]: ...
+
+    def keep(self, tenant_id: UUID, sizes: Mapping[UUID, tuple[int, int]], input_ids: Sequence[UUID]) -> None: ...
+
+    def results(self, tenant_id: UUID, task_id: UUID) -> Sequence[Mapping[str, Any]]: ...
+
+
+class Objects(Protocol):
+    def upload_url(self, key: str, *, content_type: str, size: int, ttl_s: int) -> tuple[str, Mapping[str, str]]: ...
+
+    def download_url(self, key: str, *, content_type: str, ttl_s: int) -> str: ...
+
+    def head(self, key: str, *, length: int) -> tuple[bytes, int] | None:
+        """The first bytes and the size of an object; None where there is none."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    bytes: int
+    pixels: int
+    side: int
+    url_ttl_s: int
+    upload_ttl_s: int
+
+
+class UploadService:
+    def __init__(self, rows: Rows, objects: Objects, clock: Clock, bounds: Bounds) -> None:
+        self._rows, self._objects, self._clock, self.bounds = rows, objects, clock, bounds
+
+    def ticket(self, *, tenant_id: UUID, user_id: UUID, content_type: str, size: int) -> Ticket:
+        """Leave to upload one picture of this type and exactly this size."""
+        if size > self.bounds.bytes:
+            raise NotAPicture("the picture is too large", limit_bytes=self.bounds.bytes)
+        input_id = ids.new_id()
+        key = f"inputs/{tenant_id}/{input_id}"
+        expires_at = self._clock.now() + timedelta(seconds=self.bounds.upload_ttl_s)
+        self._rows.add(tenant_id, Upload(input_id, user_id, key, content_type, size, None, None, expires_at))
+        url, headers = self._objects.upload_url(
+            key, content_type=content_type, size=size, ttl_s=self.bounds.upload_ttl_s
+        )
+        return Ticket(input_id, url, "PUT", headers, expires_at)
+
+    def inspect(self, tenant_id: UUID, input_ids: Sequence[UUID]) -> Mapping[UUID, Picture]:
+        """Look at each upload once, when it is first used. One of another tenant is not there."""
+        if not input_ids:
+            return {}
+        found = {upload.input_id: upload for upload in self._rows.uploads(tenant_id, input_ids)}
+        if set(found) != set(input_ids):
+            raise NoSuchInput
+        sizes = {upload.input_id: self._look(upload) for upload in found.values() if upload.width is None}
+        self._rows.keep(tenant_id, sizes, input_ids)
+        return {input_id: Picture(upload.key, upload.content_type) for input_id, upload in found.items()}
+
+    def results(self, *, tenant_id: UUID, task_id: UUID) -> Sequence[Result]:
+        """What a task delivered and still keeps. The links end soon; ask again for new ones."""
+        until = self._clock.now() + timedelta(seconds=self.bounds.url_ttl_s)
+        return [
+            Result(
+                name=row["name"],
+                url=self._objects.download_url(
+                    row["key"], content_type=row["content_type"], ttl_s=self.bounds.url_ttl_s
+                ),
+                content_type=row["content_type"],
+                width=row["width"],
+                height=row["height"],
+                expires_at=min(until, row["expires_at"]),
+            )
+            for row in self._rows.results(tenant_id, task_id)
+        ]
+
+    def _look(self, upload: Upload) -> tuple[int, int]:
+        picture = self._sniff(upload, HEAD_BYTES)
+        if picture.content_type != upload.content_type:
+            raise NotAPicture("the picture is not of the type declared", declared=upload.content_type)
+        is_too_large = picture.width * picture.height > self.bounds.pixels
+        if is_too_large or max(picture.width, picture.height) > self.bounds.side:
+            raise NotAPicture("the picture has too many pixels", limit_pixels=self.bounds.pixels)
+        return picture.width, picture.height
+
+    def _sniff(self, upload: Upload, length: int) -> pictures.Picture:
+        found = self._objects.head(upload.key, length=length)
+        if found is None:
+            raise NotUploaded("the picture has not been uploaded", input=ids.to_wire("inp", upload.input_id))
+        head, size = found
+        if size != upload.bytes:
+            raise NotAPicture("the picture is not of the size declared", declared_bytes=upload.bytes)
+        try:
+            return pictures.sniff(head)
+        except pictures.NeedMore:
+            if length >= min(size, LONG_HEAD_BYTES):
+                raise NotAPicture("the picture does not tell its size") from None
+            return self._sniff(upload, LONG_HEAD_BYTES)

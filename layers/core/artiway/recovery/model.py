@@ -1,0 +1,59 @@
+"""What the sweepers look for, and what they and the invariants found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+
+@dataclass(frozen=True)
+class Overdue:
+    """An attempt at a node that took too long for something."""
+
+    node_id: UUID
+    tenant_id: UUID
+    task_id: UUID
+    attempt: int
+    tool: str
+    overdue_s: float
+
+
+@dataclass(frozen=True)
+class Artefact:
+    kind: str
+    tenant_id: UUID
+    item_id: UUID
+    key: str
+
+
+@dataclass(frozen=True)
+class Check:
+    """One invariant: how many things were looked at, and the rows that break it."""
+
+    name: str
+    checked: int
+    violations: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
+
+    @property
+    def is_ok(self) -> bool:
+        return not self.violations
+
+
+@dataclass(frozen=True)
+class Health:
+    checks: Sequence[Check]
+
+    @property
+    def is_ok(self) -> bool:
+        return all(check.is_ok for check in self.checks)
+
+
+@dataclass(frozen=True)
+class DeadLetter:
+    message_id: str
+    body: str
+    sent_at_ms: int
+    receive_count: int
+    receipt: str

@@ -1,0 +1,246 @@
+-- What waits too long, found by the one index that holds nothing else. Each is looked at again under its task's lock.
+
+-- name: expired_leases
+SELECT node.node_id, node.tenant_id, node.task_id, node.attempt, task.tool,
+       extract(epoch FROM clock_timestamp() - node.lease_until)::float8 AS overdue_s
+  FROM task_node AS node
+  JOIN task ON task.task_id = node.task_id
+ WHERE node.status = 'PROCESSING' AND node.lease_until < clock_timestamp()
+ ORDER BY node.lease_until
+ LIMIT %(limit)s;
+
+-- name: count_leases
+SELECT count(*) AS held FROM task_node WHERE status = 'PROCESSING';
+
+-- name: unclaimed
+SELECT node.node_id, node.tenant_id, node.task_id, node.attempt, task.tool,
+       extract(epoch FROM clock_timestamp() - node.dispatched_at)::float8 AS overdue_s
+  FROM task_node AS node
+  JOIN task ON task.task_id = node.task_id
+ WHERE node.status = 'QUEUED' AND node.dispatched_at IS NOT NULL
+   AND node.hinted_at < clock_timestamp() - make_interval(secs => %(age_s)s)
+ ORDER BY node.hinted_at
+ LIMIT %(limit)s;
+
+-- name: hint_again
+-- The same attempt: whoever claims it first has it.
+UPDATE task_node SET hinted_at = clock_timestamp()
+ WHERE node_id = ANY (%(node_ids)s::uuid[]) AND status = 'QUEUED' AND dispatched_at IS NOT NULL
+   AND hinted_at < clock_timestamp() - make_interval(secs => %(age_s)s)
+RETURNING node_id, tenant_id, pool, type, attempt;
+
+-- name: unready
+SELECT node_id, tenant_id, task_id, lane
+  FROM task_node
+ WHERE status = 'PENDING' AND in_degree = 0 AND not_before < clock_timestamp() - make_interval(secs => %(age_s)s)
+ ORDER BY not_before
+ LIMIT %(limit)s;
+
+-- name: long_running
+SELECT node.node_id, node.tenant_id, node.task_id, node.attempt, task.tool,
+       extract(epoch FROM clock_timestamp() - node.started_at)::float8 AS overdue_s
+  FROM task_node AS node
+  JOIN task ON task.task_id = node.task_id
+ WHERE node.status = 'PROCESSING' AND node.started_at < clock_timestamp() - make_interval(secs => %(age_s)s)
+ ORDER BY node.started_at
+ LIMIT %(limit)s;
+
+-- name: unheard_executions
+UPDATE task SET execution_asked_at = clock_timestamp()
+ WHERE task_id IN (SELECT task_id FROM task
+                    WHERE ended_at IS NULL AND execution_asked_at < clock_timestamp() - make_interval(secs => %(age_s)s)
+                    ORDER BY execution_asked_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
+RETURNING tenant_id, task_id;
+
+-- name: answerable_tokens
+SELECT waiting.node_id
+  FROM node_token AS waiting
+  JOIN task_node AS node ON node.node_id = waiting.node_id
+ WHERE waiting.answered_at IS NULL AND waiting.issued_at < clock_timestamp() - make_interval(secs => %(age_s)s)
+   AND (node.status IN ('COMPLETED', 'FAILED', 'TIMEOUT', 'CANCELLED') OR waiting.kind = 'gate' AND node.in_degree = 0)
+ ORDER BY waiting.issued_at
+ LIMIT %(limit)s;
+
+-- name: finished_tasks
+-- Tasks that should have ended with their last node.
+SELECT task.tenant_id, task.task_id
+  FROM task
+ WHERE ended_at IS NULL AND created_at < clock_timestamp() - make_interval(secs => %(age_s)s)
+   AND NOT EXISTS (SELECT FROM task_node AS node
+                    WHERE node.tenant_id = task.tenant_id AND node.task_id = task.task_id AND node.superseded_at IS NULL
+                      AND node.status IN ('PENDING', 'QUEUED', 'PROCESSING'))
+ LIMIT %(limit)s;
+
+-- name: orphan_holds
+-- Held for a task that is over. Never of a live one: that has to come to its end first.
+SELECT hold.tenant_id, hold.user_id, hold.hold_id
+  FROM points_hold AS hold
+  JOIN task ON task.tenant_id = hold.tenant_id AND task.hold_id = hold.hold_id
+ WHERE hold.status = 'HELD' AND task.ended_at IS NOT NULL
+ LIMIT %(limit)s;
+
+-- name: lost_workers
+DELETE FROM worker WHERE beat_at < clock_timestamp() - make_interval(secs => %(age_s)s);
+
+-- name: expired_objects
+SELECT 'artefact' AS kind, tenant_id, artefact_id AS item_id, key
+  FROM artefact WHERE cleanup_status = 0 AND expires_at < clock_timestamp()
+UNION ALL
+SELECT 'upload', tenant_id, input_id, key
+  FROM upload WHERE cleanup_status = 0 AND expires_at < clock_timestamp()
+ LIMIT %(limit)s;
+
+-- name: note_deleted_artefacts
+UPDATE artefact SET cleanup_status = 1 WHERE artefact_id = ANY (%(item_ids)s::uuid[]) AND expires_at < clock_timestamp();
+
+-- name: note_deleted_uploads
+UPDATE upload SET cleanup_status = 1 WHERE input_id = ANY (%(item_ids)s::uuid[]) AND expires_at < clock_timestamp();
+
+-- R-REC-6. Each invariant has two statements: how many things there are to look at, and the rows that break it.
+
+-- name: count_balances
+SELECT count(*) AS checked FROM points_account;
+
+-- name: broken_balances
+SELECT account.tenant_id, account.user_id, account.balance, account.frozen, sums.balance AS ledger_balance,
+       sums.frozen AS ledger_frozen
+  FROM points_account AS account
+  LEFT JOIN LATERAL (SELECT coalesce(sum(balance_delta), 0) AS balance, coalesce(sum(frozen_delta), 0) AS frozen
+                       FROM points_ledger AS entry
+                      WHERE entry.tenant_id = account.tenant_id AND entry.user_id = account.user_id) AS sums ON true
+ WHERE (account.balance, account.frozen) IS DISTINCT FROM (sums.balance, sums.frozen)
+ LIMIT %(limit)s;
+
+-- name: count_holds
+SELECT count(*) AS checked FROM points_hold;
+
+-- name: broken_holds
+-- A hold that has ended has one end in the ledger, one that is held has none.
+SELECT hold.tenant_id, hold.hold_id, hold.status, ends.count AS ends
+  FROM points_hold AS hold
+ CROSS JOIN LATERAL (SELECT count(*) FROM points_ledger AS entry
+                      WHERE entry.tenant_id = hold.tenant_id AND entry.hold_id = hold.hold_id
+                        AND entry.kind IN ('CONFIRM', 'CANCEL')) AS ends
+ WHERE ends.count <> CASE WHEN hold.status = 'HELD' OR hold.amount = 0 THEN 0 ELSE 1 END
+ LIMIT %(limit)s;
+
+-- name: count_tasks
+SELECT count(*) AS checked FROM task;
+
+-- name: broken_tasks
+-- A live task has a hold and something to wait for; one that is over has neither.
+SELECT task.tenant_id, task.task_id, task.status, hold.status AS hold, open.count AS open_nodes
+  FROM task
+  LEFT JOIN points_hold AS hold ON hold.tenant_id = task.tenant_id AND hold.hold_id = task.hold_id
+ CROSS JOIN LATERAL (SELECT count(*) FROM task_node AS node
+                      WHERE node.tenant_id = task.tenant_id AND node.task_id = task.task_id AND node.superseded_at IS NULL
+                        AND node.status IN ('PENDING', 'QUEUED', 'PROCESSING')) AS open
+ WHERE (task.ended_at IS NULL) IS DISTINCT FROM (hold.status = 'HELD')
+    OR (task.ended_at IS NULL) <> (open.count > 0)
+ LIMIT %(limit)s;
+
+-- name: count_charges
+SELECT count(*) AS checked FROM task WHERE ended_at IS NOT NULL;
+
+-- name: broken_charges
+-- Charged is what was delivered, and what the ledger says.
+SELECT task.tenant_id, task.task_id, task.charged_points, delivered.points AS delivered, taken.points AS taken
+  FROM task
+ CROSS JOIN LATERAL (SELECT coalesce(sum(price_points), 0) AS points FROM task_node AS node
+                      WHERE node.tenant_id = task.tenant_id AND node.task_id = task.task_id AND node.status = 'COMPLETED') AS delivered
+ CROSS JOIN LATERAL (SELECT coalesce(-sum(balance_delta + frozen_delta), 0) AS points FROM points_ledger AS entry
+                      WHERE entry.tenant_id = task.tenant_id AND entry.user_id = task.user_id AND entry.kind = 'CONFIRM'
+                        AND entry.reference = 'task:' || task.task_id) AS taken
+ WHERE task.ended_at IS NOT NULL AND (task.charged_points <> delivered.points OR task.charged_points <> taken.points)
+ LIMIT %(limit)s;
+
+-- name: count_nodes
+SELECT count(*) AS checked FROM task_node;
+
+-- name: broken_in_degrees
+SELECT node.tenant_id, node.node_id, node.in_degree, open.count AS unfinished
+  FROM task_node AS node
+ CROSS JOIN LATERAL (SELECT count(*) FROM node_dependency AS edge
+                       JOIN task_node AS before ON before.tenant_id = edge.tenant_id AND before.node_id = edge.depends_on_id
+                      WHERE edge.tenant_id = node.tenant_id AND edge.node_id = node.node_id AND before.status <> 'COMPLETED') AS open
+ WHERE node.status NOT IN ('CANCELLED') AND node.in_degree <> open.count
+ LIMIT %(limit)s;
+
+-- name: broken_orphan_nodes
+-- Waiting or running for a task that is over.
+SELECT node.tenant_id, node.node_id, node.status
+  FROM task_node AS node
+  JOIN task ON task.tenant_id = node.tenant_id AND task.task_id = node.task_id
+ WHERE node.status IN ('PENDING', 'QUEUED', 'PROCESSING') AND task.ended_at IS NOT NULL
+ LIMIT %(limit)s;
+
+-- name: broken_dependents
+-- Nothing that depends on a node which failed, or was cancelled, may be waiting, running or done.
+SELECT node.tenant_id, node.node_id, node.status, before.node_id AS depends_on, before.status AS depends_on_status
+  FROM task_node AS node
+  JOIN node_dependency AS edge ON edge.tenant_id = node.tenant_id AND edge.node_id = node.node_id
+  JOIN task_node AS before ON before.tenant_id = edge.tenant_id AND before.node_id = edge.depends_on_id
+ WHERE before.status IN ('FAILED', 'TIMEOUT', 'CANCELLED') AND node.status <> 'CANCELLED'
+ LIMIT %(limit)s;
+
+-- name: broken_history
+-- The newest row of a node's history is its present.
+SELECT node.tenant_id, node.node_id, node.status, node.version, last.to_status, last.version AS history_version
+  FROM task_node AS node
+  LEFT JOIN LATERAL (SELECT to_status, version FROM node_history AS history
+                      WHERE history.tenant_id = node.tenant_id AND history.node_id = node.node_id
+                      ORDER BY version DESC LIMIT 1) AS last ON true
+ WHERE (node.status, node.version) IS DISTINCT FROM (last.to_status, last.version)
+ LIMIT %(limit)s;
+
+-- name: count_tokens
+SELECT count(*) AS checked FROM node_token;
+
+-- name: broken_tokens
+-- Step Functions waits for something that has come to pass, and nobody has told it for a while.
+SELECT waiting.tenant_id, waiting.node_id, waiting.kind, node.status
+  FROM node_token AS waiting
+  JOIN task_node AS node ON node.tenant_id = waiting.tenant_id AND node.node_id = waiting.node_id
+ WHERE waiting.answered_at IS NULL AND waiting.issued_at < clock_timestamp() - make_interval(secs => %(grace_s)s)
+   AND node.status IN ('COMPLETED', 'FAILED', 'TIMEOUT', 'CANCELLED')
+   AND node.ended_at < clock_timestamp() - make_interval(secs => %(grace_s)s)
+ LIMIT %(limit)s;
+
+-- name: count_artefacts
+SELECT count(*) AS checked FROM artefact;
+
+-- name: broken_artefacts
+-- Every picture belongs to a node that was done, and every such node has one.
+SELECT artefact.tenant_id, artefact.node_id, artefact.key AS what
+  FROM artefact
+  JOIN task_node AS node ON node.tenant_id = artefact.tenant_id AND node.node_id = artefact.node_id
+ WHERE node.status <> 'COMPLETED'
+UNION ALL
+SELECT node.tenant_id, node.node_id, 'no artefact'
+  FROM task_node AS node
+ WHERE node.status = 'COMPLETED'
+   AND NOT EXISTS (SELECT FROM artefact WHERE artefact.tenant_id = node.tenant_id AND artefact.node_id = node.node_id)
+ LIMIT %(limit)s;
+
+-- name: count_slots
+SELECT count(*) AS checked FROM slot_in_use;
+
+-- name: broken_slots
+-- A slot is held by an attempt that was dispatched and is not over.
+SELECT node.tenant_id, node.node_id, node.status, node.attempt
+  FROM task_node AS node
+ WHERE node.status = 'PROCESSING' AND (node.dispatched_at IS NULL OR node.attempt = 0)
+    OR node.status = 'PENDING' AND node.dispatched_at IS NOT NULL
+ LIMIT %(limit)s;
+
+-- name: count_overdue
+SELECT count(*) AS checked FROM task_node WHERE status IN ('PENDING', 'QUEUED', 'PROCESSING');
+
+-- name: broken_overdue
+-- Whatever waits for a sweeper for longer than several of its rounds shows that no sweeper runs.
+SELECT tenant_id, node_id, status, lease_until, hinted_at, not_before
+  FROM task_node
+ WHERE status = 'PROCESSING' AND lease_until < clock_timestamp() - make_interval(secs => %(grace_s)s)
+    OR status = 'QUEUED' AND dispatched_at IS NOT NULL AND hinted_at < clock_timestamp() - make_interval(secs => %(grace_s)s)
+    OR status = 'PENDING' AND in_degree = 0 AND not_before < clock_timestamp() - make_interval(secs => %(grace_s)s)
+ LIMIT %(limit)s;
