@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache as once
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,14 @@ if TYPE_CHECKING:
     from artiway.identity.tokens import Verifier
     from artiway.outbox.repository import Outbox
     from artiway.outbox.service import Relay
+    from artiway.payments.alerts import Alerts
+    from artiway.payments.callbacks import CallbackService
+    from artiway.payments.credit import CreditService
+    from artiway.payments.reconciliation import ReconciliationService
+    from artiway.payments.repository import PostgresBills, PostgresOrders
+    from artiway.payments.service import OrderService
+    from artiway.payments.sweep import SweepService
+    from artiway.payments.wechat import Merchant, WechatPay
     from artiway.platform.breaker import Breaker
     from artiway.platform.cache import Cache
     from artiway.platform.clock import Clock
@@ -373,3 +382,105 @@ def points_overview() -> PostgresOverview:
     from artiway.points.repository import PostgresOverview
 
     return PostgresOverview(service_database())
+
+
+@once
+def _merchant() -> Callable[[], Merchant]:
+    """Read anew every few minutes and at no one's request: keys rotate without a deployment."""
+    from artiway.payments.wechat import merchant_from_json
+    from artiway.platform.secrets import Secret
+
+    secret = Secret(settings().wechat_pay_secret_arn)
+    return lambda: merchant_from_json(secret.text())
+
+
+@once
+def wechat_pay() -> WechatPay:
+    from artiway.payments.wechat import WechatPay
+
+    return WechatPay(_merchant(), clock())
+
+
+@once
+def alerts() -> Alerts:
+    from artiway.payments.alerts import Alerts, SnsTopic
+
+    return Alerts(service_database(), SnsTopic(settings().alarm_topic_arn), clock())
+
+
+@once
+def _orders() -> PostgresOrders:
+    from artiway.payments.repository import PostgresOrders
+
+    query_after_s = settings().order_query_after_s
+    return PostgresOrders(database(), service_database(), alerts(), audit(), query_after_s=query_after_s)
+
+
+@once
+def _credit() -> CreditService:
+    from artiway.payments.credit import CreditService
+
+    ttl_s, wait_s = settings().order_lock_ttl_s, settings().order_lock_wait_s
+    return CreditService(_orders(), points(), locks(), clock(), lock_ttl_s=ttl_s, lock_wait_s=wait_s)
+
+
+@once
+def orders() -> OrderService:
+    from artiway.payments.packages import packages
+    from artiway.payments.service import OrderService
+
+    return OrderService(
+        _orders(),
+        wechat_pay(),
+        _credit(),
+        points(),
+        clock(),
+        packages=packages(settings().packages),
+        order_life_s=settings().order_life_s,
+        expiry_grace_s=settings().order_grace_s,
+        query_after_s=settings().order_query_after_s,
+        poll_spacing_s=settings().order_poll_spacing_s,
+    )
+
+
+@once
+def callbacks() -> CallbackService:
+    from artiway.payments.callbacks import CallbackService
+    from artiway.payments.wechat import Notary
+
+    return CallbackService(Notary(_merchant(), clock()), _credit(), _orders(), clock())
+
+
+@once
+def order_sweep() -> SweepService:
+    from artiway.payments.sweep import SweepLimits, SweepService
+
+    limits = SweepLimits(
+        batch=settings().sweep_batch,
+        concurrency=settings().sweep_concurrency,
+        work_s=settings().sweep_work_s,
+        interval_s=settings().order_query_after_s,
+        lease_s=settings().sweep_lease_s,
+    )
+    return SweepService(_orders(), orders(), clock(), limits)
+
+
+@once
+def bills() -> PostgresBills:
+    from artiway.payments.repository import PostgresBills
+
+    return PostgresBills(service_database(), alerts())
+
+
+@once
+def reconciliation() -> ReconciliationService:
+    from artiway.payments.reconciliation import ReconciliationService
+
+    return ReconciliationService(
+        wechat_pay(),
+        bills(),
+        _credit(),
+        clock(),
+        alarm_hour=settings().bill_alarm_hour,
+        back_fill_days=settings().bill_back_fill_days,
+    )

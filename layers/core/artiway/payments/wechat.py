@@ -36,6 +36,7 @@ from artiway.payments.model import (
     Order,
     OutcomeUnknown,
     Payment,
+    PaymentAway,
     RateLimited,
     RefundNews,
     RefundStatus,
@@ -77,7 +78,7 @@ class Merchant:
 
     @staticmethod
     def from_json(text: str) -> Merchant:
-        """Read the secret. Raises ValueError without repeating any of it."""
+        """Read the secret. Raises PaymentAway without repeating any of it."""
         try:
             found = json.loads(text)
             keys: dict[str, RSAPublicKey] = {}
@@ -100,7 +101,8 @@ class Merchant:
             )
             AESGCM(merchant.api_v3_key)
         except (ValueError, KeyError, TypeError, AttributeError, StopIteration) as error:
-            raise ValueError(f"the merchant secret is not usable ({type(error).__name__})") from None
+            logger.error("the merchant secret is not usable", reason=type(error).__name__)
+            raise PaymentAway("not configured") from None
         return merchant
 
     def sign(self, *lines: str | bytes) -> str:

@@ -67,3 +67,22 @@ class Settings(BaseSettings):
     login_location_wait_s: float = Field(default=1, ge=0, le=5)
     wechat_login_url: str = "https://api.weixin.qq.com"
     wechat_login_secret_arn: str = ""
+
+    # Where payers' browsers and WeChat reach us; without it a request's own host is taken.
+    public_url: str = ""
+    wechat_pay_secret_arn: str = ""
+    alarm_topic_arn: str = ""
+    packages: str = ""  # JSON as in artiway/payments/packages.json, in its place
+    order_life_s: int = Field(default=1_800, ge=60, le=7_200)
+    order_grace_s: int = Field(default=60, ge=0, le=3_600)
+    order_query_after_s: int = Field(default=300, ge=1, le=3_600)
+    order_poll_spacing_s: int = Field(default=5, ge=0, le=300)
+    order_lock_ttl_s: float = Field(default=10, ge=0.05, le=60)
+    order_lock_wait_s: float = Field(default=3, ge=0, le=4)  # WeChat waits five seconds in all
+    sweep_batch: int = Field(default=50, ge=1, le=1_000)
+    sweep_concurrency: int = Field(default=8, ge=1, le=64)
+    sweep_work_s: int = Field(default=200, ge=1, le=800)
+    sweep_lease_s: int = Field(default=120, ge=10, le=3_600)
+    bill_alarm_hour: int = Field(default=12, ge=0, le=23)  # in Shanghai
+    bill_back_fill_days: int = Field(default=90, ge=0, le=90)  # WeChat keeps three months
+    lapse_batch: int = Field(default=500, ge=1, le=10_000)

@@ -1,0 +1,203 @@
+"""Recharge: packages, orders, how to pay them, refunds."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+from aws_lambda_powertools.event_handler.openapi.params import Query
+from pydantic import Field
+
+from artiway import bootstrap
+from artiway.idempotency.model import KeyInvalid
+from artiway.ids import from_wire, new_id, to_wire
+from artiway.payments.model import Channel, Order, OrderStatus, RefundStatus
+from artiway.platform import http
+
+api = http.Api("orders", gate=bootstrap.gate)
+handler = api.handler
+
+
+class PackageBody(http.Wire):
+    package_id: str
+    amount_fen: int
+    points: int
+
+
+class PackagesBody(http.Wire):
+    items: list[PackageBody]
+    next_cursor: str | None = None
+
+
+class NewOrderBody(http.Wire):
+    package_id: str = Field(min_length=1, max_length=64)
+    channel: Channel
+    openid: str | None = Field(default=None, min_length=1, max_length=128)
+
+
+class OrderBody(http.Wire):
+    order_id: str
+    status: OrderStatus
+    package_id: str
+    amount_fen: int
+    points: int
+    channel: Channel
+    created_at: datetime
+    expires_at: datetime
+    refunded_fen: int
+    flag: str | None = None
+    close_reason: str | None = None
+    transaction_id: str | None = None
+    paid_at: datetime | None = None
+    code_url: str | None = None
+    h5_url: str | None = None
+    pay_params: dict[str, str] | None = None
+
+
+class OrdersBody(http.Wire):
+    items: list[OrderBody]
+    next_cursor: str | None
+
+
+class NewRefundBody(http.Wire):
+    amount_fen: int = Field(gt=0, le=2_147_483_647)
+    reason: str = Field(min_length=1, max_length=80)
+
+
+class RefundBody(http.Wire):
+    refund_id: str
+    status: RefundStatus
+
+
+@api.get("/packages")
+def list_packages() -> PackagesBody:
+    """What is for sale."""
+    found = bootstrap.orders().packages
+    items = [PackageBody(package_id=one.package_id, amount_fen=one.amount_fen, points=one.points) for one in found]
+    return PackagesBody(items=items)
+
+
+@api.post("/orders", permission="order.create", status=201, errors=[409])
+def create_order(body: NewOrderBody) -> tuple[OrderBody, int]:
+    """Order a package. Repeated with its Idempotency-Key it is the same order, with a code that still works."""
+    key, request_hash = _once()
+    order = bootstrap.orders().create(
+        tenant_id=api.identity.tenant_id,
+        user_id=api.identity.user_id,
+        package_id=body.package_id,
+        channel=body.channel,
+        openid=body.openid,
+        client_address=api.client_address,
+        notify_url=_public_url("/wechat/pay/notify"),
+        idempotency_key=key,
+        request_hash=request_hash,
+    )
+    return _order(order, is_to_pay=True), 201
+
+
+@api.get("/orders", permission="order.create")
+def list_orders(
+    cursor: Annotated[str | None, Query(max_length=64)] = None, limit: Annotated[int, Query(ge=1, le=100)] = 50
+) -> OrdersBody:
+    """My orders, newest first; for who may refund, those of the tenant."""
+    found = bootstrap.orders().page(
+        tenant_id=api.identity.tenant_id, user_id=_whose(), before=http.place_of(cursor), limit=limit + 1
+    )
+    next_place = found[limit - 1].order_id if len(found) > limit else None
+    return OrdersBody(items=[_order(order) for order in found[:limit]], next_cursor=http.cursor_of(next_place))
+
+
+@api.get("/orders/<order_id>", permission="order.create")
+def get_order(order_id: str) -> OrderBody:
+    """One order, as far as we know."""
+    order = bootstrap.orders().order(
+        tenant_id=api.identity.tenant_id, order_id=from_wire("ord", order_id), user_id=_whose()
+    )
+    return _order(order)
+
+
+@api.post("/orders/<order_id>/pay", permission="order.create", errors=[409])
+def pay_order(order_id: str) -> OrderBody:
+    """The way to pay an open order again: the same code while it lives, a fresh one after that."""
+    order = bootstrap.orders().pay_again(**_mine(order_id))
+    return _order(order, is_to_pay=True)
+
+
+@api.post("/orders/<order_id>/check", permission="order.create")
+def check_order(order_id: str) -> OrderBody:
+    """Ask WeChat now, at most once in a few seconds. For the page that a payer returns to."""
+    return _order(bootstrap.orders().poll(**_mine(order_id)))
+
+
+@api.post("/orders/<order_id>/close", permission="order.create", errors=[409])
+def close_order(order_id: str) -> OrderBody:
+    """Give up an open order, at WeChat and here. If it was paid meanwhile it is completed instead."""
+    return _order(bootstrap.orders().close(**_mine(order_id)))
+
+
+@api.post("/orders/<order_id>/refunds", permission="order.refund", status=202, errors=[402, 409])
+def refund_order(order_id: str, body: NewRefundBody) -> tuple[RefundBody, int]:
+    """Give money back, in full or in part, if the points are still there."""
+    key, request_hash = _once()
+    refund = bootstrap.orders().refund(
+        tenant_id=api.identity.tenant_id,
+        order_id=from_wire("ord", order_id),
+        actor_id=api.identity.user_id,
+        amount_fen=body.amount_fen,
+        reason=body.reason,
+        notify_url=_public_url("/wechat/refund/notify"),
+        idempotency_key=key,
+        request_hash=request_hash,
+    )
+    return RefundBody(refund_id=to_wire("ref", refund.refund_id), status=refund.status), 202
+
+
+def _mine(order_id: str) -> dict[str, Any]:
+    identity = api.identity
+    return {"tenant_id": identity.tenant_id, "order_id": from_wire("ord", order_id), "user_id": identity.user_id}
+
+
+def _whose() -> UUID | None:
+    return None if api.identity.may("order.refund") else api.identity.user_id
+
+
+def _once() -> tuple[str, str]:
+    """The key and what was asked under it. The order itself is the memory: it must be stored before WeChat is asked."""
+    key = api.event.get("headers", {}).get("idempotency-key") or str(new_id())
+    if not (len(key) <= http.IDEMPOTENCY_KEY_LIMIT and key.isascii() and key.isprintable()):
+        raise KeyInvalid
+    user_id = api.identity.user_id
+    asked = f"{user_id}\n{api.event['rawPath']}\n".encode() + api.raw_body
+    return f"{user_id.hex}:{key}", hashlib.sha256(asked).hexdigest()
+
+
+def _public_url(path: str) -> str:
+    base = bootstrap.settings().public_url or f"https://{api.event['requestContext']['domainName']}"
+    return base.rstrip("/") + http.BASE + path
+
+
+def _order(order: Order, *, is_to_pay: bool = False) -> OrderBody:
+    code = order.prepay_code if order.status is OrderStatus.PAYING else None
+    pay_params = None
+    if code is not None and is_to_pay and order.channel is Channel.JSAPI:
+        pay_params = bootstrap.wechat_pay().pay_params(code)
+    return OrderBody(
+        order_id=to_wire("ord", order.order_id),
+        status=order.status,
+        package_id=order.package_id,
+        amount_fen=order.amount_fen,
+        points=order.points,
+        channel=order.channel,
+        created_at=order.created_at,
+        expires_at=order.expires_at,
+        refunded_fen=order.refunded_fen,
+        flag=order.flag,
+        close_reason=order.close_reason,
+        transaction_id=order.transaction_id,
+        paid_at=order.paid_at,
+        code_url=code if order.channel is Channel.NATIVE else None,
+        h5_url=code if order.channel is Channel.H5 else None,
+        pay_params=pay_params,
+    )
