@@ -190,14 +190,7 @@ class Dispatcher:
         by_pool: dict[str, list[Waiting]] = defaultdict(list)
         for node in waiting:
             by_pool[node.pool].append(node)
-        sent = 0
-        for pool, nodes in by_pool.items():
-            policies = self._book.policies(sorted({node.tenant_id for node in nodes}))
-            ready = [_queued(node) for node in nodes]
-            self._on(pool, lambda queue, ready=ready, policies=policies: self._enqueue(queue, ready, policies))
-            self._crash_point("nodes enqueued")
-            sent += self.dispatch(pool)
-        return sent
+        return sum(self._admit(pool, nodes) for pool, nodes in by_pool.items())
 
     def left(self, nodes: Sequence[Left]) -> int:
         """Nodes ended or were cancelled: their slots go to the next ones, corrected by what they really used."""
@@ -249,6 +242,13 @@ class Dispatcher:
         return corrections
 
     # --- steps
+
+    def _admit(self, pool: str, nodes: Sequence[Waiting]) -> int:
+        policies = self._book.policies(sorted({node.tenant_id for node in nodes}))
+        ready = [_queued(node) for node in nodes]
+        self._on(pool, lambda queue: self._enqueue(queue, ready, policies))
+        self._crash_point("nodes enqueued")
+        return self.dispatch(pool)
 
     def _enqueue(self, queue: Queue, nodes: Sequence[Node], policies: Sequence[TenantPolicy]) -> int:
         verdicts = queue.enqueue(nodes, now_ms=self._now_ms(), policies=policies)
