@@ -106,7 +106,10 @@ class Oracle:
         return verdicts
 
     def dispatch(self, limit: int, *, now_ms: int = 0, warm: Iterable[str] = ()) -> list[Dispatched]:
-        return [chosen for _ in range(limit) if (chosen := self._dispatch_one(now_ms, frozenset(warm)))]
+        chosen: list[Dispatched] = []
+        while len(chosen) < limit and (one := self._dispatch_one(now_ms, frozenset(warm))):
+            chosen.append(one)
+        return chosen
 
     def complete(self, completions: Iterable[Completion]) -> list[Ended]:
         verdicts = []
@@ -264,7 +267,7 @@ class Oracle:
         count = min(count + 1, SAMPLES_BEFORE_AVERAGE)
         self.costs[node_type] = (count, average + (measured_us - average) // count)
 
-    def _cost(self, node: Node) -> int:
+    def expected_cost_us(self, node: Node) -> int:
         count, average = self.costs.get(node.track.node_type, (0, 0))
         return max(1, average) if count >= SAMPLES_BEFORE_AVERAGE else node.cost_us
 
@@ -317,7 +320,7 @@ class Oracle:
         if not queue or self._is_user_capped(tenant_id, user_id):
             crowd.heads.pop(user_id, None)
         elif old is None or old.seq != queue[0].seq:
-            cost = self._cost(queue[0].node)
+            cost = self.expected_cost_us(queue[0].node)
             start = old.tag - old.cost if old else crowd.clock
             crowd.heads[user_id] = Head(start + cost, queue[0].seq, cost, user_id)
         if not crowd.heads:
