@@ -30,6 +30,7 @@ class Edge:
     def __init__(self, *, port: int, console: Path, aws_url: str, http: Api, websocket: Api | None) -> None:
         self._port, self._console, self._aws_url = port, console.resolve(), aws_url
         self._http, self._websocket = http, websocket
+        self.is_open = True  # not while the template is being deployed anew: half an API would answer wrongly
         self._session: aiohttp.ClientSession | None = None
         self._runner: web.AppRunner | None = None
 
@@ -76,6 +77,8 @@ class Edge:
 
     async def _forward(self, request: web.Request) -> web.StreamResponse:
         assert self._session is not None
+        if not self.is_open:
+            return _unreachable()
         try:
             body = await request.read()
         except web.HTTPRequestEntityTooLarge:
@@ -94,13 +97,15 @@ class Edge:
         except TimeoutError:
             return _problem(503, "EDGE_503_TIMEOUT", f"No answer within {INTEGRATION_SECONDS} s.")
         except aiohttp.ClientError:
-            return _problem(502, "EDGE_502_UNREACHABLE", "The API is not reachable; it may be starting.")
+            return _unreachable()
 
     async def _connect(self, request: web.Request) -> web.StreamResponse:
         """The API decides about the handshake before the client is told anything."""
         assert self._session is not None
         if self._websocket is None:
             return _problem(404, "ROUTE_404_UNKNOWN", "This stack has no WebSocket API.")
+        if not self.is_open:
+            return _unreachable()
         url = f"{self._aws_url}/{self._websocket.stage}?{request.rel_url.raw_query_string}"
         headers = self._headers(request, self._websocket)
         try:
@@ -108,7 +113,7 @@ class Edge:
         except aiohttp.WSServerHandshakeError as refusal:
             return _problem(refusal.status, f"WS_{refusal.status}_REFUSED", "The connection was refused.")
         except (aiohttp.ClientError, TimeoutError):
-            return _problem(502, "EDGE_502_UNREACHABLE", "The API is not reachable; it may be starting.")
+            return _unreachable()
         viewer = web.WebSocketResponse(max_msg_size=FRAME_BYTES)
         async with upstream:
             await viewer.prepare(request)
@@ -166,6 +171,10 @@ async def _pump(
             await sink.send_str(message.data)
         elif message.type == WSMsgType.BINARY:
             await sink.send_bytes(message.data)
+
+
+def _unreachable() -> web.Response:
+    return _problem(502, "EDGE_502_UNREACHABLE", "The API is not reachable; it may be starting.")
 
 
 def _problem(status: int, code: str, message: str) -> web.Response:

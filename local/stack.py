@@ -145,15 +145,15 @@ class Stack:
         self._start_loop()
         self._start_wechat_login()
         self._deploy()
-        edge = Edge(
+        self._edge = Edge(
             port=self.port,
             console=self._console,
             aws_url=self._aws_url,
             http=self._local.http,
             websocket=self._local.websocket,
         )
-        self._run(edge.start())
-        self._cleanup.callback(lambda: self._run(edge.stop()))
+        self._run(self._edge.start())
+        self._cleanup.callback(lambda: self._run(self._edge.stop()))
         if administrator.FUNCTION in self._local.functions:
             self.facts["admin"] = administrator.ensure(self._lambda_url, self.home)
         for service in self._services:
@@ -310,10 +310,13 @@ class Stack:
     def _revive(self, name: str, dead: Server) -> None:
         self._say(f"{dead.name} ended with status {dead.process.returncode}, starting it again")
         self._processes.remove(dead.process.pid)
+        if name == "emulator":
+            self._edge.is_open = False
         try:
             self._start_server(name)
             if name == "emulator":
                 self._deploy()
+                self._edge.is_open = True
         except (ServerFailed, BotoCoreError, ClientError, OSError) as error:
             self._say(f"{dead.name} did not start, next try in {RETRY_SECONDS} s: {error}")
             self.servers[name].kill()  # an emulator without its template is no use

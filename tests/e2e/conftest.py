@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -96,12 +98,20 @@ class KmsSigner:
         return b"".join(part.to_bytes(32, "big") for part in decode_dss_signature(answer["Signature"]))
 
 
+@contextlib.contextmanager
+def folder() -> Iterator[Path]:
+    """Not pytest's own, which it closes to others: PostgreSQL runs as nobody when the tests run as root."""
+    with tempfile.TemporaryDirectory(prefix="artiway-e2e-") as place:
+        Path(place).chmod(0o755)
+        yield Path(place)
+
+
 @pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    home: Path = tmp_path_factory.mktemp("stack")
-    for folder in (home, *home.parents[:2]):
-        folder.chmod(0o755)  # PostgreSQL runs as nobody when the tests run as root
-    with Stack(home=home, port=free_port(), parameters={"RedeliverySeconds": "1"}) as running:
+def stack() -> Iterator[Stack]:
+    with (
+        folder() as place,
+        Stack(home=place / "home", port=free_port(), parameters={"RedeliverySeconds": "1"}) as running,
+    ):
         yield running
 
 

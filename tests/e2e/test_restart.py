@@ -20,7 +20,7 @@ import pytest
 from local.processes import identity
 from local.servers import free_port, port_is_open, running, start_postgres, start_valkey
 from local.stack import Stack
-from tests.e2e.conftest import Platform, wait_for
+from tests.e2e.conftest import Platform, folder, wait_for
 
 pytestmark = pytest.mark.xdist_group("e2e")
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -62,10 +62,9 @@ class Run:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)  # PostgreSQL runs as nobody when the tests run as root
-    return tmp_path / "home"
+def home() -> Iterator[Path]:
+    with folder() as place:
+        yield place / "home"
 
 
 @contextlib.contextmanager

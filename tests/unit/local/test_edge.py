@@ -55,6 +55,8 @@ async def upstream(request: web.Request) -> web.StreamResponse:
 class Viewer:
     """A client of the edge, on the test's event loop."""
 
+    edge: Edge
+
     def __init__(self, run: Run, port: int, closed: asyncio.Event) -> None:
         self.run, self.url, self.closed = run, f"http://127.0.0.1:{port}", closed
 
@@ -98,7 +100,9 @@ def viewer(run: Run, console: Path) -> Iterator[Viewer]:
         return runner, front, app[CLOSED]
 
     runner, front, closed = run(start())
-    yield Viewer(run, port, closed)
+    viewer = Viewer(run, port, closed)
+    viewer.edge = front
+    yield viewer
     run(front.stop())
     run(runner.cleanup())
 
@@ -176,6 +180,13 @@ def test_an_emulator_that_is_away_is_said_so_in_the_contract_s_shape(run: Run, c
         assert (status, body["code"], headers["Retry-After"]) == (502, "EDGE_502_UNREACHABLE", "2")
         assert set(body) == {"code", "message", "requestId", "details"}
     run(front.stop())
+
+
+def test_an_edge_that_was_closed_sends_nothing_on_until_it_is_opened(viewer: Viewer) -> None:
+    viewer.edge.is_open = False
+    assert [viewer.ask(path)[0] for path in ("/api/v1/x", "/ws?token=good", "/")] == [502, 502, 200]
+    viewer.edge.is_open = True
+    assert viewer.ask("/api/v1/x")[0] == 200
 
 
 def test_a_websocket_speaks_both_ways_until_either_side_ends_it(viewer: Viewer) -> None:
