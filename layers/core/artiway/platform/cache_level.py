@@ -19,8 +19,8 @@ class Entry(NamedTuple):
 class FirstLevel:
     """Least recently used go first. `head` is the last invalidation that this process has heard of."""
 
-    def __init__(self, most_entries: int) -> None:
-        self._most_entries = most_entries
+    def __init__(self, most_entries: int, longest_s: float) -> None:
+        self._most_entries, self._longest_s = most_entries, longest_s
         self._entries: OrderedDict[str, Entry] = OrderedDict()
         self._guard = threading.Lock()
         self._synced_at = float("-inf")
@@ -41,6 +41,15 @@ class FirstLevel:
                 return None
             self._entries.move_to_end(key)
             return entry.text
+
+    def keep(self, key: str, stored: str, head: str | None, asked_at: float) -> str:
+        """Take over what Redis holds, `expires_ms:text`, for what is left of its life; the text."""
+        expires_ms, _, text = stored.partition(":")
+        if not expires_ms.isdecimal():
+            return ""  # not ours, and no JSON: the reader finds out
+        expires_at = min(int(expires_ms) / 1000, asked_at + self._longest_s)
+        self.put(key, Entry(text, expires_at, checked_at=asked_at), head)
+        return text
 
     def put(self, key: str, entry: Entry, head: str | None) -> None:
         """Keep what was read under `head`. Had another thread moved on since, it could be what was just invalidated."""
