@@ -1,0 +1,77 @@
+"""The preview engine: one function per step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import cv2
+
+from worker import VERSION
+from worker.engines.base import EngineInfo, Report
+from worker.engines.inputs import main_input
+from worker.engines.preview import compose, cutout, effects, figure, reshape, scene
+from worker.engines.preview.raster import blur, box_of, crop_to, hex_color, layer, to_pixels
+from worker.errors import InputEmptySubject
+from worker.pictures import Picture, flatten
+from worker.steps import CutoutParams, Params, SceneParams, Step
+
+Inputs = Mapping[str, Picture]
+INFO = EngineInfo("preview", VERSION, is_neural=False, detail="OpenCV on the CPU; no neural model was used")
+
+
+def cut(main: Picture, inputs: Inputs, params: CutoutParams) -> Picture:
+    mask = inputs.get("mask")
+    if mask is not None and mask.rgb.shape[:2] != main.rgb.shape[:2]:
+        raise InputEmptySubject("the mask has another size than the picture")
+    result = cutout.cut_out(main, None if mask is None else mask.rgb.max(axis=2))
+    assert result.alpha is not None
+    if params.feather_px > 1:
+        result = Picture(result.rgb, to_pixels(blur(layer(result.alpha), params.feather_px / 2)))
+    if params.trim and (box := box_of(result.alpha, 4)) is not None:
+        result = crop_to(result, box)
+    if params.background == "transparent":
+        return result
+    return flatten(result, (255, 255, 255) if params.background == "white" else hex_color(params.background))
+
+
+def compose_subject(main: Picture, inputs: Inputs, params: Any) -> Picture:
+    return compose.compose(main, inputs.get("scene"), params, is_figure="model" in inputs)
+
+
+STEPS: dict[str, Callable[[Picture, Inputs, Any], Picture]] = {
+    "cutout": cut,
+    "crop": lambda main, _inputs, params: reshape.crop(main, params),
+    "figure": lambda main, _inputs, params: figure.figure(main, params),
+    "style": lambda main, _inputs, params: effects.style(main, params),
+    "img2img": lambda main, _inputs, params: effects.img2img(main, params),
+    "derive": lambda main, _inputs, params: effects.derive(main, params),
+    "compose": compose_subject,
+    "background": lambda main, inputs, params: compose.replace_background(main, inputs.get("scene"), params),
+    "convert": lambda main, _inputs, params: effects.convert(main, params),
+    "extend": lambda main, _inputs, params: reshape.extend(main, params),
+    "erase": lambda main, inputs, params: reshape.erase(main, inputs.get("mask"), params),
+    "repaint": lambda main, inputs, params: reshape.repaint(main, inputs.get("mask"), params),
+    "hd_fix": lambda main, _inputs, params: effects.hd_fix(main, params),
+    "upscale": lambda main, _inputs, params: effects.upscale(main, params),
+}
+
+
+class PreviewEngine:
+    """Needs no weights and no GPU, and does every step."""
+
+    def load(self, step: Step, model: str | None) -> None:
+        cv2.setNumThreads(1)  # slots are the unit of parallelism; threads inside would only fight each other
+
+    def run(
+        self, step: Step, model: str | None, inputs: Inputs, params: Params, report: Report
+    ) -> tuple[Picture, EngineInfo]:
+        report(5)
+        if step.name == "scene":
+            product = inputs.get("product")
+            assert isinstance(params, SceneParams)
+            result = scene.make_scene(params, params.width, params.height, product)
+        else:
+            result = STEPS[step.name](main_input(step, inputs), inputs, params)
+        report(95)
+        return result, INFO
