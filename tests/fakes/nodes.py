@@ -55,8 +55,8 @@ class Yard:
             (tenant_id, task_id, user_id, ids.new_id(), lane, pool, POINTS),
         )
         self.connection.execute(
-            "INSERT INTO task_node (tenant_id, node_id, task_id, user_id, position, name, type, step, model, lane, pool,"
-            " cost_us, is_result, in_degree)"
+            "INSERT INTO task_node (tenant_id, node_id, task_id, user_id, position, name, type, step, model, lane,"
+            " pool, cost_us, is_result, in_degree)"
             " SELECT %s, node_id, %s, %s, place, 'n' || place, %s, 's', %s, %s, %s, %s, true, 0"
             " FROM unnest(%s::uuid[]) WITH ORDINALITY AS made (node_id, place)",
             (tenant_id, task_id, user_id, kind, model, lane, pool, round(cost_s * 1_000_000), nodes),
@@ -97,10 +97,13 @@ class Yard:
 
     def end(self, node_id: UUID) -> None:
         """Claim and finish, as a worker and the progress function would."""
-        for change in (
+        claimed = (
             "SET status = 'PROCESSING', version = version + 1, worker_id = 'w', started_at = now(),"
-            " lease_until = now() + interval '1 minute'",
+            " lease_until = now() + interval '1 minute'"
+        )
+        finished = (
             "SET status = 'COMPLETED', version = version + 1, lease_until = NULL, ended_at = clock_timestamp(),"
-            " gpu_us = cost_us",
-        ):
+            " gpu_us = cost_us"
+        )
+        for change in (claimed, finished):
             self.connection.execute(f"UPDATE task_node {change} WHERE node_id = %s".encode(), (node_id,))

@@ -44,6 +44,10 @@ if TYPE_CHECKING:
     from artiway.points.repository import PostgresOverview
     from artiway.points.service import PointsService
     from artiway.push.service import PushService
+    from artiway.scheduling.dispatcher import Dispatcher
+    from artiway.scheduling.operations import OperationsService
+    from artiway.scheduling.queue import FairQueue
+    from artiway.scheduling.repository import PostgresBook
 
 
 @once
@@ -129,6 +133,44 @@ def token_verifier() -> Verifier:
     from artiway.identity.tokens import Verifier
 
     return Verifier(settings().token_jwks, issuer=settings().token_issuer)
+
+
+@once
+def _queues() -> Callable[[str], FairQueue]:
+    """The fair queue of each pool, over one connection."""
+    from artiway.scheduling.queue import FairQueue
+
+    made: dict[str, FairQueue] = {}
+    return lambda pool: made.setdefault(pool, FairQueue(redis(), pool))
+
+
+@once
+def _book() -> PostgresBook:
+    from artiway.scheduling.repository import PostgresBook
+
+    return PostgresBook(
+        service_database(),
+        audit(),
+        silence_s=settings().worker_silence_s,
+        window_s=settings().scheduler_window_s,
+        samples=settings().scheduler_cost_samples,
+        prefetch=settings().scheduler_prefetch,
+    )
+
+
+@once
+def scheduler() -> Dispatcher:
+    from artiway.scheduling.dispatcher import Dispatcher
+    from artiway.tasks.repository import PostgresNodes
+
+    return Dispatcher(PostgresNodes(service_database(), service_outbox()), _book(), _queues(), clock())
+
+
+@once
+def operations() -> OperationsService:
+    from artiway.scheduling.operations import OperationsService
+
+    return OperationsService(_book(), _queues(), scheduler(), clock())
 
 
 @once

@@ -10,9 +10,11 @@ from uuid import UUID
 import pytest
 import redis
 
+from artiway.audit.repository import AuditLog
 from artiway.outbox.repository import Outbox
 from artiway.platform.database import Database
 from artiway.scheduling.dispatcher import Corrections, Dispatcher
+from artiway.scheduling.model import LaneChange
 from artiway.scheduling.queue import FairQueue
 from artiway.scheduling.repository import PostgresBook
 from artiway.tasks.repository import PostgresNodes
@@ -82,7 +84,7 @@ def make(service_database: Database, valkey: redis.Redis, clock: Clock, fuse: Fu
         queues = {pool: FairQueue(valkey, pool) for pool in POOLS}
         return Dispatcher(
             PostgresNodes(service_database, Outbox(lambda *_: None)),
-            PostgresBook(service_database, silence_s=3600, window_s=3600, samples=100, prefetch=prefetch),
+            PostgresBook(service_database, AuditLog(), silence_s=3600, window_s=3600, samples=100, prefetch=prefetch),
             queues.__getitem__,
             clock,
             crash_point=fuse,
@@ -167,17 +169,17 @@ def test_a_cancelled_node_is_not_dispatched_and_its_slot_goes_on(make, yard):
 
 def test_a_paused_lane_stays_paused_when_its_parallelism_is_changed(make, yard, service_database, clock):
     yard.worker(5)
-    book = PostgresBook(service_database, silence_s=3600, window_s=3600, samples=100, prefetch=0)
-    book.set_lane("vip_short", is_paused=True)
+    book = PostgresBook(service_database, AuditLog(), silence_s=3600, window_s=3600, samples=100, prefetch=0)
+    book.set_lane("vip_short", LaneChange(is_paused=True), actor_id=None)
     nodes = yard.task(yard.tenant(), 2)
     scheduler = make()
     assert scheduler.ready(nodes) == 0
-    book.set_lane("vip_short", parallelism=1)
+    book.set_lane("vip_short", LaneChange(parallelism=1), actor_id=None)
     clock.pass_by(5)
     assert scheduler.dispatch("gpu") == 0
     (state,) = book.lanes("vip_short")
     assert (state.is_paused, state.parallelism, state.depth, state.running) == (True, 1, 2, 0)
-    book.set_lane("vip_short", is_paused=False)
+    book.set_lane("vip_short", LaneChange(is_paused=False), actor_id=None)
     clock.pass_by(5)
     assert scheduler.dispatch("gpu") == 1
 

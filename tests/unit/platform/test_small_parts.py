@@ -12,7 +12,7 @@ from artiway import ids
 from artiway.errors import NotFound
 from artiway.outbox.model import Envelope, in_rounds
 from artiway.platform import rds_token, sql, tracing
-from artiway.platform.consumer import consume
+from artiway.platform.consumer import PoisonMessage, consume, consume_batch
 from artiway.platform.database import with_iam_password
 
 
@@ -86,6 +86,26 @@ class TestConsumer:
         event = {"Records": [record("1", {"type": "t"}, traceId={"stringValue": trace})]}
         consume(event, lambda _: seen.append(tracing.current()))
         assert seen == [trace]
+
+
+class TestBatchConsumer:
+    def number(self, message):
+        if "n" not in message.data:
+            raise PoisonMessage("no number")
+        return message.data["n"]
+
+    def test_what_can_be_decoded_is_handled_in_one_act(self):
+        handled: list[list[int]] = []
+        records = [record("1", {"type": "t", "data": {"n": 1}}), record("2", "{"), record("3", {"type": "t"})]
+        records.append(record("4", {"type": "t", "data": {"n": 4}}))
+        answer = consume_batch({"Records": records}, handled.append, decode=self.number)
+        assert handled == [[1, 4]]
+        assert [failure["itemIdentifier"] for failure in answer["batchItemFailures"]] == ["2", "3"]
+
+    def test_an_act_that_fails_brings_all_of_its_messages_back(self):
+        records = [record(str(n), {"type": "t", "data": {"n": n}}) for n in (1, 2)]
+        answer = consume_batch({"Records": records}, lambda _: 1 / 0, decode=self.number)
+        assert [failure["itemIdentifier"] for failure in answer["batchItemFailures"]] == ["1", "2"]
 
 
 class TestRounds:

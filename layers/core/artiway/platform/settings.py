@@ -38,6 +38,11 @@ class Settings(BaseSettings):
     relay_pass_interval_s: int = Field(default=5, ge=0, le=60)
     relay_work_s: int = Field(default=50, ge=0, le=600)
 
+    worker_silence_s: int = Field(default=30, ge=5, le=3_600)
+    scheduler_prefetch: int = Field(default=1, ge=0, le=100)
+    scheduler_window_s: int = Field(default=3_600, ge=60, le=86_400)
+    scheduler_cost_samples: int = Field(default=200, ge=20, le=10_000)
+
     connection_ttl_s: int = Field(default=7_200, ge=60, le=7_200)  # API Gateway ends a WebSocket after two hours
 
     cache_entries: int = Field(default=1_000, ge=1, le=100_000)

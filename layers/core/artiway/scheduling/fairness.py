@@ -6,11 +6,20 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Protocol
 
-from artiway.scheduling.queue import FairQueue, TenantState
+from artiway.scheduling.model import TenantState
 
 MINUTE_MS = 60_000
 WINDOW_LIMIT_MINUTES = 120
+
+
+class Ledger(Protocol):
+    """Who was served how much, and who waits."""
+
+    def service_us(self, minute: int) -> dict[str, int]: ...
+
+    def tenants(self, tenant_ids: Sequence[str] | None = None) -> list[TenantState]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +52,7 @@ class Fairness:
     jain: float
 
 
-def report(queue: FairQueue, *, now_ms: int, window_s: int) -> Fairness:
+def report(queue: Ledger, *, now_ms: int, window_s: int) -> Fairness:
     """Whole minutes up to now. A tenant that was idle or at its cap in between is shown, and not compared."""
     last = now_ms // MINUTE_MS
     minutes = min(max(1, -(-window_s // 60)), WINDOW_LIMIT_MINUTES)

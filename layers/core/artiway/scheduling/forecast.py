@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from artiway.scheduling.model import Completion, Node, Pool, Running, Snapshot, TenantPolicy
+from artiway.scheduling.model import Arrival, Completion, Node, Pool, Running, Snapshot, TenantPolicy, Waits
 from artiway.scheduling.oracle import Oracle
 
 STEP_LIMIT = 20_000
@@ -23,31 +23,12 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
-    """A node as it was recorded: when it became ready, and how long it really ran."""
-
-    at_us: int
-    node: Node
-    runs_us: int
-
-
-@dataclass(frozen=True, slots=True)
 class Changes:
     """What if: other policies for some tenants, other workers for some types."""
 
     tenants: Sequence[TenantPolicy] = ()
     slots: Mapping[str, int] = field(default_factory=dict)
     capacity: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Waits:
-    """A tenant's waiting times in one run: nodes that started, mean and worst wait, and nodes that never did."""
-
-    started: int
-    mean_us: int
-    worst_us: int
-    unstarted: int
 
 
 @dataclass(frozen=True, slots=True)

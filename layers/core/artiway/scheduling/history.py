@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from artiway.scheduling.forecast import Arrival
-from artiway.scheduling.model import Completion, Lane, Node, Running, TenantPolicy, Track
+from artiway.scheduling.model import Arrival, Completion, Lane, Node, Running, TenantPolicy, Track
 from artiway.scheduling.oracle import Oracle
 
 

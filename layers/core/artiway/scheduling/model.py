@@ -297,3 +297,44 @@ class WorkerState:
     engine: str
     registered_at: datetime
     beat_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class LaneChange:
+    """What an operator changes. None leaves it as it is: a paused lane stays paused when its parallelism changes."""
+
+    is_paused: bool | None = None
+    parallelism: int | None = None
+    share_percent: int | None = None
+    depth_limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A node as it was recorded: when it became ready, and how long it really ran."""
+
+    at_us: int
+    node: Node
+    runs_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class TenantState:
+    """`last_us` is the tag of the latest dispatch, corrected by what the nodes really cost."""
+
+    policy: TenantPolicy
+    last_us: int
+    waiting: int
+    running: int
+    dearest_us: int
+    contending_since_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """A tenant's waiting times in one run: nodes that started, mean and worst wait, and nodes that never did."""
+
+    started: int
+    mean_us: int
+    worst_us: int
+    unstarted: int

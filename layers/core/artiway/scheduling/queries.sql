@@ -70,3 +70,12 @@ ON CONFLICT (lane) DO UPDATE
        share_percent = coalesce(%(share_percent)s, lane_setting.share_percent),
        depth_limit = coalesce(%(depth_limit)s, lane_setting.depth_limit),
        updated_at = clock_timestamp();
+
+-- name: arrivals
+-- What was never measured is taken to run as long as it was estimated.
+SELECT node_id, tenant_id, user_id, lane, type, model, cost_us, coalesce(nullif(gpu_us, 0), cost_us) AS runs_us,
+       (extract(epoch FROM ready_at) * 1000000)::bigint AS at_us
+  FROM task_node
+ WHERE pool = %(pool)s AND ready_at > clock_timestamp() - make_interval(secs => %(window_s)s)
+ ORDER BY ready_at DESC
+ LIMIT %(limit)s;

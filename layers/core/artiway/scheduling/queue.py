@@ -28,6 +28,7 @@ from artiway.scheduling.model import (
     Snapshot,
     StaleEpoch,
     TenantPolicy,
+    TenantState,
     TooManyTracks,
     Track,
     UnknownTenant,
@@ -52,18 +53,6 @@ class Explanation:
 
     waiting_for: WaitingFor
     detail: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class TenantState:
-    """`last_us` is the tag of the latest dispatch, corrected by what the nodes really cost."""
-
-    policy: TenantPolicy
-    last_us: int
-    waiting: int
-    running: int
-    dearest_us: int
-    contending_since_ms: int | None
 
 
 class FairQueue:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
+from artiway.audit.repository import AuditLog
 from artiway.platform import sql
 from artiway.platform.database import Database, Row
 from artiway.scheduling.model import (
+    Arrival,
     Lane,
+    LaneChange,
     LaneState,
     Node,
     Pool,
@@ -26,8 +30,10 @@ SQL = sql.load("artiway.scheduling")
 class PostgresBook:
     """The truth about one pool's tenants, lanes, workers, waiting nodes and slots."""
 
-    def __init__(self, database: Database, *, silence_s: int, window_s: int, samples: int, prefetch: int) -> None:
-        self._database = database
+    def __init__(
+        self, database: Database, audit: AuditLog, *, silence_s: int, window_s: int, samples: int, prefetch: int
+    ) -> None:
+        self._database, self._audit = database, audit
         self._silence_s, self._window_s, self._samples, self._prefetch = silence_s, window_s, samples, prefetch
 
     def policies(self, tenant_ids: Sequence[UUID]) -> list[TenantPolicy]:
@@ -99,26 +105,19 @@ class PostgresBook:
     def lanes(self, lane: str | None = None) -> list[LaneState]:
         return [LaneState(**row) for row in self._all("lane_states", lane=lane)]
 
-    def set_lane(
-        self,
-        lane: str,
-        *,
-        is_paused: bool | None = None,
-        parallelism: int | None = None,
-        share_percent: int | None = None,
-        depth_limit: int | None = None,
-    ) -> None:
+    def set_lane(self, lane: str, change: LaneChange, *, actor_id: UUID | None) -> None:
+        """Turn a lane's switches, and write down who did."""
         with self._database.service_transaction() as tx:
-            tx.run(
-                SQL["set_lane"],
-                {
-                    "lane": lane,
-                    "is_paused": is_paused,
-                    "parallelism": parallelism,
-                    "share_percent": share_percent,
-                    "depth_limit": depth_limit,
-                },
-            )
+            tx.run(SQL["set_lane"], {"lane": lane, **asdict(change)})
+            details = {name: value for name, value in asdict(change).items() if value is not None}
+            self._audit.record(tx, actor_id=actor_id, action="lane.changed", target=lane, details=details)
+
+    def arrivals(self, pool: str, *, window_s: int, limit: int) -> list[Arrival]:
+        """Nodes that became ready in the window, and how long they ran; the newest where there are too many."""
+        return [
+            Arrival(at_us=row["at_us"], node=_node(row), runs_us=row["runs_us"])
+            for row in self._all("arrivals", pool=pool, window_s=window_s, limit=limit)
+        ]
 
     def _all(self, query: str, **parameters: Any) -> list[Row]:
         with self._database.service_transaction() as tx:
