@@ -23,9 +23,10 @@ from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any
 
-from aiohttp import web
+from aiohttp import ClientError, web
 
 from local.processes import Processes
+from local.servers import ServerFailed
 
 REGION = "us-east-1"
 ACCOUNT = "000000000000"
@@ -113,8 +114,9 @@ class LogFile:
 class Sandbox(asyncio.SubprocessProtocol):
     """One child process and the Runtime API that it talks to: it asks for events, one after the other."""
 
-    def __init__(self, function: Function, log: LogFile) -> None:
+    def __init__(self, function: Function, files: Mapping[str, float], log: LogFile) -> None:
         self.function = function
+        self.files = files
         self.current: Invocation | None = None
         self.idle_since = time.monotonic()
         self.is_spent = False
@@ -256,7 +258,7 @@ class Pool:
         self._idle: list[Sandbox] = []
         self._all: set[Sandbox] = set()
         self._ending: set[asyncio.Task[None]] = set()
-        self._files: dict[str, float] = {}
+        self._files: Mapping[str, float] = {}
         self._checked_at = 0.0
         self._log = LogFile(server.logs / f"{function.name}.log")
 
@@ -274,14 +276,18 @@ class Pool:
             invocation.timeout_seconds = configuration.timeout_seconds
             sandbox = self._idle.pop() if self._idle else await self._spawn(configuration)
             outcome = await sandbox.run(invocation)
-            if not sandbox.is_spent and self.configuration is configuration:
+            is_current = sandbox.files is self._files and self.configuration is configuration
+            if is_current and not sandbox.is_spent:
                 self._idle.append(sandbox)
                 sandbox = None
-            return outcome
+        except (ServerFailed, ClientError, OSError) as error:
+            invocation.fail("ServiceException", f"the function could not be started: {error}")
+            outcome = await invocation.outcome
         finally:
             if sandbox is not None:
                 self._end(sandbox)
             self._slots.release()
+        return outcome
 
     async def _configured(self) -> Configuration:
         if self.configuration is None:
@@ -289,9 +295,13 @@ class Pool:
         return self.configuration
 
     async def _spawn(self, configuration: Configuration) -> Sandbox:
-        sandbox = Sandbox(self.function, self._log)
+        sandbox = Sandbox(self.function, self._files, self._log)
+        try:
+            await sandbox.start(self._server.environment(self.function, configuration), configuration.handler)
+        except OSError:
+            await sandbox.end()
+            raise
         self._all.add(sandbox)
-        await sandbox.start(self._server.environment(self.function, configuration), configuration.handler)
         self._server.processes.add(sandbox.pid)
         return sandbox
 
