@@ -24,6 +24,7 @@ from local.lambdas import DEFAULT_SANDBOXES, Configuration, Function, LambdaServ
 from local.processes import Processes, holder_of
 from local.servers import Server, ServerFailed, free_port, port_is_free, port_is_open, start_postgres, start_valkey
 from local.wechat_login import WechatLogin
+from local.wechat_pay import WechatPayService
 
 ROOT = Path(__file__).resolve().parent.parent
 WATCH_SECONDS = 0.5
@@ -144,6 +145,7 @@ class Stack:
 
         self._start_loop()
         self._start_wechat_login()
+        self._start_wechat_pay()
         self._deploy()
         self._edge = Edge(
             port=self.port,
@@ -186,7 +188,7 @@ class Stack:
         file = self.home / "ports.json"
         before: dict[str, int] = json.loads(file.read_text()) if file.exists() else {}
         self._ports: dict[str, int] = {}
-        for name in ("postgres", "valkey", "emulator", "lambda", "wechat_login"):
+        for name in ("postgres", "valkey", "emulator", "lambda", "wechat_login", "wechat_pay"):
             port = before.get(name, 0)
             self._ports[name] = port if port and port_is_free(port) else free_port()
         file.write_text(json.dumps(self._ports))
@@ -275,6 +277,22 @@ class Stack:
         self._run(wechat.start())
         self._cleanup.callback(lambda: self._run(wechat.stop()))
         self._parameters.setdefault("WechatLoginUrl", wechat.url)
+
+    def _start_wechat_pay(self) -> None:
+        """The simulator. Its merchant secret is deployed, or another one if ARTIWAY_WECHAT_SECRET names a file."""
+        if "WechatPaySecretText" not in self._local.body.get("Parameters", {}):
+            return
+        service = WechatPayService(port=self._ports["wechat_pay"], home=self.home)
+        self.facts |= service.start(self.facts)
+        self._cleanup.callback(service.stop)
+        text = json.dumps(service.secret)
+        if file := os.environ.get("ARTIWAY_WECHAT_SECRET"):
+            try:
+                text = json.dumps(json.loads(Path(file).read_text()))
+            except (OSError, ValueError) as error:
+                raise CannotStart(f"ARTIWAY_WECHAT_SECRET cannot be read: {error}") from error
+        self._parameters.setdefault("WechatPaySecretText", text)
+        self._parameters.setdefault("PublicUrl", self.url)
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
