@@ -89,7 +89,7 @@ def _relay(of: Database) -> Relay:
     from artiway.outbox.repository import PostgresStore
     from artiway.outbox.service import Relay
 
-    return Relay(PostgresStore(of), SqsSender({"push": settings().push_queue_url}))
+    return Relay(PostgresStore(of), SqsSender({"push": settings().push_queue_url, **settings().queue_urls}))
 
 
 @once

@@ -30,6 +30,8 @@ class Settings(BaseSettings):
     token_issuer: str = "artiway"  # noqa: S105 (a name, not a secret)
 
     push_queue_url: str = ""
+    # Destination of the outbox -> address: {"lane:vip_short": "https://…", "work:gpu:cutout": "https://…"}.
+    queue_urls: dict[str, str] = Field(default_factory=dict, max_length=100)
     websocket_endpoint: str = ""
 
     outbox_sweep_age_s: int = Field(default=10, ge=0, le=600)
