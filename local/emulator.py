@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -20,6 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PYTHON = ROOT / ".tools/emulator/bin/python"
 STACK_NAME = "artiway"
 DEPLOY_SECONDS = 120
+TEMPLATE_BUCKET = "artiway-deployment"
 STOP_SECONDS = 1
 
 
@@ -83,7 +85,7 @@ def deploy(
     try:
         cloudformation.create_stack(
             StackName=STACK_NAME,
-            TemplateBody=json.dumps(body),
+            TemplateURL=_uploaded(url, body),
             Parameters=[{"ParameterKey": key, "ParameterValue": value} for key, value in parameters.items()],
             Capabilities=["CAPABILITY_IAM", "CAPABILITY_NAMED_IAM", "CAPABILITY_AUTO_EXPAND"],
         )
@@ -106,6 +108,15 @@ def deploy(
             ]
             raise ServerFailed("\n".join([f"the template was not deployed ({status}):", *reasons]))
         time.sleep(0.05)
+
+
+def _uploaded(url: str, body: dict[str, Any]) -> str:
+    """CloudFormation takes 51,200 bytes in a request, and a megabyte from a bucket."""
+    storage = client("s3", url)
+    with contextlib.suppress(storage.exceptions.BucketAlreadyOwnedByYou):  # buckets outlive a run
+        storage.create_bucket(Bucket=TEMPLATE_BUCKET)
+    storage.put_object(Bucket=TEMPLATE_BUCKET, Key="template.json", Body=json.dumps(body).encode())
+    return f"{url}/{TEMPLATE_BUCKET}/template.json"
 
 
 async def configuration(session: aiohttp.ClientSession, url: str, name: str) -> Configuration:
