@@ -134,7 +134,7 @@ def test_the_permissions_are_those_of_now_and_not_of_the_token(world):
     ids=str,
 )
 def test_nobody_is_told_so_and_takes_no_turn(world, found, code):
-    api, accounts, limiter, _ = world
+    api, _, limiter, _ = world
     status, body, headers = call(api, "GET", "/me", found=found)
     assert (status, body["code"]) == (401, code)
     assert limiter.buckets == []
