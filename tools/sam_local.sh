@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every event of events/ with `sam local invoke`, against the stack that `make run` started.
+# Runs the given events, or every one of events/, with `sam local invoke`, against the stack that `make run` started.
 # Needs Docker; without it there is nothing to run, and it says so. SAM_LOCAL_ARGS goes to sam (e.g. --skip-pull-image).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -18,40 +18,38 @@ if [[ ! -f $home/stack.json ]]; then
   exit 1
 fi
 
-export SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=us-east-1 AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test
+export SAM_CLI_TELEMETRY=0 AWS_EC2_METADATA_DISABLED=true AWS_DEFAULT_REGION=us-east-1 AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test
 export UV=$PWD/.tools/uv/bin/uv PYTHON=$PWD/$python
 PYTHON_VERSION=$($python -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 ARCHITECTURE=$(uname -m | sed 's/aarch64/arm64/')
 export PYTHON_VERSION ARCHITECTURE
 parameters=(--parameter-overrides "PythonRuntime=python$PYTHON_VERSION" "Architecture=$ARCHITECTURE")
-PATH=$PWD/.venv/bin:$PATH $sam build "${parameters[@]}" >/dev/null 2>&1 || { echo "sam-local: sam build failed; run it by itself to see why." >&2; exit 1; }
-
-# Fill events/env.local.json from the running stack, and let the containers find its AWS.
 mkdir -p "$work"
-$python - "$home" "$work" <<'PYTHON'
+PATH=$PWD/.venv/bin:$PATH $sam build "${parameters[@]}" >"$work/build.log" 2>&1 || { cat "$work/build.log" >&2; exit 1; }
+
+# Each function gets the environment that it has in the running stack, changed by events/env.local.json, with the name by
+# which a container sees this machine.
+host=host.docker.internal
+gateway=$(docker network inspect bridge --format '{{(index .IPAM.Config 0).Gateway}}')
+$python - "$home" "$work" "$host" <<'PYTHON'
 import json, re, sys
 from pathlib import Path
 from string import Template
-from urllib.parse import urlsplit
 from urllib.request import urlopen
 
-home, work = map(Path, sys.argv[1:])
+home, work, host = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 facts = json.loads((home / "stack.json").read_text())
-address = urlsplit(facts["databaseUrl"])
-values = {key: value for key, value in facts.items() if isinstance(value, str)}
-for role, password in json.loads((home / "database.json").read_text()).items():
-    values[role] = f"postgresql://{role}:{password}@{address.hostname}:{address.port}{address.path}"
-
-class Dotted(Template):
-    braceidpattern = r"[A-Za-z_][\w.]*"
-
-text = Path("events/env.local.json").read_text()
-for name, variable in re.findall(r"\$\{(\w+)\.(\w+)\}", text):
-    with urlopen(f"{facts['awsUrl']}/2015-03-31/functions/{name}/configuration") as answer:
-        values[f"{name}.{variable}"] = json.load(answer)["Environment"]["Variables"][variable]
+changes = json.loads(Template(Path("events/env.local.json").read_text()).substitute(facts))["Parameters"]
+environment = {}
+with urlopen(f"{facts['awsUrl']}/2015-03-31/functions/") as answer:
+    for function in json.load(answer)["Functions"]:
+        environment[function["FunctionName"]] = function["Environment"]["Variables"] | changes
+text = json.dumps(environment)
 file = work / "env.json"
 file.touch(mode=0o600)
-file.write_text(Dotted(text).substitute({key: json.dumps(value)[1:-1] for key, value in values.items()}))
+file.write_text(text.replace("127.0.0.1", host))
+ports = {int(port) for port in re.findall(r"127\.0\.0\.1:(\d+)", text)}
+(work / "ports").write_text(" ".join(map(str, ports)))
 
 # SAM overrides only variables that the template names.
 built = Path(".aws-sam/build/template.yaml").read_text()
@@ -59,27 +57,48 @@ named = re.sub(r"^( +)ARTIWAY_LOG_LEVEL:", r"\1AWS_ENDPOINT_URL: ''\n\g<0>", bui
 Path(".aws-sam/build/local.yaml").write_text(named)
 PYTHON
 
-# Takes the answers of custom resources.
-$python - "$sink_port" <<'PYTHON' &
-import sys
-from http.server import BaseHTTPRequestHandler, HTTPServer
+# Takes the answers of custom resources, and where containers cannot reach this machine's loopback, brings them there.
+$python - "$gateway" "$sink_port" $(<"$work/ports") <<'PYTHON' &
+import asyncio, contextlib, sys
 
-class Sink(BaseHTTPRequestHandler):
-    def do_PUT(self):
-        self.rfile.read(int(self.headers.get("content-length", 0)))
-        self.send_response(200)
-        self.end_headers()
+gateway, sink, *ports = sys.argv[1], *map(int, sys.argv[2:])
 
-    def log_message(self, *_):
-        pass
+async def copy(reader, writer):
+    with contextlib.suppress(OSError):
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    writer.close()
 
-HTTPServer(("127.0.0.1", int(sys.argv[1])), Sink).serve_forever()
+def to(port):
+    async def forward(reader, writer):
+        inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.gather(copy(reader, inner_writer), copy(inner_reader, writer))
+    return forward
+
+async def accept(reader, writer):
+    head = (await reader.readuntil(b"\r\n\r\n")).lower()
+    length = int(head.partition(b"content-length:")[2].split(b"\r\n")[0] or 0)
+    await reader.readexactly(length)
+    writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+    await writer.drain()
+    writer.close()
+
+async def main():
+    await asyncio.start_server(accept, "127.0.0.1", sink)
+    for port in [sink, *ports]:
+        with contextlib.suppress(OSError):  # Docker Desktop has no such address here, and needs none
+            await asyncio.start_server(to(port), gateway, port)
+    await asyncio.Event().wait()
+
+asyncio.run(main())
 PYTHON
-sink=$!
-trap 'kill $sink 2>/dev/null || true' EXIT
+bridge=$!
+trap 'kill $bridge 2>/dev/null || true' EXIT
 
 failed=0
-for event in events/*.json; do
+[[ $# -gt 0 ]] || set -- events/*.json
+for event in "$@"; do
   [[ $event == events/env.local.json ]] && continue
   folder=$(basename "$event"); folder=${folder%%.*}
   function=$($python - "$folder" <<'PYTHON'
@@ -88,12 +107,13 @@ text = open("template.yaml").read()
 print(re.search(rf"^  (\w+):\n(?:    .*\n|\n)*?      CodeUri: functions/{sys.argv[1]}$", text, re.MULTILINE)[1])
 PYTHON
 )
-  # The host's network, because the stack listens on loopback alone.
-  if answer=$($sam local invoke "$function" --event "$event" --template .aws-sam/build/local.yaml --env-vars "$work/env.json" \
-      --docker-network host "${parameters[@]}" ${SAM_LOCAL_ARGS:-} 2>"$work/stderr") && [[ $answer != *'"errorType"'* ]]; then
-    printf '  ok      %-36s %s\n' "$event" "${answer:0:90}"
+  sed "s/127\.0\.0\.1/$host/" "$event" >"$work/event.json"
+  if answer=$(timeout 120 $sam local invoke "$function" --event "$work/event.json" --template .aws-sam/build/local.yaml \
+      --env-vars "$work/env.json" --add-host "$host:$gateway" "${parameters[@]}" ${SAM_LOCAL_ARGS:-} 2>"$work/stderr") \
+      && [[ -n $answer && $answer != *'"errorType"'* ]]; then
+    printf '  ok      %-36s %s\n' "$event" "$(tail -n 1 <<<"$answer" | cut -c 1-100)"
   else
-    printf '  FAILED  %-36s %s\n' "$event" "${answer:0:300}"
+    printf '  FAILED  %-36s %s\n' "$event" "$(tail -n 1 <<<"$answer" | cut -c 1-300)"
     tail -n 5 "$work/stderr"
     failed=1
   fi
