@@ -89,23 +89,23 @@ class FairnessBody(http.Wire):
     jain: float = Field(description="1 is perfectly fair")
 
 
-class TenantChangeBody(http.Wire):
+class WhatIfTenantBody(http.Wire):
     tenant_id: str = Field(max_length=64)
     weight: int = Field(ge=1, le=1_000)
     concurrency: int | None = Field(default=None, ge=0, le=100_000)
 
 
-class PoolChangeBody(http.Wire):
+class WhatIfPoolBody(http.Wire):
     slots: dict[NodeType, Annotated[int, Field(ge=0, le=100_000)]] = Field(description="workers' slots by node type")
 
 
-class ChangesBody(http.Wire):
-    tenants: list[TenantChangeBody] = Field(default_factory=list, max_length=100)
-    pools: dict[PoolName, PoolChangeBody] = Field(default_factory=dict)
+class WhatIfBody(http.Wire):
+    tenants: list[WhatIfTenantBody] = Field(default_factory=list, max_length=100)
+    pools: dict[PoolName, WhatIfPoolBody] = Field(default_factory=dict)
 
 
 class SimulateBody(http.Wire):
-    changes: ChangesBody
+    changes: WhatIfBody
     window_seconds: int = Field(default=3_600, ge=60, le=7_200)
 
 
