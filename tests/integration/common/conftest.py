@@ -12,6 +12,16 @@ from artiway.platform import redis as platform_redis
 from local.servers import free_port
 from tests.integration.common.scripted_server import Server
 
+PATIENCE_S = 60
+
+
+def awaited(redis: Redis, key: str) -> str:
+    """What a child process says next. Asked in short turns: a client's own time limit is shorter than a busy machine."""
+    for _ in range(PATIENCE_S):
+        if answer := redis.blpop([key], timeout=1):
+            return str(answer[1])
+    raise AssertionError(f"nothing was said in {key}")
+
 
 class Time:
     """Seconds that pass when the test says so."""

@@ -12,7 +12,7 @@ def main(url: str, name: str, ttl_s: float) -> None:
     client = platform_redis.connect(url, timeout_s=5)
     with Locks(client).hold(name, ttl_s=ttl_s) as lock:
         client.rpush("test:said", f"held {lock.fence}")
-        while client.blpop(["test:asked"], timeout=4) is None:
+        while client.blpop(["test:asked"], timeout=1) is None:
             pass
         try:
             lock.check()

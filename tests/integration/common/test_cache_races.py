@@ -13,7 +13,7 @@ from redis import Redis
 
 from artiway.platform.cache import Cache, Limits
 from tests.integration.common.cache_child import KEY
-from tests.integration.common.conftest import Time
+from tests.integration.common.conftest import Time, awaited
 
 READERS = 100
 SEEDS = 300
@@ -52,7 +52,7 @@ def test_a_hundred_threads_of_one_process_cause_one_load(client):
 
 def test_killing_the_loader_does_not_hang_the_others_and_one_of_them_loads(client, valkey, valkey_url):
     victim = child("hang", valkey_url)
-    assert valkey.blpop(["test:loading"], timeout=20)
+    awaited(valkey, "test:loading")
     loads: list[int] = []
     answers: list[object] = []
 

@@ -12,8 +12,7 @@ from redis import Redis
 
 from artiway.errors import Conflict, Unavailable
 from artiway.platform.lock import LockLost, Locks, LockTaken, LockUnavailable
-
-PATIENCE_S = 30
+from tests.integration.common.conftest import PATIENCE_S, awaited
 
 
 @pytest.fixture
@@ -29,19 +28,13 @@ def owner(valkey: Redis, valkey_url: str) -> Iterator[Callable[[float], subproce
     def start(ttl_s: float) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "tests.integration.common.lock_child", valkey_url, "x", str(ttl_s)]
         started.append(subprocess.Popen(command))
-        assert said(valkey).startswith("held")
+        assert awaited(valkey, "test:said").startswith("held")
         return started[-1]
 
     yield start
     for process in started:
         process.kill()
         process.wait()
-
-
-def said(valkey: Redis) -> str:
-    answer = valkey.blpop(["test:said"], timeout=PATIENCE_S)
-    assert answer is not None
-    return answer[1]
 
 
 def until(is_so: Callable[[], object]) -> None:
@@ -125,7 +118,7 @@ def test_a_paused_owner_is_told_that_it_lost_the_lock(locks, owner, valkey):
     with locks.hold("x", ttl_s=30, wait_s=PATIENCE_S) as lock:
         valkey.rpush("test:asked", "whose is it?")
         paused.send_signal(signal.SIGCONT)
-        assert said(valkey) == "lost"
+        assert awaited(valkey, "test:said") == "lost"
         assert paused.wait(PATIENCE_S) == 0
         assert lock.renew()  # the loser's leaving took nothing from the new owner
 

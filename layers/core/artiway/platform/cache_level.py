@@ -31,6 +31,8 @@ class FirstLevel:
 
     def get(self, key: str, now: float, sync_s: float) -> str | None:
         """What is known and was confirmed lately: by a look at the head, or by being read itself."""
+        if key not in self._entries:
+            return None  # most often so, and no reason to wait for other threads
         with self._guard:
             entry = self._entries.get(key)
             # A clock that was set back makes everything doubtful, not everything young.
