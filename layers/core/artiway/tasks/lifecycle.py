@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 from uuid import UUID
 
+from artiway import ids
 from artiway.platform import metrics
 from artiway.platform.logs import Logger
 from artiway.points.model import Hold
@@ -350,7 +351,7 @@ def output_prefix(node: Node, attempt: int) -> str:
 
 
 def _about(event: Event, node: Node, **details: Any) -> Occurrence:
-    return Occurrence(event, node.name, details)
+    return Occurrence(event, node.name, {"nodeId": ids.to_wire("node", node.node_id), **details})
 
 
 def _resolved(work: Work, node: Node) -> list[dict[str, Any]]:

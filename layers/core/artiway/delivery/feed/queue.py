@@ -37,7 +37,7 @@ class RedisFeed:
                         json.dumps(event.body, ensure_ascii=False),
                         KEEP_EVENTS,
                         TTL_S,
-                        str(event.body.get("node", "")),
+                        str(event.body.get("nodeId", "")),
                         event.body.get("attempt", "") if event.event == "started" else "",
                     ],
                 )
@@ -62,7 +62,7 @@ class RedisFeed:
             )
 
     def progress(self, task_id: UUID) -> dict[str, tuple[int, int]]:
-        """(attempt, percent) of each node by name, as far as it is known here."""
+        """(attempt, percent) of each node by its id on the wire, as far as it is known here."""
         with translated():
             rows = cast("dict[str, str]", self._redis.hgetall(progress_key(task_id)))
         found = {}

@@ -1,0 +1,76 @@
+"""Step Functions as a destination of the outbox: start an execution, answer a token. What is closed is done."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from artiway.outbox.model import Envelope
+from artiway.platform import aws
+from artiway.platform.logs import Logger
+from artiway.tasks import messages
+
+if TYPE_CHECKING:
+    from mypy_boto3_stepfunctions import SFNClient
+
+logger = Logger("machine")
+# Somebody was there before, or nobody waits any more: both are as good as done.
+CLOSED = frozenset({"ExecutionAlreadyExists", "TaskTimedOut", "TaskDoesNotExist", "InvalidToken"})
+
+
+class Sender(Protocol):
+    def send(self, envelopes: Sequence[Envelope]) -> set[int]: ...
+
+
+class MachineSender:
+    def __init__(self, machine_arn: str) -> None:
+        self._machine_arn = machine_arn
+
+    def send(self, envelopes: Sequence[Envelope]) -> set[int]:
+        return {envelope.outbox_id for envelope in envelopes if self._is_sent(envelope)}
+
+    def _is_sent(self, envelope: Envelope) -> bool:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        data = json.loads(envelope.body)["data"]
+        if envelope.destination == messages.START and not self._machine_arn:
+            logger.error("destination without a machine", destination=envelope.destination)
+            return False
+        try:
+            self._call(envelope.destination, data)
+        except ClientError as error:
+            code = error.response["Error"]["Code"]
+            if code not in CLOSED:
+                logger.warning("machine not reached", destination=envelope.destination, reason=code)
+            return code in CLOSED
+        except BotoCoreError as error:
+            logger.warning("machine not reached", destination=envelope.destination, reason=type(error).__name__)
+            return False
+        return True
+
+    def _call(self, destination: str, data: Mapping[str, Any]) -> None:
+        machine: SFNClient = aws.client("stepfunctions")
+        if destination == messages.START:
+            machine.start_execution(
+                stateMachineArn=self._machine_arn, name=data["name"], input=json.dumps(data["input"])
+            )
+        else:
+            machine.send_task_success(taskToken=data["token"], output=json.dumps(data["output"]))
+
+
+class Senders:
+    """Each destination to the sender that knows it; the word before the colon decides."""
+
+    def __init__(self, by_kind: Mapping[str, Sender], default: Sender) -> None:
+        self._by_kind, self._default = by_kind, default
+
+    def send(self, envelopes: Sequence[Envelope]) -> set[int]:
+        parts: dict[str, list[Envelope]] = {}
+        for envelope in envelopes:
+            kind = envelope.destination.partition(":")[0]
+            parts.setdefault(kind if kind in self._by_kind else "", []).append(envelope)
+        accepted: set[int] = set()
+        for kind, part in parts.items():
+            accepted |= self._by_kind.get(kind, self._default).send(part)
+        return accepted

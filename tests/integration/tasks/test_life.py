@@ -1,0 +1,411 @@
+"""A task's life on the real rules and PostgreSQL: accepted, run, delivered, settled; or not."""
+
+from __future__ import annotations
+
+from uuid import UUID, uuid4
+
+import pytest
+
+from artiway.errors import Conflict, Refused
+from artiway.points.model import InsufficientPoints
+from artiway.tasks.model import (
+    DispatchBacklog,
+    NoSuchTask,
+    NotRetryable,
+    QueueFull,
+    TaskFilter,
+    TaskStatus,
+    TenantThrottled,
+)
+from tests.fakes.tasks import flow
+
+
+def submit(world, tenant, tool="model_photo", *, count=None, inputs=None, params=None, webhook_url=None):
+    tenant_id, user_id = tenant
+    return world.tasks.submit(
+        tenant_id=tenant_id,
+        user_id=user_id,
+        tool=tool,
+        inputs=inputs or {"product": uuid4()},
+        params=params or {},
+        count=count,
+        webhook_url=webhook_url,
+    ).task
+
+
+def submit_flow(world, tenant, *edges):
+    tenant_id, user_id = tenant
+    return world.tasks.submit_flow(
+        tenant_id=tenant_id, user_id=user_id, name="f", nodes=flow(*edges), webhook_url=None
+    ).task
+
+
+def deliver_all(world):
+    while world.deliver_one():
+        pass
+
+
+def held(world, name):
+    return next((worker, one) for worker in world.workers for one in worker.held if one.order["name"] == name)
+
+
+def running(world):
+    return {one.order["name"] for worker in world.workers for one in worker.held}
+
+
+def events_of(world, task):
+    rows = world.rows("SELECT sequence, event, body FROM task_event WHERE task_id = %s ORDER BY sequence", task.task_id)
+    assert [row["sequence"] for row in rows] == list(range(1, len(rows) + 1))
+    return [(row["event"], row["body"].get("node")) for row in rows]
+
+
+def test_three_model_photos_run_as_their_dag_says_and_are_charged(world):
+    tenant = world.tenant(points=100)
+    world.worker()
+    task = submit(world, tenant, count=3)
+    assert world.balance(*tenant) == (70, 30)
+    assert task.status is TaskStatus.QUEUED
+    deliver_all(world)
+    assert running(world) == {"cutout"}
+    world.finish(*held(world, "cutout"))
+    deliver_all(world)
+    assert running(world) == {"model_1", "model_2", "model_3"}
+    world.finish(*held(world, "model_2"))
+    deliver_all(world)
+    # A node waits for its own dependencies and for nothing else.
+    assert running(world) == {"model_1", "model_3", "compose_2"}
+    world.settle_down()
+    row = world.task_row(task.task_id)
+    assert (row["status"], row["charged_points"]) == ("COMPLETED", 30)
+    assert world.balance(*tenant) == (70, 0)
+    assert all(execution.is_over for execution in world.machine.executions.values())
+    told = events_of(world, task)
+    assert told[0] == ("queued", None)
+    assert told[-2:] == [("completed", None), ("settled", None)]
+    assert told.index(("completed", "cutout")) < told.index(("started", "model_1"))
+
+
+def test_a_worker_is_told_all_that_it_needs_and_where_inputs_are(world):
+    tenant = world.tenant()
+    world.worker()
+    picture = uuid4()
+    task = submit(world, tenant, inputs={"product": picture})
+    deliver_all(world)
+    worker, holding = held(world, "cutout")
+    assert holding.order["inputs"] == [
+        {"name": "product", "key": f"inputs/{tenant[0]}/{picture}", "contentType": "image/png"}
+    ]
+    world.finish(worker, holding)
+    deliver_all(world)
+    order = held(world, "model_1")[1].order
+    made = f"outputs/{tenant[0]}/{task.task_id}/{holding.order['nodeId']}/1/cutout.png"
+    assert order["inputs"] == [{"name": "cutout", "key": made, "contentType": "image/png"}]
+    assert order["params"]["step"] == "figure"
+    assert (order["attempt"], order["leaseSeconds"]) == (1, 30)
+    world.settle_down()
+
+
+def test_a_claim_is_given_once_and_again_to_the_same_worker_alone(world):
+    tenant = world.tenant()
+    task = submit(world, tenant, "style")
+    world.worker()
+    while not world.rows("SELECT 1 FROM slot_in_use"):
+        world.deliver_one()
+    (node,) = world.rows("SELECT node_id FROM task_node WHERE task_id = %s", task.task_id)
+    asked = {"node_id": node["node_id"], "attempt": 1}
+    assert world.life.claim(**asked, worker_id="a") is not None
+    assert world.life.claim(**asked, worker_id="b") is None
+    assert world.life.claim(**asked, worker_id="a") is not None
+    assert world.life.claim(node_id=node["node_id"], attempt=2, worker_id="a") is None
+    assert world.life.claim(node_id=uuid4(), attempt=1, worker_id="a") is None
+    assert [event for event, _ in events_of(world, task)].count("started") == 1
+    world.advance(60)
+    world.settle_down()
+
+
+def test_a_node_that_fails_for_good_cancels_all_that_depends_on_it_and_nothing_else(world):
+    tenant = world.tenant(points=100)
+    world.worker(slots=10)
+    task = submit_flow(world, tenant, "a", "a>b", "b>c", "d", "d>e")
+    deliver_all(world)
+    world.fail(*held(world, "a"), is_retryable=False)
+    world.settle_down()
+    assert world.statuses(task.task_id) == {
+        "a": "FAILED",
+        "b": "CANCELLED",
+        "c": "CANCELLED",
+        "d": "COMPLETED",
+        "e": "COMPLETED",
+    }
+    row = world.task_row(task.task_id)
+    assert (row["status"], row["charged_points"], row["price_points"]) == ("PARTIAL", 12, 30)
+    assert row["error"]["code"] == "INPUT_UNDECODABLE"
+    assert world.balance(*tenant) == (88, 0)
+
+
+def test_an_error_that_can_pass_is_tried_three_more_times_and_no_more(world):
+    tenant = world.tenant(points=100)
+    world.worker()
+    task = submit(world, tenant, "style")
+    for _ in range(4):
+        deliver_all(world)
+        world.fail(*held(world, "style_1"), is_retryable=True)
+        deliver_all(world)
+        world.advance(20)
+    world.settle_down()
+    assert world.statuses(task.task_id) == {"style_1": "FAILED"}
+    (node,) = world.rows("SELECT attempt, failures FROM task_node WHERE task_id = %s", task.task_id)
+    assert (node["attempt"], node["failures"]) == (4, 4)
+    assert world.task_row(task.task_id)["status"] == "FAILED"
+    assert world.balance(*tenant) == (100, 0)
+
+
+def test_a_retry_waits_for_its_backoff(world):
+    tenant = world.tenant()
+    world.worker()
+    task = submit(world, tenant, "style")
+    deliver_all(world)
+    world.fail(*held(world, "style_1"), is_retryable=True)
+    deliver_all(world)
+    (node,) = world.rows(
+        "SELECT status, extract(epoch FROM not_before - clock_timestamp()) AS wait FROM task_node WHERE task_id = %s",
+        task.task_id,
+    )
+    assert node["status"] == "PENDING"
+    assert 0 < node["wait"] <= 1.5
+    world.settle_down()
+
+
+def test_a_late_result_of_an_attempt_that_was_given_up_changes_nothing(world):
+    tenant = world.tenant()
+    world.worker()
+    task = submit(world, tenant, "style")
+    deliver_all(world)
+    worker, holding = held(world, "style_1")
+    world.advance(31)
+    world.sweep()
+    assert world.statuses(task.task_id) == {"style_1": "PENDING"}
+    world.finish(worker, holding)
+    deliver_all(world)
+    assert world.statuses(task.task_id) != {"style_1": "COMPLETED"}
+    world.settle_down()
+    (node,) = world.rows("SELECT attempt, output FROM task_node WHERE task_id = %s", task.task_id)
+    assert node["attempt"] == 2
+    assert "/2/" in node["output"][0]["key"]
+
+
+def test_a_result_outside_its_attempts_place_is_refused(world):
+    tenant = world.tenant()
+    world.worker()
+    task = submit(world, tenant, "style")
+    deliver_all(world)
+    worker, holding = held(world, "style_1")
+    holding.order = {**holding.order, "outputPrefix": "outputs/another/tenants/place/"}
+    world.finish(worker, holding)
+    deliver_all(world)
+    assert world.statuses(task.task_id) == {"style_1": "PROCESSING"}
+    world.advance(31)
+    world.settle_down()
+
+
+def test_a_beat_renews_and_tells_what_was_cancelled_or_taken_away(world):
+    tenant = world.tenant()
+    worker = world.worker()
+    task, other = submit(world, tenant, "style"), submit(world, tenant, "style")
+    deliver_all(world)
+    world.tasks.cancel(tenant_id=tenant[0], task_id=task.task_id)
+    nodes = [(UUID(one.order["nodeId"]), 1) for one in worker.held]
+    verdicts = world.life.beat(worker.card, nodes)
+    by_task = {one.order["taskId"]: verdicts[UUID(one.order["nodeId"])] for one in worker.held}
+    assert by_task == {str(task.task_id): "cancelled", str(other.task_id): "go"}
+    stranger = world.worker("w2")
+    assert set(world.life.beat(stranger.card, nodes).values()) == {"cancelled", "fenced"}
+    world.settle_down()
+
+
+def test_a_worker_that_goes_away_hands_back_without_costing_a_retry(world):
+    tenant = world.tenant()
+    worker = world.worker()
+    task = submit(world, tenant, "style")
+    deliver_all(world)
+    (holding,) = worker.held
+    released = world.life.release(worker_id="w1", held=[(UUID(holding.order["nodeId"]), 1), (uuid4(), 1)])
+    worker.held.clear()
+    assert released == 1
+    assert world.rows("SELECT 1 FROM worker") == []
+    deliver_all(world)
+    (node,) = world.rows("SELECT attempt, failures, status FROM task_node WHERE task_id = %s", task.task_id)
+    assert (node["attempt"], node["failures"], node["status"]) == (2, 0, "PROCESSING")
+    world.settle_down()
+
+
+def test_cancelling_stops_everything_at_once_and_charges_what_was_delivered(world):
+    tenant = world.tenant(points=100)
+    world.worker(slots=10)
+    task = submit_flow(world, tenant, "a", "a>b", "b>c", "d")
+    deliver_all(world)
+    world.finish(*held(world, "a"))
+    deliver_all(world)
+    assert running(world) == {"b", "d"}
+    assert world.tasks.cancel(tenant_id=tenant[0], task_id=task.task_id) is TaskStatus.CANCELLED
+    assert world.statuses(task.task_id) == {"a": "COMPLETED", "b": "CANCELLED", "c": "CANCELLED", "d": "CANCELLED"}
+    assert world.balance(*tenant) == (94, 0)
+    assert world.tasks.cancel(tenant_id=tenant[0], task_id=task.task_id) is TaskStatus.CANCELLED
+    world.settle_down()
+    assert world.balance(*tenant) == (94, 0)
+    assert all(execution.is_over for execution in world.machine.executions.values())
+
+
+def test_a_task_that_has_ended_cannot_be_cancelled(world):
+    tenant = world.tenant()
+    world.worker()
+    task = submit(world, tenant, "style")
+    world.settle_down()
+    with pytest.raises(Conflict) as refusal:
+        world.tasks.cancel(tenant_id=tenant[0], task_id=task.task_id)
+    assert refusal.value.code == "TASK_409_ENDED"
+
+
+def test_a_retry_runs_what_is_not_done_and_charges_that_alone(world):
+    tenant = world.tenant(points=100)
+    world.worker(slots=10)
+    task = submit_flow(world, tenant, "a", "a>b", "b>c", "d")
+    deliver_all(world)
+    world.fail(*held(world, "a"), is_retryable=False)
+    world.settle_down()
+    assert world.balance(*tenant) == (94, 0)
+    with pytest.raises(NoSuchTask):
+        world.tasks.retry(tenant_id=world.tenant()[0], task_id=task.task_id)
+    again = world.tasks.retry(tenant_id=tenant[0], task_id=task.task_id)
+    assert (again.run, again.status) == (2, TaskStatus.QUEUED)
+    assert world.balance(*tenant) == (76, 18)
+    world.settle_down()
+    assert set(world.statuses(task.task_id).values()) == {"COMPLETED"}
+    row = world.task_row(task.task_id)
+    assert (row["status"], row["charged_points"]) == ("COMPLETED", 24)
+    assert world.balance(*tenant) == (76, 0)
+    with pytest.raises(NotRetryable):
+        world.tasks.retry(tenant_id=tenant[0], task_id=task.task_id)
+    assert set(world.machine.executions) == {str(task.task_id), f"{task.task_id}-2"}
+
+
+def test_the_queue_depth_is_kept_before_anything_is_held(world):
+    tenant = world.tenant("free", queue_depth=2)
+    before = world.balance(*tenant)
+    for _ in range(2):
+        submit(world, tenant, "crop")
+    with pytest.raises(QueueFull) as refusal:
+        submit(world, tenant, "crop")
+    assert refusal.value.code == "TASK_429_QUEUE_FULL"
+    assert refusal.value.retry_after_s >= 1
+    assert world.balance(*tenant) == (before[0] - 2, 2)
+    world.worker()
+    world.settle_down()
+    submit(world, tenant, "crop")
+    world.settle_down()
+
+
+def test_a_full_lane_refuses_before_anything_is_held(world):
+    tenant = world.tenant("free", points=10)
+    world.superuser.execute("INSERT INTO lane_setting (lane, depth_limit) VALUES ('free_default', 1)")
+    submit(world, tenant, "crop")
+    with pytest.raises(DispatchBacklog) as refusal:
+        submit(world, tenant, "crop")
+    assert refusal.value.code == "SCHED_503_DISPATCH_BACKLOG"
+    assert world.balance(*tenant) == (9, 1)
+    world.worker()
+    world.settle_down()
+
+
+def test_a_suspended_tenant_may_not_submit(world):
+    tenant = world.tenant(points=10)
+    world.superuser.execute("UPDATE tenant SET status = 'SUSPENDED' WHERE tenant_id = %s", [tenant[0]])
+    with pytest.raises(TenantThrottled):
+        submit(world, tenant, "crop")
+
+
+def test_a_task_beyond_the_balance_leaves_nothing_behind(world):
+    tenant = world.tenant(points=5)
+    with pytest.raises(InsufficientPoints):
+        submit(world, tenant)
+    assert world.rows("SELECT 1 FROM task") == []
+    assert world.rows("SELECT 1 FROM outbox WHERE destination LIKE 'machine%%'") == []
+
+
+def test_a_webhook_address_must_be_one(world):
+    tenant = world.tenant()
+    for url in (
+        "ftp://example.com",
+        "http://",
+        "nonsense",
+        "https://user:pw@example.com",
+        "http://[",
+        "http://x:99999",
+    ):
+        with pytest.raises(Refused):
+            submit(world, tenant, "crop", webhook_url=url)
+
+
+def test_an_estimate_says_price_lane_and_time_and_changes_nothing(world):
+    tenant = world.tenant("vip", points=0)
+    world.worker(slots=2)
+    asked = {"tenant_id": tenant[0], "inputs": {"product": uuid4()}, "params": {}}
+    short = world.tasks.estimate(tool="style", count=1, **asked)
+    assert (short.price_points, short.lane, short.eta_start_s, short.eta_end_s, short.nodes) == (
+        5,
+        "vip_short",
+        0,
+        8,
+        1,
+    )
+    long = world.tasks.estimate(tool="model_photo", count=3, **asked)
+    assert (long.price_points, long.lane, long.eta_end_s, long.nodes) == (30, "vip_long", 18, 7)
+    assert world.rows("SELECT 1 FROM task") == []
+
+
+def test_enterprises_have_a_lane_and_a_pool_of_their_own(world):
+    task = submit(world, world.tenant("enterprise"), "crop")
+    assert (task.lane, task.pool) == ("enterprise_exclusive", "enterprise")
+    world.worker()
+    world.settle_down()
+
+
+def test_tasks_are_listed_newest_first_and_by_what_is_asked(world):
+    tenant, stranger = world.tenant(), world.tenant()
+    first, second = submit(world, tenant, "crop"), submit(world, tenant, "style")
+    submit(world, stranger, "crop")
+
+    def listed(limit=10, before=None, **wanted):
+        found = world.tasks.tasks(tenant_id=tenant[0], wanted=TaskFilter(**wanted), before=before, limit=limit)
+        return [task.task_id for task, _ in found]
+
+    assert listed() == [second.task_id, first.task_id]
+    assert listed(limit=1, before=second.task_id) == [first.task_id]
+    assert listed(tool="crop") == [first.task_id]
+    assert listed(status="COMPLETED") == []
+    assert listed(user_id=stranger[1]) == []
+    world.worker()
+    world.settle_down()
+
+
+def test_a_task_of_another_tenant_is_not_there(world):
+    tenant, stranger = world.tenant(), world.tenant()
+    task = submit(world, tenant, "crop")
+    for act in (world.tasks.task, world.tasks.cancel, world.tasks.retry):
+        with pytest.raises(NoSuchTask):
+            act(tenant_id=stranger[0], task_id=task.task_id)
+    world.worker()
+    world.settle_down()
+
+
+def test_compensation_ends_what_has_not_ended(world):
+    tenant = world.tenant(points=100)
+    world.worker()
+    task = submit_flow(world, tenant, "a", "a>b")
+    deliver_all(world)
+    world.finish(*held(world, "a"))
+    deliver_all(world)
+    assert world.life.compensate(tenant_id=tenant[0], task_id=task.task_id) is TaskStatus.PARTIAL
+    assert world.balance(*tenant) == (94, 0)
+    assert world.life.settle(tenant_id=tenant[0], task_id=uuid4()) is None
+    world.settle_down()
