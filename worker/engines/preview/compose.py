@@ -56,7 +56,7 @@ def replace_background(subject: Picture, scene: Picture | None, params: Backgrou
 
 
 def fitted(scene: Picture, width: int, height: int) -> Picture:
-    """The scene in the wanted shape: scaled to cover, cut evenly at the sides and at the top, for it stands on its ground."""
+    """The scene in the wanted shape: scaled to cover, cut at the sides and at the top, for it stands on its ground."""
     factor = max(width / scene.width, height / scene.height)
     grown = resized(
         Picture(scene.rgb), max(width, round(scene.width * factor)), max(height, round(scene.height * factor))
@@ -82,7 +82,7 @@ def place(subject: Picture, backdrop: Picture, left: int, top: int, *, shadow: b
 
 def shadow_of(alpha: Layer) -> Layer:
     """Dark where the subject touches the ground, a wider and fainter pool around, a soft one cast to the right."""
-    height, width = alpha.shape
+    height = alpha.shape[0]
     box = box_of(alpha, 0.3)
     if box is None:
         return np.zeros_like(alpha)

@@ -51,7 +51,7 @@ def find_alpha(rgb: Pixels, hint: Pixels | None = None) -> Layer:
 
 
 def before_plain_backdrop(small: Pixels) -> Pixels | None:
-    """On an even sheet of paper or a wall a fitted surface finds more than GrabCut; None where the border is not even."""
+    """On an even sheet of paper or a wall a fitted surface finds more than GrabCut; None if the border is uneven."""
     colors = lab(small)
     height, width = colors.shape[:2]
     surface, noise = fit_surface(colors, border(height, width))
@@ -221,7 +221,7 @@ def keep_main(mask: Pixels, heat: Layer) -> Pixels:
     areas = stats[1:, cv2.CC_STAT_AREA].astype(np.float64)
     off_center = np.hypot(centers[1:, 0] / width - 0.5, centers[1:, 1] / height - 0.5)
     best = int((areas * np.exp(-((off_center / 0.35) ** 2))).argmax())
-    kept = (labels == best + 1).astype(np.uint8)
+    kept: Pixels = (labels == best + 1).astype(np.uint8)
     usual, close = float(heat[kept > 0].mean()), dilate(kept, WORK_SIDE * 0.03)
     for index in np.flatnonzero(areas > 0.08 * areas[best]):
         piece = labels == index + 1
@@ -246,7 +246,7 @@ def refine(rgb: Pixels, found: Pixels) -> Layer:
     height, width = rgb.shape[:2]
     scale = max(height, width) / max(found.shape)
     rough = np.clip(blur(cv2.resize(layer(found), (width, height), interpolation=cv2.INTER_LINEAR), 0.6 * scale), 0, 1)
-    alpha = guided(layer(rgb) / 255, layer(rough > 0.5), radius=max(2, round(2.2 * scale)), epsilon=2e-4)
+    alpha = guided(layer(layer(rgb) / 255), layer(rough > 0.5), radius=max(2, round(2.2 * scale)), epsilon=2e-4)
     # The filter leaves a faint veil either side; a steeper ramp brings the edge down to a pixel or two.
     alpha = np.clip((alpha - 0.55) * 2.0 + 0.5, 0, 1)
     reach = 2.6 * scale

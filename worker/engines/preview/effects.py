@@ -79,7 +79,7 @@ def pencil(rgb: Pixels, rng: np.random.Generator) -> Layer:
     dodge = np.clip(gray / np.maximum(blur(gray, 5 * unit), 1) * 250, 0, 255)
     hatch = blur(rng.normal(0, 1, (height, width)), 5 * unit, 0.5)
     turn = cv2.getRotationMatrix2D((width / 2, height / 2), 42, 1.5)
-    hatch = cv2.warpAffine(hatch, turn, (width, height), borderMode=cv2.BORDER_REFLECT)
+    hatch = layer(cv2.warpAffine(hatch, turn, (width, height), borderMode=cv2.BORDER_REFLECT))
     shade = np.clip((165 - gray) / 165, 0, 1) * np.clip(hatch / (np.std(hatch) + 1e-6) * 0.5 + 0.55, 0, 1)
     sheet = dodge * (1 - 0.62 * shade) * paper(rng, width, height)
     return layer(np.dstack([sheet, sheet * 0.992, sheet * 0.97]))
@@ -198,7 +198,8 @@ def derive(picture: Picture, params: DeriveParams) -> Picture:
     amount = 0.3 + params.strength
     height, width = picture.height, picture.width
     zoom = 1.03 + float(rng.uniform(0, 0.09)) * amount
-    matrix = cv2.getRotationMatrix2D((width / 2, height / 2), float(rng.uniform(-2.5, 2.5)) * amount, zoom)
+    turn = float(rng.uniform(-2.5, 2.5)) * amount
+    matrix = np.asarray(cv2.getRotationMatrix2D((width / 2, height / 2), turn, zoom), np.float64)
     room = (zoom - 1) * 0.35
     matrix[:, 2] += [float(rng.uniform(-room, room)) * width, float(rng.uniform(-room, room)) * height]
     if rng.random() < 0.5 and params.variant % 2:
@@ -259,7 +260,7 @@ def enlarged(picture: Picture, scale: float, strength: float) -> Picture:
 
 
 def convert(picture: Picture, params: ConvertParams) -> Picture:
-    """Another size: whole on a ground (contain), filling and cut (cover), or stretched. One side alone keeps the shape."""
+    """Another size: whole on a ground (contain), filling and cut (cover), or stretched. One side keeps the shape."""
     if params.background != "transparent":
         picture = flatten(picture, hex_color(params.background))
     if params.width is None and params.height is None:

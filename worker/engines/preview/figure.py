@@ -95,7 +95,7 @@ class Canvas:
         away = np.hypot(dx, dy)
         # Lit across the limb only: the caps of two limbs that meet in a joint then show no seam.
         across = ((x - ax) * -uy + (y - ay) * ux) / radius
-        self.paint(self.lit(color, across * -uy, across * ux), np.clip(radius - away + 0.5, 0, 1), box)
+        self.paint(self.lit(color, across * -uy, across * ux), layer(np.clip(radius - away + 0.5, 0, 1)), box)
 
     def lit(self, color: tuple[int, int, int], nx: Layer, ny: Layer) -> Layer:
         """Shade from the surface's slope: nx, ny in -1..1 are the outward normal in the picture's plane."""
@@ -112,7 +112,7 @@ class Canvas:
         mask = np.zeros((box[3] - box[1], box[2] - box[0]), np.uint8)
         moved = np.array([[(x - box[0]) * 16, (y - box[1]) * 16] for x, y in points], np.int32)
         cv2.fillPoly(mask, [moved], 255, cv2.LINE_AA, 4)
-        cover = layer(mask) / 255
+        cover = layer(layer(mask) / 255)
         depth = blur(
             np.minimum(cv2.distanceTransform((mask > 127).astype(np.uint8), cv2.DIST_L2, 5), roundness * UNIT), 6
         )
@@ -143,17 +143,13 @@ def smooth(outline: list[Point], steps: int = 8) -> list[Point]:
     """A closed Catmull-Rom curve through the points."""
     points = np.array(outline)
     before, after, beyond = np.roll(points, 1, 0), np.roll(points, -1, 0), np.roll(points, -2, 0)
-    curve = []
-    for t in np.arange(steps) / steps:
-        curve.append(
-            0.5
-            * (
-                2 * points
-                + (after - before) * t
-                + (2 * before - 5 * points + 4 * after - beyond) * t**2
-                + (3 * points - before - 3 * after + beyond) * t**3
-            )
-        )
+    curve = [
+        points
+        + 0.5 * (after - before) * t
+        + (before - 2.5 * points + 2 * after - 0.5 * beyond) * t**2
+        + 0.5 * (3 * points - before - 3 * after + beyond) * t**3
+        for t in np.arange(steps) / steps
+    ]
     return [(float(x), float(y)) for x, y in np.stack(curve, axis=1).reshape(-1, 2)]
 
 
@@ -337,8 +333,9 @@ def hand(canvas: Canvas, arm: Arm, skin: tuple[int, int, int]) -> None:
 
 def hair_behind(canvas: Canvas, head: Point, color: tuple[int, int, int]) -> None:
     x, y = head
-    canvas.solid([(x - 0.060, y + 0.02), (x, y + 0.075), (x + 0.060, y + 0.02), (x + 0.068, y - 0.06), (x + 0.058, y - 0.125),
-                  (x, y - 0.10), (x - 0.058, y - 0.125), (x - 0.068, y - 0.06)], color, 0.03)  # fmt: skip
+    outline = ((-0.060, 0.02), (0.0, 0.075), (0.060, 0.02), (0.068, -0.06), (0.058, -0.125), (0.0, -0.10),
+               (-0.058, -0.125), (-0.068, -0.06))  # fmt: skip
+    canvas.solid([(x + dx, y + dy) for dx, dy in outline], color, 0.03)
 
 
 def draw_head(canvas: Canvas, head: Point, tilt: float, look: Look) -> None:
@@ -362,8 +359,9 @@ def draw_head(canvas: Canvas, head: Point, tilt: float, look: Look) -> None:
         canvas.limb(place(side * 0.050, 0.002), place(side * 0.049, -0.012), (0.010, 0.008), look.skin)
     canvas.solid(egg, look.skin, 0.05)
     features(canvas, place, look)
-    cap = [(-0.056, 0.004), (-0.058, 0.040), (-0.036, 0.074), (0.0, 0.084), (0.036, 0.074), (0.058, 0.040), (0.056, 0.004),
-           (0.048, 0.030), (0.024, 0.046), (-0.012, 0.050), (-0.040, 0.036), (-0.049, 0.020)]  # fmt: skip
+    cap = [(-0.056, 0.004), (-0.058, 0.040), (-0.036, 0.074), (0.0, 0.084), (0.036, 0.074), (0.058, 0.040),
+           (0.056, 0.004), (0.048, 0.030), (0.024, 0.046), (-0.012, 0.050), (-0.040, 0.036),
+           (-0.049, 0.020)]  # fmt: skip
     canvas.solid([place(*point) for point in cap], look.hair, 0.022)
 
 

@@ -77,13 +77,18 @@ def pyramid(image: Layer, hole: Mask, seed: int) -> Index:
         height, width = gap.shape
         if source is not None:
             grown = cv2.resize(source.astype(np.float32), (width, height), interpolation=cv2.INTER_NEAREST) * 2
-            grown += np.stack(np.mgrid[0:height, 0:width], axis=-1) % 2
+            grown += places(height, width) % 2
             source = np.clip(grown, 0, [height - 1, width - 1]).astype(np.int32)
             current = layer(resize(current, width, height))
         current = np.where(gap[:, :, None], current, picture)
         source, current = match(current, gap, source, rng)
     assert source is not None
     return source
+
+
+def places(height: int, width: int) -> Index:
+    """Each pixel's own (row, column)."""
+    return np.moveaxis(np.mgrid[0:height, 0:width], 0, -1).astype(np.int32)
 
 
 def thickness(hole: Mask) -> float:
@@ -103,15 +108,15 @@ def match(image: Layer, hole: Mask, start: Index | None, rng: np.random.Generato
     def near(count: int) -> Index:
         return np.asarray(choices[rng.integers(0, len(choices), count)], np.int32)
 
-    source = np.stack(np.mgrid[0:height, 0:width], axis=-1).astype(np.int32)
+    source = places(height, width)
     guess = np.stack([rows, near(len(rows))[:, 1]], axis=-1).astype(np.int32) if start is None else start[rows, columns]
     bad = ~usable[guess[:, 0], guess[:, 1]]
     guess[bad] = near(int(bad.sum()))
     source[rows, columns] = guess
     offsets = [(dy, dx) for dy in range(-PATCH, PATCH + 1) for dx in range(-PATCH, PATCH + 1)]
     for turn in range(ROUNDS):
-        padded = cv2.copyMakeBorder(image, PATCH, PATCH, PATCH, PATCH, cv2.BORDER_REFLECT_101)
-        wanted = np.stack([padded[rows + PATCH + dy, columns + PATCH + dx] for dy, dx in offsets], axis=1)
+        padded = layer(cv2.copyMakeBorder(image, PATCH, PATCH, PATCH, PATCH, cv2.BORDER_REFLECT_101))
+        wanted = layer(np.stack([padded[rows + PATCH + dy, columns + PATCH + dx] for dy, dx in offsets], axis=1))
 
         def cost(candidate: Index, wanted: Layer = wanted, padded: Layer = padded) -> Layer:
             total = ROW_WEIGHT * layer((candidate[:, 0] - rows) / height) ** 2

@@ -75,7 +75,7 @@ def extend(picture: Picture, params: ExtendParams) -> Picture:
     result[y, x] = picture.rgb
     alpha = None
     if picture.alpha is not None:
-        alpha = np.asarray(cv2.copyMakeBorder(picture.alpha, top, bottom, left, right, cv2.BORDER_CONSTANT, value=0))
+        alpha = np.pad(picture.alpha, ((top, bottom), (left, right)))
     return Picture(to_pixels(result), alpha)
 
 

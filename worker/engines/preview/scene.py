@@ -265,7 +265,7 @@ def podium(width: int, height: int, rng: np.random.Generator, color: tuple[int, 
     tint = layer(color)
     body_paint = tint * round_light[None, :, None] * np.ones((height, 1, 1), np.float32)
     body, lid = blur(body, 0.8)[:, :, None], blur(lid, 0.8)[:, :, None]
-    canvas = canvas * (1 - body) + body_paint * body
+    canvas = layer(canvas * (1 - body) + body_paint * body)
     return layer(canvas * (1 - lid) + np.minimum(tint * 1.04 + 6, 252) * lid)
 
 
@@ -276,5 +276,6 @@ def blend_line(canvas: Layer, line: int, sigma: float) -> Layer:
 
 
 PAINTERS: dict[str, Painter] = {
-    "studio": studio, "table": table, "outdoor": outdoor, "beach": beach, "night": night, "shelf": shelf, "podium": podium,
+    "studio": studio, "table": table, "outdoor": outdoor, "beach": beach,
+    "night": night, "shelf": shelf, "podium": podium,
 }  # fmt: skip

@@ -1,0 +1,50 @@
+"""`python -m worker`: the only place where the loop meets AWS."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import socket
+from dataclasses import asdict
+
+from worker.aws import LambdaInternal, S3Store, SqsProgressQueue, SqsWorkQueue
+from worker.engines.weights import Weights
+from worker.loop import Worker
+from worker.runner import Runner
+from worker.sandbox import Sandbox
+from worker.settings import WorkerSettings
+
+
+def main() -> None:
+    settings = WorkerSettings()
+    store = S3Store(settings.artefact_bucket)
+    is_preview_only = settings.engine_names == "preview"
+    config = {
+        "memoryMb": settings.child_memory_mb if is_preview_only else 0,  # CUDA maps more than any sensible limit
+        "modelMemoryMb": max(64, settings.model_memory_mb // settings.worker_slots),
+        "limits": asdict(settings.limits),
+    }
+    slots = [Sandbox(config, stop_grace_s=settings.stop_grace_s) for _ in range(settings.worker_slots)]
+    for slot in slots:
+        slot.start()  # libraries are loaded before the first node, not on its time
+    worker = Worker(
+        settings,
+        worker_id=f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}",
+        queue=SqsWorkQueue({str(key): url for key, url in settings.work_queue_urls.items()}),
+        progress=SqsProgressQueue(settings.progress_queue_url),
+        internal=LambdaInternal(settings.internal_function),
+        runner=Runner(settings, store, Weights(store, settings)),
+        slots=slots,
+    )
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: worker.stop())
+    try:
+        worker.run()
+    finally:
+        for slot in slots:
+            slot.kill()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""One attempt at a node while this worker holds its lease: may it go on, has it begun to report, is its lease alive."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+
+from worker.model import Node
+
+
+class Stop(StrEnum):
+    CANCELLED = "cancelled"
+    FENCED = "fenced"
+    DRAINED = "drained"
+
+
+class Stopped(Exception):
+    """Raised inside an attempt that is to end without an outcome of its own."""
+
+    def __init__(self, reason: Stop) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Attempt:
+    """Either it is stopped or it reports its end, never both: who comes first decides, under one lock."""
+
+    def __init__(self, node: Node, *, claimed_at: float, trace_id: str = "") -> None:
+        self.node, self.trace_id = node, trace_id
+        self._renewed_at = claimed_at
+        self._lock = threading.Lock()
+        self._reason: Stop | None = None
+        self._is_reporting = False
+        self._wakers: list[Callable[[], None]] = []
+
+    @property
+    def reason(self) -> Stop | None:
+        return self._reason
+
+    def stop(self, reason: Stop) -> bool:
+        """True if the attempt is stopped by this call. A fence also ends one that is still trying to report."""
+        with self._lock:
+            if self._reason is not None or (self._is_reporting and reason is not Stop.FENCED):
+                return False
+            self._reason = reason
+            wakers = list(self._wakers)
+        for wake in wakers:
+            wake()
+        return True
+
+    def on_stop(self, wake: Callable[[], None]) -> None:
+        with self._lock:
+            self._wakers.append(wake)
+            is_late = self._reason is not None
+        if is_late:
+            wake()
+
+    def check(self) -> None:
+        if self._reason is not None:
+            raise Stopped(self._reason)
+
+    def begin_report(self) -> None:
+        """From here on the outcome is ours to tell, and only a fence can stop us."""
+        with self._lock:
+            if self._reason is not None:
+                raise Stopped(self._reason)
+            self._is_reporting = True
+
+    def renew(self, at: float) -> None:
+        self._renewed_at = max(self._renewed_at, at)
+
+    def is_lease_over(self, now: float) -> bool:
+        return now - self._renewed_at >= self.node.lease_seconds
+
+
+class Leases:
+    """All attempts that this worker holds."""
+
+    def __init__(self) -> None:
+        self._attempts: dict[tuple[str, int], Attempt] = {}
+        self._changed = threading.Condition()
+
+    def add(self, attempt: Attempt) -> None:
+        with self._changed:
+            self._attempts[attempt.node.node_id, attempt.node.attempt] = attempt
+
+    def remove(self, attempt: Attempt) -> None:
+        with self._changed:
+            self._attempts.pop((attempt.node.node_id, attempt.node.attempt), None)
+            self._changed.notify_all()
+
+    def held(self) -> Sequence[Attempt]:
+        with self._changed:
+            return list(self._attempts.values())
+
+    def wait_until_none(self, timeout_s: float) -> bool:
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._attempts, timeout_s)

@@ -1,0 +1,161 @@
+"""SQS, S3 and Lambda behind the worker's ports. boto3 finds AWS or an emulator by the standard AWS_* variables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+from pydantic import ValidationError
+
+from worker.logs import Logger
+from worker.model import Node, Terms, Verdict, Wire, WorkHint, WorkMessage
+from worker.ports import ObjectMissing, ObjectTooLarge, OutsideFailed
+
+if TYPE_CHECKING:
+    from mypy_boto3_lambda import LambdaClient
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_sqs import SQSClient
+
+logger = Logger("aws")
+Answer = TypeVar("Answer", bound=Wire)
+CONNECT_S, READ_S = 3, 10
+BASE = {"connect_timeout": CONNECT_S, "retries": {"mode": "standard", "total_max_attempts": 3}}
+
+
+def config(read_s: float = READ_S, connections: int = 32) -> Config:
+    return Config(read_timeout=read_s, max_pool_connections=connections, **BASE)  # type: ignore[arg-type]
+
+
+class SqsWorkQueue:
+    """Long polls, one message at a time: a worker holds no message that it is not about to claim."""
+
+    def __init__(self, queue_urls: Mapping[str, str]) -> None:
+        self._urls = queue_urls
+        self._sqs: SQSClient = boto3.client("sqs", config=config(read_s=30))
+
+    def receive(self, node_type: str, wait_s: int) -> WorkMessage | None:
+        try:
+            answer = self._sqs.receive_message(
+                QueueUrl=self._urls[node_type], MaxNumberOfMessages=1, WaitTimeSeconds=wait_s
+            )
+        except (ClientError, BotoCoreError) as error:
+            raise OutsideFailed(f"receive: {error}") from error
+        for message in answer.get("Messages", []):
+            return read_message(node_type, message["ReceiptHandle"], message["Body"])
+        return None
+
+    def delete(self, message: WorkMessage) -> None:
+        try:
+            self._sqs.delete_message(QueueUrl=self._urls[message.node_type], ReceiptHandle=message.receipt)
+        except (ClientError, BotoCoreError) as error:
+            raise OutsideFailed(f"delete: {error}") from error
+
+    def give_back(self, message: WorkMessage) -> None:
+        try:
+            self._sqs.change_message_visibility(
+                QueueUrl=self._urls[message.node_type], ReceiptHandle=message.receipt, VisibilityTimeout=0
+            )
+        except (ClientError, BotoCoreError) as error:
+            raise OutsideFailed(f"give back: {error}") from error
+
+
+def read_message(node_type: str, receipt: str, body: str) -> WorkMessage:
+    try:
+        envelope = json.loads(body)
+        hint = WorkHint.model_validate(envelope["data"])
+        return WorkMessage(receipt, node_type, hint, str(envelope.get("traceId") or ""))
+    except (ValueError, KeyError, TypeError, ValidationError):
+        return WorkMessage(receipt, node_type, None)
+
+
+class SqsProgressQueue:
+    def __init__(self, queue_url: str) -> None:
+        self._url = queue_url
+        self._sqs: SQSClient = boto3.client("sqs", config=config())
+
+    def send(self, envelope: Mapping[str, Any], *, tenant_id: str) -> None:
+        try:
+            # The group makes SQS share the queue fairly between tenants; on a standard queue it orders nothing.
+            self._sqs.send_message(QueueUrl=self._url, MessageBody=json.dumps(envelope), MessageGroupId=tenant_id)
+        except (ClientError, BotoCoreError) as error:
+            raise OutsideFailed(f"send: {error}") from error
+
+
+class LambdaInternal:
+    def __init__(self, function: str) -> None:
+        self._function = function
+        self._lambda: LambdaClient = boto3.client("lambda", config=config())
+
+    def register(self, worker: Mapping[str, Any]) -> Terms:
+        return parsed(Terms, self._call({"action": "register", **worker}))
+
+    def claim(self, *, node_id: str, attempt: int, worker_id: str) -> Node | None:
+        answer = self._call({"action": "claim", "nodeId": node_id, "attempt": attempt, "workerId": worker_id})
+        return parsed(Node, answer.get("node")) if answer.get("outcome") == "claimed" else None
+
+    def beat(self, worker: Mapping[str, Any], nodes: Sequence[Node]) -> dict[str, Verdict]:
+        answer = self._call({"action": "beat", **worker, "nodes": keys_of(nodes)})
+        known = {verdict.value for verdict in Verdict}
+        return {
+            row["nodeId"]: Verdict(row["verdict"])
+            for row in answer.get("nodes", [])
+            if row.get("verdict") in known and "nodeId" in row
+        }
+
+    def release(self, *, worker_id: str, nodes: Sequence[Node]) -> int:
+        answer = self._call({"action": "release", "workerId": worker_id, "nodes": keys_of(nodes)})
+        return int(answer.get("released", 0))
+
+    def _call(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            answer = self._lambda.invoke(FunctionName=self._function, Payload=json.dumps(request).encode())
+            body = json.loads(answer["Payload"].read() or b"null")
+        except (ClientError, BotoCoreError, ValueError, OSError) as error:
+            raise OutsideFailed(f"{request['action']}: {error}") from error
+        if answer.get("FunctionError") or not isinstance(body, dict):
+            raise OutsideFailed(f"{request['action']}: {str(body)[:300]}")
+        return cast("dict[str, Any]", body)
+
+
+def parsed(model: type[Answer], value: Any) -> Answer:
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        raise OutsideFailed(f"internal answered what we cannot read: {error}") from error
+
+
+def keys_of(nodes: Sequence[Node]) -> list[dict[str, Any]]:
+    return [{"nodeId": node.node_id, "attempt": node.attempt} for node in nodes]
+
+
+class S3Store:
+    def __init__(self, bucket: str) -> None:
+        self._bucket = bucket
+        self._s3: S3Client = boto3.client("s3", config=config(read_s=30))
+
+    def read(self, key: str, *, max_bytes: int, bucket: str = "") -> bytes:
+        try:
+            answer = self._s3.get_object(Bucket=bucket or self._bucket, Key=key)
+            if answer["ContentLength"] > max_bytes:
+                answer["Body"].close()
+                raise ObjectTooLarge(f"{key} has {answer['ContentLength']} bytes")
+            data = answer["Body"].read(max_bytes + 1)
+        except ClientError as error:
+            if error.response["Error"]["Code"] in ("NoSuchKey", "404", "NoSuchBucket"):
+                raise ObjectMissing(key) from error
+            raise OutsideFailed(f"read: {error}") from error
+        except (BotoCoreError, OSError) as error:
+            raise OutsideFailed(f"read: {error}") from error
+        if len(data) > max_bytes:
+            raise ObjectTooLarge(f"{key} has more than {max_bytes} bytes")
+        return data
+
+    def write(self, key: str, data: bytes, content_type: str) -> None:
+        try:
+            self._s3.put_object(Bucket=self._bucket, Key=key, Body=data, ContentType=content_type)
+        except (ClientError, BotoCoreError, OSError) as error:
+            raise OutsideFailed(f"write: {error}") from error

@@ -1,0 +1,67 @@
+"""One call renews every lease and brings back what to stop. Without an answer for a whole lease, the work is lost."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from worker.attempt import Attempt, Leases, Stop
+from worker.logs import Logger
+from worker.model import Verdict
+from worker.ports import Internal, OutsideFailed
+
+logger = Logger("heartbeat")
+RETRY_S = 2.0
+
+
+class Heartbeat:
+    def __init__(
+        self,
+        internal: Internal,
+        leases: Leases,
+        describe: Callable[[], Mapping[str, Any]],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._internal, self._leases, self._describe, self._clock = internal, leases, describe, clock
+        self._end = threading.Event()
+
+    def beat(self) -> bool:
+        """One round. False if `internal` did not answer; leases that ran out by our own clock are given up."""
+        asked_at = self._clock()  # the lease runs from before the call: an answer may be late, never early
+        held = self._leases.held()
+        try:
+            verdicts = self._internal.beat(self._describe(), [attempt.node for attempt in held])
+        except OutsideFailed as error:
+            logger.warning("beat failed", error=str(error), nodes=len(held))
+            verdicts = {}
+            answered = False
+        else:
+            answered = True
+        for attempt in held:
+            self._apply(attempt, verdicts.get(attempt.node.node_id), asked_at)
+        return answered
+
+    def _apply(self, attempt: Attempt, verdict: Verdict | None, asked_at: float) -> None:
+        if verdict is Verdict.GO:
+            attempt.renew(asked_at)
+        elif verdict is Verdict.CANCELLED:
+            attempt.stop(Stop.CANCELLED)
+        elif (verdict is Verdict.FENCED or attempt.is_lease_over(self._clock())) and attempt.stop(Stop.FENCED):
+            logger.warning("lease lost", node_id=attempt.node.node_id, attempt=attempt.node.attempt)
+
+    def run(self, beat_s: float) -> None:
+        while not self._end.wait(self._beat_and_pause(beat_s)):
+            pass
+
+    def _beat_and_pause(self, beat_s: float) -> float:
+        try:
+            return beat_s if self.beat() else min(RETRY_S, beat_s)
+        except Exception as error:  # noqa: BLE001 (a heart that stops for a bug would lose every node held)
+            logger.error("beat broke", error=repr(error))
+            return min(RETRY_S, beat_s)
+
+    def end(self) -> None:
+        self._end.set()

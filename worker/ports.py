@@ -1,0 +1,42 @@
+"""What the worker needs from the outside, in its own words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from worker.model import Node, Terms, Verdict, WorkMessage
+
+
+class OutsideFailed(Exception):
+    """A queue, the store or `internal` did not do as asked; asking again later may help."""
+
+
+class ObjectMissing(Exception):
+    """The store has no object of that key."""
+
+
+class ObjectTooLarge(Exception):
+    """The object has more bytes than the caller wants to read."""
+
+
+class WorkQueue(Protocol):
+    def receive(self, node_type: str, wait_s: int) -> WorkMessage | None: ...
+    def delete(self, message: WorkMessage) -> None: ...
+    def give_back(self, message: WorkMessage) -> None: ...
+
+
+class ProgressQueue(Protocol):
+    def send(self, envelope: Mapping[str, Any], *, tenant_id: str) -> None: ...
+
+
+class Internal(Protocol):
+    def register(self, worker: Mapping[str, Any]) -> Terms: ...
+    def claim(self, *, node_id: str, attempt: int, worker_id: str) -> Node | None: ...
+    def beat(self, worker: Mapping[str, Any], nodes: Sequence[Node]) -> dict[str, Verdict]: ...
+    def release(self, *, worker_id: str, nodes: Sequence[Node]) -> int: ...
+
+
+class Store(Protocol):
+    def read(self, key: str, *, max_bytes: int, bucket: str = "") -> bytes: ...
+    def write(self, key: str, data: bytes, content_type: str) -> None: ...

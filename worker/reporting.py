@@ -1,0 +1,116 @@
+"""Tells the progress queue about one attempt: started, progress at a bounded rate, and one end."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from worker.attempt import Attempt, Stop, Stopped
+from worker.engines.base import EngineInfo
+from worker.errors import WorkFailed
+from worker.logs import Logger
+from worker.model import Output
+from worker.ports import OutsideFailed, ProgressQueue
+
+logger = Logger("reporting")
+STEP_PERCENT = 10
+BACKOFF_MAX_S = 5.0
+
+
+class Reporter:
+    def __init__(
+        self,
+        queue: ProgressQueue,
+        attempt: Attempt,
+        worker_id: str,
+        *,
+        interval_s: float = 2.0,
+        min_gap_s: float = 0.25,
+        give_up_s: float = 120.0,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._queue, self._attempt, self._worker_id = queue, attempt, worker_id
+        self._interval_s, self._min_gap_s, self._give_up_s = interval_s, min_gap_s, give_up_s
+        self._clock, self._sleep = clock, sleep
+        self._sequence = 0
+        self._told, self._told_at = 0, clock()
+
+    def started(self) -> None:
+        self._told_at = self._clock()
+        self._try("started", progress=0)
+
+    def progress(self, percent: float, gpu_s: float = 0.0) -> None:
+        """Each 10 % or 2 s, whichever comes first, but never in bursts, and never backwards."""
+        now, value = self._clock(), min(99, int(percent))
+        since = now - self._told_at
+        is_step = value - self._told >= STEP_PERCENT and since >= self._min_gap_s
+        if value > self._told and (is_step or since >= self._interval_s):
+            self._told, self._told_at = value, now
+            self._try("progress", progress=value, gpuSeconds=round(gpu_s, 3))
+
+    def result(self, outputs: Sequence[Output], engine: EngineInfo, gpu_s: float) -> None:
+        self._surely(
+            "result",
+            progress=100,
+            gpuSeconds=round(gpu_s, 3),
+            outputs=[output.as_json() for output in outputs],
+            engine={
+                "name": engine.name,
+                "version": engine.version,
+                "isNeural": engine.is_neural,
+                "detail": engine.detail,
+            },
+        )
+
+    def failure(self, error: WorkFailed, gpu_s: float) -> None:
+        fault = {"code": error.code, "message": error.message[:500], "isRetryable": error.is_retryable}
+        self._surely("failure", progress=self._told, gpuSeconds=round(gpu_s, 3), error=fault)
+
+    def _envelope(self, kind: str, fields: dict[str, Any]) -> dict[str, Any]:
+        self._sequence += 1
+        node = self._attempt.node
+        return {
+            "type": kind,
+            "aggregate": f"node:{node.node_id}",
+            "traceId": self._attempt.trace_id,
+            "at": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "data": {
+                "nodeId": node.node_id,
+                "taskId": node.task_id,
+                "tenantId": node.tenant_id,
+                "attempt": node.attempt,
+                "workerId": self._worker_id,
+                "sequence": self._sequence,
+                "gpuSeconds": 0,
+                **fields,
+            },
+        }
+
+    def _try(self, kind: str, **fields: Any) -> None:
+        """Progress is a courtesy: work goes on without it."""
+        try:
+            self._queue.send(self._envelope(kind, fields), tenant_id=self._attempt.node.tenant_id)
+        except OutsideFailed as error:
+            logger.warning("progress not sent", node_id=self._attempt.node.node_id, kind=kind, error=str(error))
+
+    def _surely(self, kind: str, **fields: Any) -> None:
+        """The end is told until it is heard, or until the lease is gone: then another attempt is on its way."""
+        envelope = self._envelope(kind, fields)
+        deadline, pause = self._clock() + self._give_up_s, 0.2
+        while True:
+            if self._attempt.reason is Stop.FENCED:
+                raise Stopped(Stop.FENCED)
+            try:
+                self._queue.send(envelope, tenant_id=self._attempt.node.tenant_id)
+            except OutsideFailed as error:
+                logger.warning("end not sent", node_id=self._attempt.node.node_id, kind=kind, error=str(error))
+                if self._clock() >= deadline:
+                    raise
+            else:
+                return
+            self._sleep(pause * random.uniform(0.7, 1.3))  # noqa: S311 (jitter)
+            pause = min(pause * 2, BACKOFF_MAX_S)

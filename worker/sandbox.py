@@ -1,0 +1,178 @@
+"""A slot's child process as the parent sees it: give it a job, follow it, stop it in time, replace it when it dies."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from multiprocessing import connection as mp_connection
+from multiprocessing.connection import Connection
+from typing import Any
+
+from worker import child, frames
+from worker.attempt import Attempt
+from worker.engines.base import EngineInfo
+from worker.errors import EngineCrashed, TimeLimit, WorkFailed
+from worker.logs import Logger
+
+logger = Logger("sandbox")
+SPAWN = multiprocessing.get_context("spawn")  # a fork of a threaded process may inherit a lock that nobody opens
+START_S = 60.0
+KILL_WAIT_S = 5.0
+
+
+@dataclass(frozen=True)
+class Job:
+    node_type: str
+    engine: str
+    params: Mapping[str, Any]
+    inputs: Mapping[str, bytes]
+    model: str | None = None
+    model_file: str | None = None
+    model_spec: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Made:
+    data: bytes
+    name: str
+    content_type: str
+    extension: str
+    width: int
+    height: int
+    engine: EngineInfo
+
+
+class Sandbox:
+    """One child, started when first needed, warm afterwards."""
+
+    def __init__(
+        self, config: Mapping[str, Any], *, stop_grace_s: float, target: Callable[..., None] = child.serve
+    ) -> None:
+        self._config, self._stop_grace_s, self._target = config, stop_grace_s, target
+        self._process: Any = None
+        self._pipe: Connection | None = None
+        self._stop = SPAWN.Event()
+
+    def start(self) -> None:
+        if self._process is not None and self._process.is_alive():
+            return
+        self.kill()
+        ours, theirs = SPAWN.Pipe()
+        self._stop = SPAWN.Event()
+        self._process = SPAWN.Process(target=self._target, args=(theirs, self._stop, dict(self._config)), daemon=True)
+        self._process.start()
+        theirs.close()
+        self._pipe = ours
+        try:
+            if not ours.poll(START_S):
+                raise EngineCrashed("the engine process did not start")
+            frames.receive(ours)
+        except (EOFError, OSError) as error:
+            self.kill()
+            raise EngineCrashed("the engine process ended while it started") from error
+
+    def run(self, job: Job, attempt: Attempt, report: Callable[[float], None], *, time_limit_s: float) -> Made:
+        self.start()
+        assert self._pipe is not None
+        self._stop.clear()
+        wake, waker = SPAWN.Pipe(duplex=False)
+        attempt.on_stop(lambda: _poke(waker))
+        try:
+            return self._follow(job, attempt, report, wake, time.monotonic() + time_limit_s, time_limit_s)
+        except (EOFError, OSError, ValueError, KeyError, TypeError) as error:
+            code = None if self._process is None else self._process.exitcode
+            self.kill()
+            raise EngineCrashed(f"the engine process ended (exit code {code})") from error
+        finally:
+            waker.close()
+            wake.close()
+
+    def _follow(
+        self,
+        job: Job,
+        attempt: Attempt,
+        report: Callable[[float], None],
+        wake: Connection,
+        deadline: float,
+        time_limit_s: float,
+    ) -> Made:
+        pipe = self._pipe
+        assert pipe is not None
+        header = {
+            "type": job.node_type,
+            "engine": job.engine,
+            "params": dict(job.params),
+            "inputs": list(job.inputs),
+            "model": job.model,
+            "modelFile": job.model_file,
+            "modelSpec": job.model_spec,
+        }
+        frames.send(pipe, header, list(job.inputs.values()))
+        while True:
+            ready = mp_connection.wait([pipe, wake, self._process.sentinel], max(0.0, deadline - time.monotonic()))
+            if attempt.reason is not None:
+                self._end_job(pipe)
+                attempt.check()
+            if not ready:
+                self._end_job(pipe)
+                raise TimeLimit(f"the node ran longer than {time_limit_s:g} s")
+            if pipe in ready:
+                answer, blobs = frames.receive(pipe)
+                if answer["kind"] == "progress":
+                    report(float(answer["percent"]))
+                else:
+                    return read_end(answer, blobs)
+            elif self._process.sentinel in ready:
+                raise EOFError
+
+    def _end_job(self, pipe: Connection) -> None:
+        """Ask first: a child that stops by itself keeps its warm models. Then insist."""
+        self._stop.set()
+        deadline = time.monotonic() + self._stop_grace_s
+        try:
+            while pipe.poll(max(0.0, deadline - time.monotonic())):
+                if frames.receive(pipe)[0].get("kind") != "progress":
+                    self._stop.clear()
+                    return
+        except (EOFError, OSError, ValueError):
+            pass
+        self.kill()
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.join(KILL_WAIT_S)
+            self._process.close()
+        if self._pipe is not None:
+            self._pipe.close()
+        self._process, self._pipe = None, None
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+
+def _poke(waker: Connection) -> None:
+    try:
+        waker.send_bytes(b"!")
+    except (OSError, ValueError):
+        return  # the job has ended in the meantime
+
+
+def read_end(answer: Mapping[str, Any], blobs: list[bytes]) -> Made:
+    if answer["kind"] != "done":
+        if "trace" in answer:
+            logger.error("engine failed", trace=answer["trace"])
+        raise WorkFailed(answer["message"], code=answer["code"], is_retryable=answer["isRetryable"])
+    engine = answer["engine"]
+    return Made(
+        blobs[0],
+        answer["name"],
+        answer["contentType"],
+        answer["extension"],
+        answer["width"],
+        answer["height"],
+        EngineInfo(engine["name"], engine["version"], is_neural=engine["isNeural"], detail=engine["detail"]),
+    )
