@@ -172,6 +172,7 @@ class Simulator:
         self.behaviour = Behaviour()
         self.faults: list[Fault] = []
         self.log: list[Json] = []
+        self.letters: list[Json] = []
         self._last_notification: tuple[str, dict[str, str], bytes] | None = None
         self._background: set[asyncio.Task[Any]] = set()
         self._merchant = _load(keys.merchant_pem).public_key()
@@ -502,6 +503,9 @@ class Simulator:
             body = self._letter(event_type, resource, wish)
             headers = self._envelope(body, wish)
             self._last_notification = (url, headers, body)
+        if wish.get("handOver"):  # for a test that delivers it itself
+            self.letters.append({"url": url, "headers": headers, "body": body.decode()})
+            return []
         if wish.get("corrupt"):
             body = body.replace(b'"encrypt-resource"', b'"encrypt_resource"')
         statuses = await asyncio.gather(*(self._post(url, headers, body) for _ in range(wish.get("copies", 1))))
@@ -639,7 +643,8 @@ class Simulator:
         if wish.get("later"):
             self._later(work)
             return web.json_response({"statuses": []})
-        return web.json_response({"statuses": await work})
+        self.letters.clear()
+        return web.json_response({"statuses": await work, "letters": list(self.letters)})
 
     async def _set_bill(self, request: web.Request) -> web.Response:
         self.bills[request.match_info["day"]] = settings = BillSettings(**await request.json())
