@@ -52,8 +52,20 @@ lint: $(VENV)/.ready ## ruff and mypy
 	@$(BIN)/mypy
 
 .PHONY: test
-test: lint $(VENV)/.ready .tools/emulator/.ready .tools/sam/.ready .tools/checkov/.ready ## lint, types and every test
-	@$(BIN)/python -m pytest
+test: lint $(VENV)/.ready .tools/emulator/.ready .tools/sam/.ready .tools/checkov/.ready test-worker ## lint, types and every test
+	@$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
+
+.PHONY: test-worker
+test-worker: .tools/worker/.ready ## the worker's tests, in the worker's own environment
+	@.tools/worker/bin/python -m pytest -c worker/pytest.ini --rootdir=. tests/worker
+
+.PHONY: bench
+bench: $(VENV)/.ready .tools/emulator/.ready ## every benchmark, as tables and as JSON under bench/results/
+	@for part in bench/*/__main__.py; do $(BIN)/python -m $$(dirname $$part | tr / .); done
+
+.PHONY: sam-local
+sam-local: $(VENV)/.ready .tools/sam/.ready ## run every event with `sam local invoke` (needs Docker and a running stack)
+	@tools/sam_local.sh
 
 .PHONY: clean
 clean: ## remove what make built (not the state in .artiway)
