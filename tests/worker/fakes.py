@@ -1,0 +1,170 @@
+"""The outside world in memory: queues, store, `internal`, and a slot whose engine does as the test says."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from worker.attempt import Attempt
+from worker.engines.base import EngineInfo
+from worker.model import Node, Terms, Verdict, WorkHint, WorkMessage
+from worker.ports import ObjectMissing, ObjectTooLarge, OutsideFailed
+from worker.sandbox import Job, Made
+from worker.settings import WorkerSettings
+
+TENANT = "11111111-1111-1111-1111-111111111111"
+TASK = "22222222-2222-2222-2222-222222222222"
+
+
+def settings(**changes: Any) -> WorkerSettings:
+    values: dict[str, Any] = {
+        "internal_function": "InternalFunction",
+        "work_queue_urls": {"cutout": "q/cutout"},
+        "progress_queue_url": "q/progress",
+        "artefact_bucket": "artefacts",
+        "poll_wait_s": 0,
+        "drain_s": 0.3,
+    }
+    return WorkerSettings(**{**values, **changes})
+
+
+def node(node_id: str = "n1", attempt: int = 1, **changes: Any) -> Node:
+    values: dict[str, Any] = {
+        "nodeId": node_id,
+        "taskId": TASK,
+        "tenantId": TENANT,
+        "attempt": attempt,
+        "name": "cutout",
+        "type": "cutout",
+        "tool": "cutout",
+        "params": {"step": "cutout"},
+        "inputs": [{"name": "product", "key": f"inputs/{TENANT}/i1", "contentType": "image/png"}],
+        "outputPrefix": f"outputs/{TENANT}/{TASK}/{node_id}/{attempt}/",
+        "timeLimitSeconds": 30,
+        "leaseSeconds": 30,
+    }
+    return Node.model_validate({**values, **changes})
+
+
+def message(node_id: str = "n1", attempt: int = 1, receipt: str = "r1") -> WorkMessage:
+    return WorkMessage(receipt, "cutout", WorkHint(node_id=node_id, attempt=attempt), "trace-1")
+
+
+class FakeQueue:
+    def __init__(self) -> None:
+        self.waiting: deque[WorkMessage] = deque()
+        self.deleted: list[str] = []
+        self.given_back: list[str] = []
+        self.log: list[str] = []
+
+    def receive(self, node_type: str, wait_s: int) -> WorkMessage | None:
+        return self.waiting.popleft() if self.waiting else None
+
+    def delete(self, message: WorkMessage) -> None:
+        self.deleted.append(message.receipt)
+        self.log.append("delete")
+
+    def give_back(self, message: WorkMessage) -> None:
+        self.given_back.append(message.receipt)
+
+
+class FakeProgress:
+    def __init__(self) -> None:
+        self.sent: list[dict[str, Any]] = []
+        self.failures = 0
+        self.arrived = threading.Condition()
+
+    def send(self, envelope: Mapping[str, Any], *, tenant_id: str) -> None:
+        with self.arrived:
+            if self.failures > 0:
+                self.failures -= 1
+                raise OutsideFailed("the queue is away")
+            self.sent.append(dict(envelope))
+            self.arrived.notify_all()
+
+    def kinds(self) -> list[str]:
+        return [envelope["type"] for envelope in self.sent]
+
+    def wait_for(self, kind: str, timeout_s: float = 10) -> dict[str, Any]:
+        with self.arrived:
+            assert self.arrived.wait_for(lambda: kind in self.kinds(), timeout_s), self.kinds()
+            return next(envelope for envelope in self.sent if envelope["type"] == kind)
+
+
+class FakeInternal:
+    """Keeps the fence as the real one does: a node is claimed once per attempt."""
+
+    def __init__(self, *nodes: Node) -> None:
+        self.claimable = {(node.node_id, node.attempt): node for node in nodes}
+        self.calls: list[tuple[str, Any]] = []
+        self.verdicts: dict[str, Verdict] = {}
+        self.is_away = False
+
+    def register(self, worker: Mapping[str, Any]) -> Terms:
+        self._call("register", dict(worker))
+        return Terms(lease_seconds=30, beat_seconds=0.05)
+
+    def claim(self, *, node_id: str, attempt: int, worker_id: str) -> Node | None:
+        self._call("claim", (node_id, attempt))
+        return self.claimable.pop((node_id, attempt), None)
+
+    def beat(self, worker: Mapping[str, Any], nodes: Sequence[Node]) -> dict[str, Verdict]:
+        self._call("beat", (dict(worker), [(node.node_id, node.attempt) for node in nodes]))
+        return {node.node_id: self.verdicts.get(node.node_id, Verdict.GO) for node in nodes}
+
+    def release(self, *, worker_id: str, nodes: Sequence[Node]) -> int:
+        self._call("release", [(node.node_id, node.attempt) for node in nodes])
+        return len(nodes)
+
+    def _call(self, action: str, detail: Any) -> None:
+        self.calls.append((action, detail))
+        if self.is_away:
+            raise OutsideFailed("internal is away")
+
+    def of(self, action: str) -> list[Any]:
+        return [detail for name, detail in self.calls if name == action]
+
+
+class FakeStore:
+    def __init__(self, objects: Mapping[str, bytes] | None = None) -> None:
+        self.objects = dict(objects or {})
+        self.is_away = False
+
+    def read(self, key: str, *, max_bytes: int, bucket: str = "") -> bytes:
+        if self.is_away:
+            raise OutsideFailed("the store is away")
+        if key not in self.objects:
+            raise ObjectMissing(key)
+        if len(self.objects[key]) > max_bytes:
+            raise ObjectTooLarge(key)
+        return self.objects[key]
+
+    def write(self, key: str, data: bytes, content_type: str) -> None:
+        if self.is_away:
+            raise OutsideFailed("the store is away")
+        self.objects[key] = data
+
+
+INFO = EngineInfo("preview", "1", is_neural=False, detail="fake")
+MADE = Made(b"picture", "cutout", "image/png", "png", 4, 4, INFO)
+
+
+class FakeSlot:
+    """Runs until it is let go or the attempt is stopped."""
+
+    def __init__(self, act: Callable[[Callable[[float], None]], Made] | None = None) -> None:
+        self.act = act
+        self.running, self.go = threading.Event(), threading.Event()
+        self.jobs: list[Job] = []
+
+    def run(self, job: Job, attempt: Attempt, report: Callable[[float], None], *, time_limit_s: float) -> Made:
+        self.jobs.append(job)
+        self.running.set()
+        if self.act is not None:
+            return self.act(report)
+        attempt.on_stop(self.go.set)
+        assert self.go.wait(20)
+        attempt.check()
+        return MADE
