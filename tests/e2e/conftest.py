@@ -110,7 +110,7 @@ def folder() -> Iterator[Path]:
 def stack() -> Iterator[Stack]:
     with (
         folder() as place,
-        Stack(home=place / "home", port=free_port(), parameters={"RedeliverySeconds": "1"}) as running,
+        Stack(home=place / "home", port=free_port(), parameters={"RedeliverySeconds": "5"}) as running,
     ):
         yield running
 
