@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import time as real_time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -16,11 +17,18 @@ PATIENCE_S = 60
 
 
 def awaited(redis: Redis, key: str) -> str:
-    """What a child process says next. Asked in short turns: a client's own time limit is shorter than a busy machine."""
+    """What a child process says next. In short turns: a client's own time limit is shorter than a busy machine's."""
     for _ in range(PATIENCE_S):
         if answer := redis.blpop([key], timeout=1):
             return str(answer[1])
     raise AssertionError(f"nothing was said in {key}")
+
+
+def until(is_so: Callable[[], object]) -> None:
+    deadline = real_time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert real_time.monotonic() < deadline
+        real_time.sleep(0.005)
 
 
 class Time:

@@ -14,11 +14,12 @@ from artiway.geo.repository import LARGEST_BODY, MOST_CALLS, HttpSource, report
 from artiway.geo.service import GeoService
 from artiway.platform.cache import Cache
 from local.servers import free_port
+from tests.integration.common.conftest import until
 
 ADDRESS = "113.110.1.1"
 GBK = json.dumps({"addr": "广东省深圳市 电信"}, ensure_ascii=False).encode("gbk")
 NESTED = json.dumps({"status": "0", "data": [{"location": "上海市 联通"}]}, ensure_ascii=False).encode()
-SHORT_S = 0.3  # the time-out of a source in tests that have to wait it out
+SHORT_S = 1  # the time-out of a source in tests that have to wait it out
 
 
 def says(body: bytes, status: str = "200 OK", *headers: str) -> Callable[[socket.socket], None]:
@@ -190,20 +191,23 @@ def test_without_sources_every_location_is_unknown(locate):
 
 
 def test_calls_that_never_end_are_few(serve, client):
-    """A source that drips holds its threads; when they are used up the next call fails at once and adds none."""
-    left = threading.Event()
+    """Each holds a thread; when they are used up the next call fails at once and adds none."""
+    may_end = threading.Event()
+    stuck = serve(lambda connection: may_end.wait())
+    source = HttpSource("pconline", stuck.url())
 
-    def drip(connection: socket.socket) -> None:
-        while not left.wait(0.02):
-            connection.sendall(b"H")
+    def ask(number: int) -> str:
+        return GeoService([source], Cache(client), source_timeout_s=60, limit_s=60).locate(f"113.110.2.{number}")
 
-    dripping = serve(drip)
-    source = HttpSource("pconline", dripping.url())
-    service = GeoService([source], Cache(client), source_timeout_s=0.2, limit_s=0.2)
-    for number in range(MOST_CALLS + 3):
-        assert service.locate(f"113.110.2.{number}") == UNKNOWN
-    assert len(dripping.asked) == MOST_CALLS
-    left.set()
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(MOST_CALLS)]
+    for thread in threads:
+        thread.start()
+    until(lambda: len(stuck.asked) == MOST_CALLS)
+    assert ask(MOST_CALLS) == UNKNOWN
+    assert len(stuck.asked) == MOST_CALLS
+    may_end.set()
+    for thread in threads:
+        thread.join()
 
 
 def test_success_and_failure_are_counted_by_source(serve, locate, metric):
