@@ -1,0 +1,196 @@
+"""Each protected route × each kind of false token, each id parameter × each kind of false id."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests.e2e.attacks import DOCUMENT, Operation, altered, encoded, operations
+from tests.e2e.conftest import KmsSigner, Platform, wait_for
+from tests.e2e.people import PASSWORD, Client
+from tests.fakes.identity import LocalSigner
+
+PROTECTED = [operation for operation in operations() if operation.permission != "public"]
+WITH_IDS = [operation for operation in PROTECTED if operation.parameters]
+# How an id of each kind looks, and how the other tenant comes to have one.
+PREFIXES = {"user_id": "usr", "key_id": "key", "order_id": "ord", "tenant_id": "tnt"}
+# Ids of what belongs to the platform and to no tenant: there is no other tenant's.
+PLATFORM_IDS = {"tenant_id", "lane", "queue", "day", "pool"}
+# What the platform's own people may; a tenant's owner is refused before any id is looked at.
+PLATFORM_PERMISSIONS = {"tenant.manage", "ops.read", "ops.write", "points.grant"}
+
+
+@dataclass
+class Cast:
+    """Who plays, on the running stack."""
+
+    client: Client
+    owner: dict[str, Any]
+    victim: dict[str, Any]
+    nobody: str
+    admin: str
+    false_tokens: dict[str, tuple[str | None, str]] = field(default_factory=dict)
+    foreign: dict[str, str] = field(default_factory=dict)
+
+
+@pytest.fixture(scope="module")
+def cast(platform: Platform) -> Iterator[Cast]:
+    client = Client(platform.facts["apiUrl"])
+    admin = client.log_in(**platform.facts["admin"])["token"]
+    owner, victim = client.register("attacker"), client.register("victim")
+    for tenant in (owner, victim):
+        client.call("PATCH", f"/tenants/{tenant['tenantId']}", {"ratePerSecond": 10_000}, token=admin)
+    email = f"{uuid4().hex}@example.com"
+    client.call("POST", "/roles", {"name": "nothing", "permissions": []}, token=owner["token"])
+    made = client.call(
+        "POST", "/users", {"email": email, "password": PASSWORD, "roles": ["nothing"]}, token=owner["token"]
+    )
+    assert made.status == 201, made
+    found = Cast(client, owner, victim, client.log_in(email)["token"], admin)
+    found.false_tokens = false_tokens(found, platform)
+    found.foreign = {name: make(found) for name, make in FOREIGN.items()}
+    wait_for(lambda: client.call("GET", "/me", token=owner["token"]).headers["ratelimit-limit"] == "20000")
+    yield found
+    client.close()
+
+
+def false_tokens(cast: Cast, platform: Platform) -> dict[str, tuple[str | None, str]]:
+    """What is sent for a token, and the code of the refusal. Each differs from a good one in one thing alone."""
+    token = cast.owner["token"]
+    variables = platform.aws("lambda").get_function_configuration(FunctionName="AuthorizerFunction")["Environment"]
+    key_id = json.loads(variables["Variables"]["ARTIWAY_TOKEN_JWKS"])["keys"][0]["kid"]
+    ours, other = KmsSigner(key_id, platform.aws("kms")), LocalSigner()
+
+    def signed(message: bytes, signer: Any) -> str:
+        return (message + b"." + encoded(signer.sign(message))).decode()
+
+    past = int(time.time()) - 1_000
+    revoked = cast.client.register("revoked")["token"]
+    assert cast.client.call("POST", "/auth/logout", token=revoked).status == 204
+    wait_for(lambda: cast.client.call("GET", "/me", token=revoked).status == 401)
+    invalid = "AUTH_401_TOKEN_INVALID"
+    return {
+        "no token": (None, invalid),
+        "an empty token": ("", invalid),
+        "no token at all": ("not.a.token", invalid),
+        "expired": (signed(altered(token, claims={"iat": past, "exp": past + 900}), ours), "AUTH_401_TOKEN_EXPIRED"),
+        "alg none": (altered(token, header={"alg": "none"}).decode() + ".", invalid),
+        "wrong key": (signed(altered(token), other), invalid),
+        "wrong audience": (signed(altered(token, claims={"aud": "another-api"}), ours), invalid),
+        "wrong issuer": (signed(altered(token, claims={"iss": "another"}), ours), invalid),
+        "another type": (signed(altered(token, header={"typ": "JWT"}), ours), invalid),
+        "changed claims": (_changed(token), invalid),
+        "another's session": (signed(altered(token, claims={"sub": str(uuid4())}), ours), invalid),
+        "refresh used as access": (cast.owner["refreshToken"], invalid),
+        "revoked": (revoked, invalid),
+        "an unknown API key": (f"ak_{'0' * 64}_{'A' * 43}", invalid),
+    }
+
+
+def _changed(token: str) -> str:
+    message = altered(token, claims={"per": "tenant.manage ops.write"}).decode()
+    return f"{message}.{token.rpartition('.')[2]}"
+
+
+def _foreign_user(cast: Cast) -> str:
+    return str(cast.victim["userId"])
+
+
+def _foreign_key(cast: Cast) -> str:
+    made = cast.client.call("POST", "/api-keys", {"name": "k", "permissions": []}, token=cast.victim["token"])
+    return str(made.body["keyId"])
+
+
+def _foreign_role(cast: Cast) -> str:
+    role = {"name": "victims-own", "permissions": []}
+    assert cast.client.call("POST", "/roles", role, token=cast.victim["token"]).status == 201
+    return "victims-own"
+
+
+def _foreign_order(cast: Cast) -> str:
+    package = cast.client.call("GET", "/packages", token=cast.victim["token"]).body["items"][0]["packageId"]
+    order = {"packageId": package, "channel": "native"}
+    made = cast.client.call("POST", "/orders", order, token=cast.victim["token"])
+    assert made.status == 201, made
+    return str(made.body["orderId"])
+
+
+FOREIGN: dict[str, Callable[[Cast], str]] = {
+    "user_id": _foreign_user,
+    "key_id": _foreign_key,
+    "name": _foreign_role,
+    "order_id": _foreign_order,
+}
+
+
+def test_the_document_is_the_one_that_the_stack_serves(platform):
+    assert platform.get("/openapi.json")[2] == DOCUMENT
+
+
+def test_every_id_parameter_is_one_that_we_know_how_to_attack():
+    """A route with a new kind of id says here how another tenant comes to have one."""
+    names = {name for operation in WITH_IDS for name in operation.parameters}
+    assert names <= FOREIGN.keys() | PLATFORM_IDS
+
+
+@pytest.mark.parametrize("operation", PROTECTED, ids=str)
+def test_no_false_token_opens_a_route(cast: Cast, operation: Operation):
+    wrong = []
+    for attack, (token, code) in cast.false_tokens.items():
+        answer = cast.client.call(operation.method, operation.at(), operation.body, token=token)
+        if (answer.status, answer.body["code"]) != (401, code) or set(answer.body) != _ERROR_FIELDS:
+            wrong.append((attack, answer.status, answer.body))
+    assert wrong == []
+
+
+@pytest.mark.parametrize("operation", [operation for operation in PROTECTED if operation.permission != "user"], ids=str)
+def test_a_route_is_closed_to_who_lacks_its_permission(cast: Cast, operation: Operation):
+    tokens = [cast.nobody]
+    if operation.permission in PLATFORM_PERMISSIONS:
+        tokens.append(cast.owner["token"])
+    for token in tokens:
+        answer = cast.client.call(operation.method, operation.at(), operation.body, token=token)
+        assert (answer.status, answer.body["code"]) == (403, "AUTH_403_FORBIDDEN"), answer
+        assert answer.body["details"] == {"permission": operation.permission}
+
+
+@pytest.mark.parametrize("operation", WITH_IDS, ids=str)
+def test_an_id_that_is_not_ones_own_is_not_there(cast: Cast, operation: Operation):
+    """Of another tenant, random, malformed: all 404, and none tells which it was."""
+    token = cast.admin if operation.permission in PLATFORM_PERMISSIONS else cast.owner["token"]
+    answers = {}
+    for name in operation.parameters:
+        others = {one: cast.foreign.get(one, "x") for one in operation.parameters if one != name}
+        for attack, value in _false_ids(cast, name).items():
+            answer = cast.client.call(
+                operation.method, operation.at(**others, **{name: value}), operation.body, token=token
+            )
+            answers[(name, attack)] = (answer.status, answer.body.get("message") if answer.body else None)
+    assert {status for status, _ in answers.values()} == {404}, answers
+    known = {message for (_, attack), (_, message) in answers.items() if attack in {"of another tenant", "random"}}
+    assert len(known) == len(operation.parameters), answers  # one word for both, whatever the parameter
+
+
+def _false_ids(cast: Cast, name: str) -> dict[str, str]:
+    prefix = PREFIXES.get(name, "x")
+    ids = {
+        "random": f"{prefix}_{uuid4().hex}",
+        "without its prefix": uuid4().hex,
+        "of another kind": f"zzz_{uuid4().hex}",
+        "too short": f"{prefix}_{uuid4().hex[:31]}",
+        "not hexadecimal": f"{prefix}_{'g' * 32}",
+        "long": "x" * 400,
+        "SQL": "'%20OR%20'1'='1",
+        "a climb": "..%2f..%2fusers",
+        "not ASCII": "%C3%A9",
+    }
+    return ids if name in PLATFORM_IDS else {"of another tenant": cast.foreign[name], **ids}
+
+
+_ERROR_FIELDS = {"code", "message", "requestId", "details"}
