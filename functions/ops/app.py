@@ -235,7 +235,7 @@ def simulate(body: SimulateBody) -> SimulationBody:
             TenantPolicy(str(from_wire("tnt", change.tenant_id)), weight=change.weight, cap=change.concurrency)
             for change in body.changes.tenants
         ],
-        slots={pool: dict[str, int](change.slots) for pool, change in body.changes.pools.items()},
+        slots={pool: {str(kind): n for kind, n in change.slots.items()} for pool, change in body.changes.pools.items()},
         window_s=body.window_seconds,
     )
     return SimulationBody(
