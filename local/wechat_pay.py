@@ -597,7 +597,7 @@ class Simulator:
             "behaviour": asdict(self.behaviour),
             "faults": [asdict(one) for one in self.faults],
             "bills": {day: asdict(one) for day, one in self.bills.items()},
-            "log": self.log[-200:],
+            "log": self.log[-1000:],
         }
         return web.json_response(state)
 
@@ -720,7 +720,9 @@ class WechatPayService:
     async def _serve(self) -> None:
         file = self._home / "wechat-pay.json" if self._home is not None else None
         self.simulator = Simulator(keys=self.keys, file=file, now=self._now)
-        self._runner = web.AppRunner(self.simulator.app(), access_log=None, shutdown_timeout=0.2)
+        self._runner = web.AppRunner(
+            self.simulator.app(), access_log=None, shutdown_timeout=0.2, handler_cancellation=True
+        )
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", self.port, backlog=256).start()
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from threading import Event
 from typing import Protocol, TypedDict
 
 from artiway.payments.model import Order, OutcomeUnknown, Payment, RateLimited, Refund
@@ -54,28 +55,36 @@ class SweepService:
         """One run. Returns what became of the orders and refunds that it asked for."""
         stop_at = self._clock.now() + timedelta(seconds=self._limits.work_s)
         done: Counter[str] = Counter(dict.fromkeys(("asked", "unknown", "failed", "limited"), 0))
+        limited = Event()
         # WeChat is asked by a few at once; what it says is written down by this thread alone.
         with ThreadPoolExecutor(self._limits.concurrency) as pool:
-            while self._clock.now() < stop_at and not done["limited"]:
+            while self._clock.now() < stop_at and not limited.is_set():
                 claimed = self._due.claim_due_orders(**self._lease())
-                answers = [pool.submit(self._orders.ask, order) for order in claimed]
+                answers = [pool.submit(self._ask, order, limited) for order in claimed]
                 for order, answer in zip(claimed, answers, strict=True):
-                    done[self._apply(order, answer, is_limited=bool(done["limited"]))] += 1
+                    done[self._apply(order, answer)] += 1
                 if not claimed:
                     break
-        while self._clock.now() < stop_at and not done["limited"]:
+        while self._clock.now() < stop_at and not limited.is_set():
             refunds = self._due.claim_due_refunds(**self._lease())
             for refund in refunds:
-                done[self._follow(refund, is_limited=bool(done["limited"]))] += 1
+                done[self._follow(refund, limited)] += 1
             if not refunds:
                 break
         return dict(done)
 
-    def _apply(self, order: Order, answer: Future[Payment | None], *, is_limited: bool) -> str:
+    def _ask(self, order: Order, limited: Event) -> Payment | None:
+        """Whoever is told to stop tells the others."""
+        if limited.is_set():
+            raise RateLimited("told to stop")
+        try:
+            return self._orders.ask(order)
+        except RateLimited:
+            limited.set()
+            raise
+
+    def _apply(self, order: Order, answer: Future[Payment | None]) -> str:
         now = self._clock.now()
-        if is_limited and answer.cancel():
-            self._due.put_off_order(order, now)
-            return "limited"
         try:
             self._orders.apply(order, answer.result())
             self._due.put_off_order(order, now + timedelta(seconds=self._limits.interval_s))
@@ -90,14 +99,15 @@ class SweepService:
             return "failed"
         return "asked"
 
-    def _follow(self, refund: Refund, *, is_limited: bool) -> str:
+    def _follow(self, refund: Refund, limited: Event) -> str:
         now = self._clock.now()
         try:
-            if is_limited:
-                raise RateLimited("stopped")
+            if limited.is_set():
+                raise RateLimited("told to stop")
             self._orders.follow_refund(refund)
             self._due.put_off_refund(refund, now + timedelta(seconds=self._limits.interval_s))
         except RateLimited:
+            limited.set()
             self._due.put_off_refund(refund, now)
             return "limited"
         except OutcomeUnknown:
