@@ -45,9 +45,9 @@ class Edge:
             skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
         )
         app = web.Application(client_max_size=PAYLOAD_BYTES)
-        app.router.add_route("*", "/api/{tail:.*}", self._forward)
+        app.router.add_route("*", r"/api/{tail:[\s\S]*}", self._forward)
         app.router.add_get("/ws", self._connect)
-        app.router.add_get("/{tail:.*}", self._static)
+        app.router.add_get(r"/{tail:[\s\S]*}", self._static)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5, handler_cancellation=True)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", self._port, backlog=1024).start()

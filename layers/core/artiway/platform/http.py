@@ -54,6 +54,15 @@ class ErrorBody(Wire):
     details: dict[str, Any]
 
 
+_ERROR = {"$ref": "#/components/schemas/ErrorBody"}
+# A raw route speaks somebody else's protocol; of an error it promises these two words alone.
+_BRIEF_ERROR = {
+    "type": "object",
+    "required": ["code", "message"],
+    "properties": {"code": {"type": "string"}, "message": {"type": "string"}},
+}
+
+
 class TooLarge(Refused):
     code = "REQUEST_413_TOO_LARGE"
 
@@ -166,7 +175,7 @@ class Api:
         responses: dict[int, Any] = {
             code: {
                 "description": HTTPStatus(code).phrase,
-                "content": {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorBody"}}},
+                "content": {"application/json": {"schema": _BRIEF_ERROR if raw else _ERROR}},
             }
             for code in sorted(documented)
         }
