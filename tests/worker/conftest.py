@@ -1,4 +1,4 @@
-"""The worker's tests run in the worker's own environment (tools/worker.lock), which has OpenCV; the product's has not."""
+"""These tests run in the worker's own environment (tools/worker.lock), which has OpenCV; the product's has not."""
 
 from __future__ import annotations
 

@@ -58,23 +58,26 @@ def before_plain_backdrop(small: Pixels) -> Pixels | None:
     if noise.max() > PLAIN_NOISE:
         return None
     delta = colors - surface
-    chroma = np.hypot(delta[:, :, 1], delta[:, :, 2])
-    differs = (
-        (chroma > max(3.0, 5 * noise[1:].max())) | (delta[:, :, 0] > max(4.0, 5 * noise[0])) | (delta[:, :, 0] < -38)
-    )
+    # Chroma is smooth in the small, so its noise can be averaged away; a pale product shows in little else.
+    tint = blur(delta[:, :, 1:], 1.0)
+    chroma = np.hypot(tint[:, :, 0], tint[:, :, 1])
+    light = delta[:, :, 0]
+    differs = (chroma > max(2.5, 2.5 * noise[1:].max())) | (light > max(4.0, 4 * noise[0])) | (light < -38)
     # A shadow fades in, a product begins: background reaches every place without crossing a steep edge.
     steep = np.hypot(cv2.Sobel(colors[:, :, 0], cv2.CV_32F, 1, 0), cv2.Sobel(colors[:, :, 0], cv2.CV_32F, 0, 1)) / 8
     passable = (~differs & (steep < 3.2)).astype(np.uint8)
     _, labels = cv2.connectedComponents(passable, connectivity=4)
     ring = border(height, width)
     reached = np.isin(labels, np.setdiff1d(np.unique(labels[ring]), [0]))
-    like_backdrop = (passable > 0) & (delta[:, :, 0] > -max(6.0, 5 * noise[0]))  # seen through a handle
+    like_backdrop = (passable > 0) & (light > -max(6.0, 4 * noise[0]))  # seen through a handle
     found = (~(reached | like_backdrop)).astype(np.uint8)
     found = np.asarray(cv2.morphologyEx(found, cv2.MORPH_OPEN, disc(1)), np.uint8)
-    found = bridge(keep_main(found, chroma + np.abs(delta[:, :, 0])))
+    found = bridge(keep_main(found, layer(chroma + np.abs(light))))
     share = float(found.mean())
+    if share > MAX_SHARE:
+        return None
     # Blur and a low threshold put the outline a pixel outside.
-    return erode(fill_specks(found), 1) if MIN_SHARE < share < MAX_SHARE else None
+    return erode(fill_specks(found), 1) if share > MIN_SHARE else np.zeros_like(found)
 
 
 def fit_surface(colors: Layer, ring: Mask) -> tuple[Layer, Layer]:
