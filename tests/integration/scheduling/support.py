@@ -147,16 +147,18 @@ class Twins:
         answers = iter(pipeline.execute())
         for name, tenant in oracle.tenants.items():
             row, slots = next(answers), next(answers)
-            heads = sorted(tuple(map(int, head.split())) for head in row["heads"].split(";") if head)
+            numbers, listed, _ = row["state"].split(";")
+            last, credit, dearest, waiting, capped, _ = map(int, numbers.split())
+            heads = sorted(tuple(map(int, head.split())) for head in listed.split(",") if head)
             assert heads == sorted((tracks[t], h.tag, h.cost, h.seq) for t, h in tenant.heads.items()), name
-            assert (int(row["last"]), int(row["credit"]), row["capped"] == "1", int(row["dearest"])) == (
+            assert (last, credit, bool(capped), dearest) == (
                 tenant.last,
                 tenant.credit,
                 tenant.is_capped,
                 tenant.dearest,
             ), name
             assert slots == {i for i, (_, run) in oracle.running.items() if run.node.tenant_id == name}
-            assert int(row["waiting"]) == sum(w.node.tenant_id == name for w in oracle.waiting.values())
+            assert waiting == sum(w.node.tenant_id == name for w in oracle.waiting.values())
         for track, index in tracks.items():
             heads, slots = next(answers), next(answers)
             assert heads == sorted(

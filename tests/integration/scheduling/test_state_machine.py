@@ -26,8 +26,8 @@ from artiway.scheduling.model import (
 )
 from tests.integration.scheduling.support import LEASE_MS, Twins
 
-TENANTS = st.sampled_from(["t1", "t2", "t3", "t4"])
-USERS = st.sampled_from(["u1", "u2", "u3"])
+TENANTS = st.sampled_from(["t1", "t2", "t3"])
+USERS = st.sampled_from(["u1", "u2"])
 KINDS = st.sampled_from(["cutout", "model"])
 LANES = st.sampled_from(["vip", "free"])
 MODELS = st.sampled_from(["", "", "sdxl", "flux"])
@@ -71,7 +71,7 @@ class Database:
 class QueueMachine(RuleBasedStateMachine):
     client: redis.Redis
 
-    @initialize(weights=st.lists(WEIGHTS, min_size=4, max_size=4), caps=st.lists(CAPS, min_size=4, max_size=4))
+    @initialize(weights=st.lists(WEIGHTS, min_size=3, max_size=3), caps=st.lists(CAPS, min_size=3, max_size=3))
     def begin(self, weights: list[int], caps: list[int | None]) -> None:
         self.client.flushall()
         self.names = itertools.count()

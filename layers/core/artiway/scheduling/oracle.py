@@ -322,7 +322,7 @@ class Oracle:
         elif old is None or old.seq != queue[0].seq:
             cost = self.expected_cost_us(queue[0].node)
             start = old.tag - old.cost if old else crowd.clock
-            crowd.heads[user_id] = Head(start + cost, queue[0].seq, cost, user_id)
+            crowd.heads[user_id] = Head(max(crowd.clock, start + cost), queue[0].seq, cost, user_id)
         if not crowd.heads:
             crowd.clock = 0
         self._refresh_tenant(tenant_id, track, is_load=is_load, is_continuing=is_continuing)

@@ -7,9 +7,9 @@ check(ARGV[3], "^[^|]+|[^|]+|[^|]+|[^|]+|[^|]+|[^|]*|%d+|%d+|%d*$", "node")
 if is_stale() then
   return "stale"
 end
-local ROW = "([^|\n]+)|([^|\n]+)|([^|\n]+)|([^|\n]+|[^|\n]+|[^|\n]*)|(%d+)|(%d+)|(%d*)"
+local NODES = "([^|\n]+)|([^|\n]+)|([^|\n]+)|([^|\n]+|[^|\n]+|[^|\n]*)|(%d+)|(%d+)|(%d*)"
 local missing = {}
-for _, tenant in string.gmatch(ARGV[3], ROW) do
+for _, tenant in string.gmatch(ARGV[3], NODES) do
   if not tenant_for(tenant) then
     missing[#missing + 1] = tenant
   end
@@ -18,8 +18,8 @@ if missing[1] then
   return "unknown_tenant\n" .. table.concat(missing, "\n")
 end
 local verdicts = {}
-for id, owner, user, track, cost, charged, lease_ms in string.gmatch(ARGV[3], ROW) do
-  if call("HEXISTS", nodes_key, id) == 1 then
+for id, owner, user, track, cost, charged, lease_ms in string.gmatch(ARGV[3], NODES) do
+  if node_at(id) then
     verdicts[#verdicts + 1] = "duplicate"
   else
     seq = seq + 1
@@ -28,7 +28,7 @@ for id, owner, user, track, cost, charged, lease_ms in string.gmatch(ARGV[3], RO
       id = id, tenant = tenant, user = user, track = track_for(track), cost = tonumber(cost), seq = seq, charged = tonumber(charged),
     })
     if lease_ms ~= "" then
-      call("ZADD", leases_key, lease_ms, id)
+      lease_adds[#lease_adds + 1], lease_adds[#lease_adds + 2] = lease_ms, id
     end
     cap_tenant(tenant)
     if is_user_capped(tenant, user) then

@@ -14,7 +14,7 @@ for id in string.gmatch(ARGV[3], "[^\n]+") do
     verdicts[#verdicts + 1] = "running"
   else
     local tenant, track = node.tenant, node.track
-    call("HDEL", nodes_key, id)
+    write_node(id, false)
     call("ZREM", fifo_at .. track.index .. "|" .. tenant.id .. "|" .. node.user, int(node.cost) .. "|" .. id)
     tenant.waiting, tenant.is_changed = tenant.waiting - 1, true
     track.waiting, track.is_changed = track.waiting - 1, true

@@ -15,7 +15,7 @@ if is_stale() then
   return "stale"
 end
 for id in string.gmatch(ARGV[7], "[^\n]+") do
-  call("ZREM", leases_key, id)
+  lease_drops[#lease_drops + 1] = id
 end
 local ended = complete(ARGV[6])
 local lines = limit > 0 and dispatch(limit, lease_ms, words(ARGV[5])) or ""

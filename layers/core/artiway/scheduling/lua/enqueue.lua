@@ -13,12 +13,12 @@ if is_stale() then
   return "stale"
 end
 
-local ROW = "([^|\n]+)|([^|\n]+)|([^|\n]+)|([^|\n]+|[^|\n]+|[^|\n]*)|(%d+)"
+local NODES = "([^|\n]+)|([^|\n]+)|([^|\n]+)|([^|\n]+|[^|\n]+|[^|\n]*)|(%d+)"
 local known, missing, new_tracks = {}, {}, 0
 for tenant in string.gmatch(ARGV[3], "([^|\n]+)|%d+|%d*|%d*") do
   known[tenant] = true
 end
-for _, tenant, _, track in string.gmatch(ARGV[4], ROW) do
+for _, tenant, _, track in string.gmatch(ARGV[4], NODES) do
   if known[tenant] == nil then
     known[tenant] = tenant_for(tenant) and true or false
     if not known[tenant] then
@@ -37,9 +37,13 @@ if #tracks + new_tracks > TRACK_LIMIT then
 end
 
 set_tenants(ARGV[3])
-local verdicts, is_load = {}, ARGV[5] == "1"
-for id, tenant, user, track, cost in string.gmatch(ARGV[4], ROW) do
-  if call("HEXISTS", nodes_key, id) == 1 then
+local verdicts, ids, is_load = {}, {}, ARGV[5] == "1"
+for id in string.gmatch(ARGV[4], NODES) do
+  ids[#ids + 1] = id
+end
+read_nodes(ids)
+for id, tenant, user, track, cost in string.gmatch(ARGV[4], NODES) do
+  if node_rows[id] then
     verdicts[#verdicts + 1] = "duplicate"
   else
     seq = seq + 1

@@ -15,7 +15,7 @@ for _, id in ipairs(overdue) do
     release(node, 0)
     put(id, node.tenant, node.user, node.track, node.cost, node.seq, false)
   else
-    call("ZREM", leases_key, id)
+    lease_drops[#lease_drops + 1] = id
   end
 end
 if not overdue[1] then

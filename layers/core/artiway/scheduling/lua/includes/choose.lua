@@ -34,40 +34,87 @@ local function is_open(track)
     and (not models[track.model] or limits.models[track.model] < models[track.model])
 end
 
-local function first_on(track)
-  local head = call("ZRANGE", heads_at .. track.index, 0, 0, "WITHSCORES")
-  if not head[1] then
-    return false
+-- A dispatch takes at most one head per track and turn, so the first few are all it can need.
+local function heap_of(track, wanted)
+  local heap = heaps[track.index]
+  if heap then
+    return heap
   end
-  local place, tenant = string.match(head[1], "^(%d+)|(.+)$")
-  return { track = track, tenant = tenant, seq = tonumber(place), tag = tonumber(head[2]) + track.lag }
+  heap = {}
+  local changes = head_changes[track.index] or {}
+  for _ in pairs(changes) do
+    wanted = wanted + 1
+  end
+  local stored = call("ZRANGE", heads_at .. track.index, 0, wanted - 1, "WITHSCORES")
+  for i = 1, #stored, 2 do
+    if changes[stored[i]] == nil then
+      local place, tenant = string.match(stored[i], "^(%d+)|(.+)$")
+      heap[#heap + 1] = { tag = tonumber(stored[i + 1]), seq = tonumber(place), tenant = tenant, member = stored[i] }
+    end
+  end
+  for member, tag in pairs(changes) do
+    if tag then
+      local place, tenant = string.match(member, "^(%d+)|(.+)$")
+      push_head(heap, { tag = tag, seq = tonumber(place), tenant = tenant, member = member })
+    end
+  end
+  heaps[track.index] = heap
+  return heap
 end
 
-local function is_before(a, b)
-  return not b or a.tag < b.tag or (a.tag == b.tag and a.seq < b.seq)
+local function is_current(track, entry)
+  local changed = head_changes[track.index] and head_changes[track.index][entry.member]
+  return changed == nil or changed == entry.tag
+end
+
+local function pop_head(heap)
+  local last, at = table.remove(heap), 1
+  if not heap[1] then
+    return
+  end
+  while true do
+    local child = 2 * at
+    if not heap[child] then
+      break
+    end
+    if heap[child + 1] and head_is_before(heap[child + 1], heap[child]) then
+      child = child + 1
+    end
+    if not head_is_before(heap[child], last) then
+      break
+    end
+    heap[at], at = heap[child], child
+  end
+  heap[at] = last
+end
+
+local function first_on(track, wanted)
+  local heap = heap_of(track, wanted)
+  while heap[1] and not is_current(track, heap[1]) do
+    pop_head(heap)
+  end
+  local first = heap[1]
+  return first and { track = track, tenant = first.tenant, seq = first.seq, tag = first.tag + track.lag }
 end
 
 -- A head whose model is loaded may pass a few others, if none of them could fall behind by more than the bound.
 local function is_fair_to_prefer(choice, open)
   local passed = 0
   for _, track in ipairs(open) do
-    local ahead = call("ZRANGE", heads_at .. track.index, 0, PASS_OVER_LIMIT, "WITHSCORES")
-    for i = 1, #ahead, 2 do
-      local place, id = string.match(ahead[i], "^(%d+)|(.+)$")
-      local other = { seq = tonumber(place), tag = tonumber(ahead[i + 1]) + track.lag }
-      if not is_before(other, choice) then
-        break
-      end
-      passed = passed + 1
-      if passed > PASS_OVER_LIMIT then
-        return false
-      end
-      if id ~= choice.tenant then
-        local tenant = tenant_for(id)
-        local cost = tenant.heads[track.index].cost
-        local latest = other.tag - charge(cost, tenant.weight) + charge(math.max(cost, tenant.dearest), tenant.weight)
-        if choice.tag > latest then
+    for _, entry in ipairs(heaps[track.index]) do
+      local other = { seq = entry.seq, tag = entry.tag + track.lag }
+      if is_current(track, entry) and head_is_before(other, choice) then
+        passed = passed + 1
+        if passed > PASS_OVER_LIMIT then
           return false
+        end
+        if entry.tenant ~= choice.tenant then
+          local tenant = tenant_for(entry.tenant)
+          local cost = tenant.heads[track.index].cost
+          local latest = other.tag - charge(cost, tenant.weight) + charge(math.max(cost, tenant.dearest), tenant.weight)
+          if choice.tag > latest then
+            return false
+          end
         end
       end
     end
@@ -75,20 +122,15 @@ local function is_fair_to_prefer(choice, open)
   return true
 end
 
-local function best_choice(warm)
+local function best_choice(warm, wanted)
   local best, preferred
   local open = {}
   for _, track in ipairs(tracks) do
-    if is_open(track) then
-      if firsts[track.index] == nil then
-        firsts[track.index] = first_on(track)
-      end
-      local first = firsts[track.index]
-      if first then
-        open[#open + 1] = track
-        if is_before(first, best) then best = first end
-        if warm[track.model] and is_before(first, preferred) then preferred = first end
-      end
+    local first = is_open(track) and first_on(track, wanted)
+    if first then
+      open[#open + 1] = track
+      if not best or head_is_before(first, best) then best = first end
+      if warm[track.model] and (not preferred or head_is_before(first, preferred)) then preferred = first end
     end
   end
   if preferred and preferred ~= best and is_fair_to_prefer(preferred, open) then
@@ -110,24 +152,66 @@ local function advance(to)
   end
 end
 
+-- Takes the first node of the user whose turn it is, and answers it with what the user has next.
+local function take_from_line(tenant, track, spot, line)
+  local fifo = fifo_at .. spot .. "|" .. line.user
+  local ahead = call("ZRANGE", fifo, 0, 1, "WITHSCORES")
+  call("ZREM", fifo, ahead[1])
+  return ahead, line.user, line.clock + line.cost
+end
+
+local function take_from_crowd(tenant, track, spot)
+  local first = call("ZRANGE", crowd_at .. spot, 0, 1, "WITHSCORES")
+  local user = string.match(first[3], "^%d+|%d+|(.+)$")
+  local fifo = fifo_at .. spot .. "|" .. user
+  local ahead = call("ZRANGE", fifo, 0, 1, "WITHSCORES")
+  call("ZREM", fifo, ahead[1])
+  call("ZREM", crowd_at .. spot, first[3])
+  return ahead, user, math.max(tonumber(first[2]), tonumber(first[4]))
+end
+
+-- A crowd's clock never falls behind a member's tag, so a user's next tag is the clock and its cost.
+local function advance_user(tenant, track, spot, line, user, at, ahead, is_capped)
+  local next_place, next_cost
+  if ahead[3] and not is_capped then
+    next_place, next_cost = tonumber(ahead[4]), cost_of(track, tonumber(string.match(ahead[3], "^(%d+)|")))
+  end
+  if line.user == "*" then
+    if next_place then
+      local member = crowd_member(next_place, next_cost, user)
+      call("ZADD", crowd_at .. spot, int(at), "!", int(at + next_cost), member)
+      call("HSET", roll_at .. spot, user, member)
+    else
+      call("ZADD", crowd_at .. spot, int(at), "!")
+      if ahead[3] then
+        call("HSET", roll_at .. spot, user, "")
+      else
+        call("HDEL", roll_at .. spot, user)
+      end
+      tidy_crowd(tenant, track, spot)
+    end
+  elseif next_place then
+    line.seq, line.cost, line.clock = next_place, next_cost, at
+  else
+    tenant.lines[track.index] = nil
+    if ahead[3] then
+      make_crowd(tenant, track, spot)
+      call("HSET", roll_at .. spot, user, "")
+    end
+  end
+end
+
 local function take(choice, lease_ms)
   local track, tenant = choice.track, tenant_for(choice.tenant)
-  local spot = track.index .. "|" .. tenant.id
-  local crowd, clock_key = crowd_at .. spot, clock_at .. spot
-  local cost = tenant.heads[track.index].cost
+  local spot, cost = track.index .. "|" .. tenant.id, tenant.heads[track.index].cost
   drop_head(tenant, track.index)
   tenant.last = math.max(tenant.last, choice.tag)
   tenant.dearest = math.max(tenant.dearest, cost)
-
-  local first = call("ZRANGE", crowd, 0, 0, "WITHSCORES")
-  local user = string.match(first[1], "^%d+|%d+|(.+)$")
-  local fifo = fifo_at .. spot .. "|" .. user
-  local ahead = call("ZRANGE", fifo, 0, 1, "WITHSCORES")
+  local line = tenant.lines[track.index]
+  local ahead, user, at = (line.user == "*" and take_from_crowd or take_from_line)(tenant, track, spot, line)
   local declared, id = string.match(ahead[1], "^(%d+)|(.+)$")
   local node = { id = id, tenant = tenant, user = user, track = track, cost = tonumber(declared), seq = choice.seq, charged = cost }
-  call("ZREM", fifo, ahead[1])
-  call("ZREM", crowd, first[1])
-  call("ZADD", leases_key, int(now_ms + lease_ms), id)
+  lease_adds[#lease_adds + 1], lease_adds[#lease_adds + 2] = int(now_ms + lease_ms), id
   hold_slots(node)
   tenant.waiting, track.waiting = tenant.waiting - 1, track.waiting - 1
   limits.running = limits.running + 1
@@ -136,20 +220,11 @@ local function take(choice, lease_ms)
   limits.models[track.model] = limits.models[track.model] + 1
   serve(tenant, cost)
 
-  -- A crowd's clock never falls behind a member's tag, so a user's next tag is the clock and its cost.
-  local crowd_clock = math.max(tonumber(call("HGET", clock_key, "|") or 0), tonumber(first[2]))
   cap_tenant(tenant)
-  if ahead[3] and not is_user_capped(tenant, user) then
-    local next_cost = cost_of(track, tonumber(string.match(ahead[3], "^(%d+)|")))
-    local member = padded(tonumber(ahead[4])) .. "|" .. int(next_cost) .. "|" .. user
-    call("ZADD", crowd, int(crowd_clock + next_cost), member)
-    call("HSET", clock_key, "|", int(crowd_clock), user, member)
-  else
-    call("HSET", clock_key, "|", int(crowd_clock))
-    call("HDEL", clock_key, user)
-    if is_user_capped(tenant, user) then
-      refresh_all(tenant, user, true)
-    end
+  local is_capped = is_user_capped(tenant, user)
+  advance_user(tenant, track, spot, line, user, at, ahead, is_capped)
+  if is_capped then
+    refresh_all(tenant, user, true)
   end
   refresh_tenant(tenant, track, false, true)
   return node
@@ -159,8 +234,9 @@ end
 local function dispatch(limit, lease_ms, warm)
   count_limits()
   local lines = {}
+  local wanted = next(warm) and limit + PASS_OVER_LIMIT + 1 or limit
   while #lines < limit do
-    local choice, first = best_choice(warm)
+    local choice, first = best_choice(warm, wanted)
     if not choice then
       break
     end

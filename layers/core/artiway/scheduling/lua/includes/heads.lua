@@ -1,16 +1,38 @@
 --[[ heads: keeps the heads of users and tenants in step with the queues. ]]
-local firsts = {} -- the first head of each track, as far as this call knows it
+local heaps = {} -- track -> heap of heads, once a dispatch looks at it
+
+local function head_is_before(a, b)
+  return a.tag < b.tag or (a.tag == b.tag and a.seq < b.seq)
+end
+
+local function push_head(heap, entry)
+  local at = #heap + 1
+  while at > 1 do
+    local parent = math.floor(at / 2)
+    if not head_is_before(entry, heap[parent]) then
+      break
+    end
+    heap[at], at = heap[parent], parent
+  end
+  heap[at] = entry
+end
 
 local function add_head(tenant, index, tag, cost, place)
+  local member = padded(place) .. "|" .. tenant.id
   tenant.heads[index] = { tag = tag, cost = cost, seq = place }
-  tenant.is_changed, firsts[index] = true, nil
-  call("ZADD", heads_at .. index, int(tag), padded(place) .. "|" .. tenant.id)
+  tenant.is_changed = true
+  head_changes[index] = head_changes[index] or {}
+  head_changes[index][member] = tag
+  if heaps[index] then
+    push_head(heaps[index], { tag = tag, seq = place, tenant = tenant.id, member = member })
+  end
 end
 
 local function drop_head(tenant, index)
-  call("ZREM", heads_at .. index, padded(tenant.heads[index].seq) .. "|" .. tenant.id)
+  head_changes[index] = head_changes[index] or {}
+  head_changes[index][padded(tenant.heads[index].seq) .. "|" .. tenant.id] = false
   tenant.heads[index] = nil
-  tenant.is_changed, firsts[index] = true, nil
+  tenant.is_changed = true
 end
 
 local function charge(cost, weight)
@@ -25,6 +47,10 @@ local function cost_of(track, declared)
   return declared
 end
 
+local function tenant_running(tenant)
+  return slots_held(tenant_slots_at .. tenant.id)
+end
+
 local function user_cap(tenant, user)
   local own = has_user_caps and call("HGET", user_caps_key, tenant.id .. "|" .. user)
   return own and tonumber(own) or tenant.user_cap
@@ -32,7 +58,7 @@ end
 
 local function is_user_capped(tenant, user)
   local cap = user_cap(tenant, user)
-  return cap ~= UNLIMITED and call("SCARD", user_slots_at .. tenant.id .. "|" .. user) >= cap
+  return cap ~= UNLIMITED and slots_held(user_slots_at .. tenant.id .. "|" .. user) >= cap
 end
 
 -- A tag is max(clock, last) + cost/weight. A tenant that comes back from its cap, or with a rebuild, goes in at the clock
@@ -47,22 +73,25 @@ local function tag_tenant(tenant, track, place, cost, is_return)
   add_head(tenant, track.index, tenant.last - track.lag, cost, place)
 end
 
-local function first_of_crowd(tenant, track)
-  local member = call("ZRANGE", crowd_at .. track.index .. "|" .. tenant.id, 0, 0)[1]
+local function first_of(tenant, track)
+  local line = tenant.lines[track.index]
+  if not line then
+    return nil
+  elseif line.user ~= "*" then
+    return line.seq, line.cost
+  end
+  local member = call("ZRANGE", crowd_at .. track.index .. "|" .. tenant.id, 1, 1)[1]
   if member then
-    local place, cost, user = string.match(member, "^(%d+)|(%d+)|(.+)$")
-    return tonumber(place), tonumber(cost), user
+    local place, cost = string.match(member, "^(%d+)|(%d+)|")
+    return tonumber(place), tonumber(cost)
   end
 end
 
 local function refresh_tenant(tenant, track, is_return, is_continuing)
-  local place, cost = first_of_crowd(tenant, track)
-  if not place then
-    call("DEL", clock_at .. track.index .. "|" .. tenant.id)
-  end
   if tenant.is_capped then
     return
   end
+  local place, cost = first_of(tenant, track)
   local head = tenant.heads[track.index]
   if not place then
     if head then -- never dispatched, so never charged
@@ -83,35 +112,86 @@ local function refresh_tenant(tenant, track, is_return, is_continuing)
   end
 end
 
--- Brings a user's head in line with its queue and its cap, then the tenant's with the user's.
-local function refresh(tenant, user, track, is_return, is_continuing)
-  local spot = track.index .. "|" .. tenant.id
-  local crowd, clock_key = crowd_at .. spot, clock_at .. spot
-  local first = call("ZRANGE", fifo_at .. spot .. "|" .. user, 0, 0, "WITHSCORES")
-  local known = call("HMGET", clock_key, "|", user)
-  local old = known[2]
-  if not first[1] or is_user_capped(tenant, user) then
-    if old then
-      call("ZREM", crowd, old)
-      call("HDEL", clock_key, user)
+local function crowd_member(place, cost, user)
+  return padded(place) .. "|" .. int(cost) .. "|" .. user
+end
+
+-- A second user, or one at its cap, turns a line into a crowd.
+local function make_crowd(tenant, track, spot)
+  local line = tenant.lines[track.index]
+  if line then
+    local member = crowd_member(line.seq, line.cost, line.user)
+    call("ZADD", crowd_at .. spot, int(line.clock), "!", int(line.clock + line.cost), member)
+    call("HSET", roll_at .. spot, line.user, member)
+  end
+  tenant.lines[track.index] = { user = "*", seq = 0, cost = 0, clock = 0 }
+  tenant.is_changed = true
+end
+
+-- When nobody of a crowd could go, its clock starts anew; when nobody is left, so does the crowd.
+local function tidy_crowd(tenant, track, spot)
+  if call("ZCARD", crowd_at .. spot) <= 1 then
+    call("DEL", crowd_at .. spot)
+    if call("EXISTS", roll_at .. spot) == 0 then
+      tenant.lines[track.index] = nil
+      tenant.is_changed = true
     end
-  else
-    local old_place, old_cost
-    if old then
-      old_place, old_cost = string.match(old, "^(%d+)|(%d+)|")
-    end
+  end
+end
+
+local function refresh_crowd(tenant, user, track, spot, first, is_capped)
+  local crowd, roll = crowd_at .. spot, roll_at .. spot
+  local old = call("HGET", roll, user)
+  if first[1] and not is_capped then
     local place = tonumber(first[2])
+    local old_place, old_cost = string.match(old or "", "^(%d+)|(%d+)|")
     if tonumber(old_place) ~= place then
       local cost = cost_of(track, tonumber(string.match(first[1], "^(%d+)|")))
-      local start = tonumber(known[1] or 0)
-      if old then
+      local now, start = tonumber(call("ZSCORE", crowd, "!") or 0), nil
+      if old_place then
         start = tonumber(call("ZSCORE", crowd, old)) - tonumber(old_cost)
         call("ZREM", crowd, old)
       end
-      local member = padded(place) .. "|" .. int(cost) .. "|" .. user
-      call("ZADD", crowd, int(start + cost), member)
-      call("HSET", clock_key, user, member)
+      local member = crowd_member(place, cost, user)
+      call("ZADD", crowd, int(now), "!", int(math.max(now, (start or now) + cost)), member)
+      call("HSET", roll, user, member)
     end
+    return
+  end
+  if old and old ~= "" then
+    call("ZREM", crowd, old)
+  end
+  if first[1] then
+    call("HSET", roll, user, "")
+  elseif old then
+    call("HDEL", roll, user)
+  end
+  tidy_crowd(tenant, track, spot)
+end
+
+-- Brings a user's head in line with its queue and its cap, then the tenant's with the user's.
+local function refresh(tenant, user, track, is_return, is_continuing)
+  local spot = track.index .. "|" .. tenant.id
+  local first = call("ZRANGE", fifo_at .. spot .. "|" .. user, 0, 0, "WITHSCORES")
+  local is_capped = first[1] and is_user_capped(tenant, user)
+  local line = tenant.lines[track.index]
+  if line and line.user == user and not is_capped then
+    local place = tonumber(first[2])
+    if not place then
+      tenant.lines[track.index], tenant.is_changed = nil, true
+    elseif line.seq ~= place then
+      line.seq, line.cost = place, cost_of(track, tonumber(string.match(first[1], "^(%d+)|")))
+      tenant.is_changed = true
+    end
+  elseif not line and first[1] and not is_capped then
+    local cost = cost_of(track, tonumber(string.match(first[1], "^(%d+)|")))
+    tenant.lines[track.index] = { user = user, seq = tonumber(first[2]), cost = cost, clock = 0 }
+    tenant.is_changed = true
+  elseif first[1] or (line and line.user == "*") then
+    if not line or line.user ~= "*" then
+      make_crowd(tenant, track, spot)
+    end
+    refresh_crowd(tenant, user, track, spot, first, is_capped)
   end
   refresh_tenant(tenant, track, is_return, is_continuing)
 end
@@ -141,7 +221,7 @@ local function uncap_tenant(tenant)
     tenant.since = int(now_ms)
     local firsts = {}
     for _, track in ipairs(tracks) do
-      local place, cost = first_of_crowd(tenant, track)
+      local place, cost = first_of(tenant, track)
       if place then
         firsts[#firsts + 1] = { track = track, seq = place, cost = cost }
       end
@@ -155,27 +235,29 @@ end
 
 -- Puts a node into its queue. Only the first of a queue is anybody's head, so the rest costs one ZADD.
 local function put(id, tenant, user, track, cost, place, is_return)
-  local fifo = fifo_at .. track.index .. "|" .. tenant.id .. "|" .. user
-  call("HSET", nodes_key, id, "w|" .. track.index .. "|" .. int(cost) .. "|" .. int(place) .. "|" .. tenant.id .. "|" .. user)
-  call("ZADD", fifo, place, int(cost) .. "|" .. id)
+  local spot = track.index .. "|" .. tenant.id
+  write_node(id, "w|" .. track.index .. "|" .. int(cost) .. "|" .. int(place) .. "|" .. tenant.id .. "|" .. user)
+  call("ZADD", fifo_at .. spot .. "|" .. user, int(place), int(cost) .. "|" .. id)
   track.waiting, track.is_changed = track.waiting + 1, true
   tenant.waiting, tenant.is_changed = tenant.waiting + 1, true
-  local length = call("ZCARD", fifo)
-  if length == 1 then
-    call("SADD", people_at .. tenant.id, user)
-  end
-  if length == 1 or place < seq then
+  local line = tenant.lines[track.index]
+  local is_behind = line and place == seq
+    and (line.user == user or (line.user == "*" and call("HEXISTS", roll_at .. spot, user) == 1))
+  if not is_behind then
     refresh(tenant, user, track, is_return, false)
   end
 end
 
+local ROW = "^(%a)|(%d+)|(%d+)|(%d+)|([^|]+)|([^|]+)|?(%d*)$"
+
 local function node_at(id)
-  local row = call("HGET", nodes_key, id)
-  if not row then
+  if node_rows[id] == nil then
+    node_rows[id] = call("HGET", nodes_key, id)
+  end
+  if not node_rows[id] then
     return nil
   end
-  local state, track, cost, place, tenant, user, charged =
-    string.match(row, "^(%a)|(%d+)|(%d+)|(%d+)|([^|]+)|([^|]+)|?(%d*)$")
+  local state, track, cost, place, tenant, user, charged = string.match(node_rows[id], ROW)
   return {
     id = id, is_running = state == "r", track = tracks[tonumber(track)], cost = tonumber(cost), seq = tonumber(place),
     tenant = tenant_for(tenant), user = user, charged = tonumber(charged),
@@ -183,13 +265,10 @@ local function node_at(id)
 end
 
 local function hold_slots(node)
-  local held = call("SADD", tenant_slots_at .. node.tenant.id, node.id)
-  call("SADD", user_slots_at .. node.tenant.id .. "|" .. node.user, node.id)
-  call("SADD", track_slots_at .. node.track.index, node.id)
-  if node.tenant.running then
-    node.tenant.running = node.tenant.running + held
-  end
-  node.track.running, node.track.is_changed = node.track.running + held, true
-  call("HSET", nodes_key, node.id, "r|" .. node.track.index .. "|" .. int(node.cost) .. "|" .. int(node.seq) .. "|"
+  hold_slot(tenant_slots_at .. node.tenant.id, node.id)
+  hold_slot(user_slots_at .. node.tenant.id .. "|" .. node.user, node.id)
+  hold_slot(track_slots_at .. node.track.index, node.id)
+  node.track.running, node.track.is_changed = node.track.running + 1, true
+  write_node(node.id, "r|" .. node.track.index .. "|" .. int(node.cost) .. "|" .. int(node.seq) .. "|"
     .. node.tenant.id .. "|" .. node.user .. "|" .. int(node.charged))
 end

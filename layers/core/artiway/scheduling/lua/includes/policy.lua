@@ -1,4 +1,17 @@
 --[[ policy: a tenant's weight and caps, which act on what waits at once. ]]
+local function users_of(tenant)
+  local people, seen = {}, {}
+  for index, line in pairs(tenant.lines) do
+    for _, user in ipairs(line.user == "*" and call("HKEYS", roll_at .. index .. "|" .. tenant.id) or { line.user }) do
+      if not seen[user] then
+        people[#people + 1], seen[user] = user, true
+      end
+    end
+  end
+  table.sort(people)
+  return people
+end
+
 local function set_tenant(id, weight, cap, each_user_cap)
   local tenant = tenant_for(id)
   call("HSET", tenant_at .. id, "weight", weight, "cap", cap, "user_cap", each_user_cap)
@@ -6,7 +19,8 @@ local function set_tenant(id, weight, cap, each_user_cap)
     call("SADD", tenants_key, id)
     tenants[id] = {
       id = id, weight = tonumber(weight), cap = tonumber(cap) or UNLIMITED, user_cap = tonumber(each_user_cap) or UNLIMITED,
-      last = 0, credit = 0, dearest = 0, waiting = 0, is_capped = false, since = int(now_ms), heads = {}, is_changed = true,
+      last = 0, credit = 0, dearest = 0, waiting = 0, is_capped = false, since = int(now_ms), heads = {}, lines = {},
+      is_changed = true,
     }
     cap_tenant(tenants[id])
     return tenants[id]
@@ -23,8 +37,7 @@ local function set_tenant(id, weight, cap, each_user_cap)
   end
   cap_tenant(tenant)
   if tenant.user_cap ~= old_user_cap then
-    local people = call("SMEMBERS", people_at .. id)
-    table.sort(people)
+    local people = users_of(tenant)
     for _, user in ipairs(people) do
       refresh_all(tenant, user, false)
     end

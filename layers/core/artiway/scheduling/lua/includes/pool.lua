@@ -5,23 +5,23 @@
   KEYS[3]  nodes        hash: node -> "w|track|cost|seq|tenant|user" (waits) or "r|...|charged" (runs)
   KEYS[4]  leases       zset: node -> deadline_ms, while nobody has confirmed that it was sent
   KEYS[5]  log          stream of decisions, bounded
-  KEYS[6]  tenant       + tenant          hash: policy and clock of a tenant
+  KEYS[6]  tenant       + tenant          hash: weight, cap, user_cap, state (see read_tenant)
   KEYS[7]  heads        + track           zset: "seq|tenant" -> tag, the tenants that could go
-  KEYS[8]  crowd        + track|tenant    zset: "seq|cost|user" -> tag, the users that could go
-  KEYS[9]  clock        + track|tenant    hash: "|" -> clock of the crowd, user -> its member in the crowd
+  KEYS[8]  crowd        + track|tenant    zset: "seq|cost|user" -> tag, the users that could go; "!" -> their clock
+  KEYS[9]  roll         + track|tenant    hash: user -> its member in the crowd, empty while the user is at its cap
   KEYS[10] fifo         + track|tenant|user  zset: "cost|node" -> seq
   KEYS[11] tenant_slots + tenant          set of node ids;  KEYS[12] user_slots + tenant|user;  KEYS[13] track_slots + track
   KEYS[14] user_caps    hash: tenant|user -> cap
-  KEYS[15] people       + tenant          set of users that have queued
-  KEYS[16] tenants      set of tenant ids
-  KEYS[17] service      + minute          hash: tenant -> GPU microseconds
+  KEYS[15] tenants      set of tenant ids
+  KEYS[16] service      + minute          hash: tenant -> GPU microseconds
   ARGV[1]  epoch        of the caller; another one in force, or none, answers "stale" before any write
   ARGV[2]  now_ms       from the caller's clock
-Names after a + are appended here; all share the pool's hash tag, so that one cluster node has them. ]]
+Names after a + are appended here; all share the pool's hash tag, so that one cluster node has them.
+A command costs Redis more than its work, so writes are gathered and sent once, many at a time (write_back). ]]
 local epoch_key, pool_key, nodes_key, leases_key, log_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local tenant_at, heads_at, crowd_at, clock_at, fifo_at = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local tenant_at, heads_at, crowd_at, roll_at, fifo_at = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local tenant_slots_at, user_slots_at, track_slots_at = KEYS[11], KEYS[12], KEYS[13]
-local user_caps_key, people_at, tenants_key, service_at = KEYS[14], KEYS[15], KEYS[16], KEYS[17]
+local user_caps_key, tenants_key, service_at = KEYS[14], KEYS[15], KEYS[16]
 local now_ms = tonumber(ARGV[2])
 
 local UNLIMITED = math.huge
@@ -29,12 +29,17 @@ local SAMPLES_BEFORE_AVERAGE = 20
 local TRACK_LIMIT = 256
 local CLOCK_LIMIT = 4503599627370496
 local SERVICE_SECONDS = 7200
+local ARGUMENTS = 4000
 
 local call = redis.call
 local clock, seq, capacity, log_length, has_user_caps = 0, 0, UNLIMITED, 0, false
 local slots, paused, parallelism, share, models, costs = {}, {}, {}, {}, {}, {}
 local tracks, track_named, tenants, service = {}, {}, {}, {}
 local pool_changes = {}
+local node_rows, node_changes = {}, {}
+local lease_adds, lease_drops = {}, {}
+local slot_adds, slot_drops, slot_counts, slot_deltas = {}, {}, {}, {}
+local head_changes = {} -- track -> member -> tag, or false for a head that is gone
 
 -- Joining a number with .. keeps fourteen digits; clocks have sixteen.
 local function int(number)
@@ -104,19 +109,27 @@ local function track_for(name)
   return track
 end
 
+-- A tenant's row: numbers, then its heads "track tag cost seq," and its lines "track user seq cost clock,". A line is the
+-- only user that waits on a track, kept here because most tenants have just one; "*" stands for a crowd with keys of its own.
+local STATE = "^(%-?%d+) (%d+) (%d+) (%d+) ([01]) (%d+);([^;]*);([^;]*)$"
+
 local function tenant_for(id)
   local tenant = tenants[id]
   if tenant == nil then
-    local row = call("HMGET", tenant_at .. id, "weight", "cap", "user_cap", "last", "credit", "dearest", "waiting", "capped", "since", "heads")
+    local row = call("HMGET", tenant_at .. id, "weight", "cap", "user_cap", "state")
     tenant = false
     if row[1] then
+      local last, credit, dearest, waiting, capped, since, heads, lines = string.match(row[4], STATE)
       tenant = {
         id = id, weight = tonumber(row[1]), cap = tonumber(row[2]) or UNLIMITED, user_cap = tonumber(row[3]) or UNLIMITED,
-        last = tonumber(row[4]), credit = tonumber(row[5]), dearest = tonumber(row[6]), waiting = tonumber(row[7]),
-        is_capped = row[8] == "1", since = row[9], heads = {},
+        last = tonumber(last), credit = tonumber(credit), dearest = tonumber(dearest), waiting = tonumber(waiting),
+        is_capped = capped == "1", since = since, heads = {}, lines = {},
       }
-      for track, tag, cost, place in string.gmatch(row[10], "(%d+) (%-?%d+) (%d+) (%d+);") do
+      for track, tag, cost, place in string.gmatch(heads, "(%d+) (%-?%d+) (%d+) (%d+),") do
         tenant.heads[tonumber(track)] = { tag = tonumber(tag), cost = tonumber(cost), seq = tonumber(place) }
+      end
+      for track, user, place, cost, at in string.gmatch(lines, "(%d+) (%S+) (%d+) (%d+) (%d+),") do
+        tenant.lines[tonumber(track)] = { user = user, seq = tonumber(place), cost = tonumber(cost), clock = tonumber(at) }
       end
     end
     tenants[id] = tenant
@@ -124,44 +137,128 @@ local function tenant_for(id)
   return tenant
 end
 
-local function tenant_running(tenant)
-  if not tenant.running then
-    tenant.running = call("SCARD", tenant_slots_at .. tenant.id)
+local function state_of(tenant)
+  local heads, lines = {}, {}
+  for track, head in pairs(tenant.heads) do
+    heads[#heads + 1] = string.format("%d %.0f %.0f %.0f,", track, head.tag, head.cost, head.seq)
   end
-  return tenant.running
+  for track, line in pairs(tenant.lines) do
+    lines[#lines + 1] = string.format("%d %s %.0f %.0f %.0f,", track, line.user, line.seq, line.cost, line.clock)
+  end
+  return string.format("%.0f %.0f %.0f %.0f %d %s;%s;%s", tenant.last, tenant.credit, tenant.dearest, tenant.waiting,
+    tenant.is_capped and 1 or 0, tenant.since, table.concat(heads), table.concat(lines))
+end
+
+local function hold_slot(key, id)
+  slot_adds[key] = slot_adds[key] or {}
+  table.insert(slot_adds[key], id)
+  slot_deltas[key] = (slot_deltas[key] or 0) + 1
+end
+
+local function free_slot(key, id)
+  slot_drops[key] = slot_drops[key] or {}
+  table.insert(slot_drops[key], id)
+  slot_deltas[key] = (slot_deltas[key] or 0) - 1
+end
+
+local function slots_held(key)
+  slot_counts[key] = slot_counts[key] or call("SCARD", key)
+  return slot_counts[key] + (slot_deltas[key] or 0)
+end
+
+local function read_nodes(ids)
+  for from = 1, #ids, ARGUMENTS do
+    local rows = call("HMGET", nodes_key, unpack(ids, from, math.min(#ids, from + ARGUMENTS - 1)))
+    for i, row in ipairs(rows) do
+      node_rows[ids[from + i - 1]] = row
+    end
+  end
+end
+
+local function write_node(id, row)
+  node_rows[id], node_changes[id] = row, true
 end
 
 local function serve(tenant, cost)
   service[tenant.id] = (service[tenant.id] or 0) + cost
 end
 
+local function call_many(command, key, list)
+  for from = 1, #list, ARGUMENTS do
+    call(command, key, unpack(list, from, math.min(#list, from + ARGUMENTS - 1)))
+  end
+end
+
+local function write_heads()
+  for index, members in pairs(head_changes) do
+    local gone, added = {}, {}
+    for member, tag in pairs(members) do
+      if tag then
+        added[#added + 1], added[#added + 2] = int(tag), member
+      else
+        gone[#gone + 1] = member
+      end
+    end
+    call_many("ZREM", heads_at .. index, gone)
+    call_many("ZADD", heads_at .. index, added)
+  end
+end
+
+local function write_service()
+  local ids = {}
+  for id in pairs(service) do
+    ids[#ids + 1] = id
+  end
+  if ids[1] then
+    local key = service_at .. int(math.floor(now_ms / 60000))
+    local totals = {}
+    for from = 1, #ids, ARGUMENTS do
+      local rows = call("HMGET", key, unpack(ids, from, math.min(#ids, from + ARGUMENTS - 1)))
+      for i, total in ipairs(rows) do
+        local id = ids[from + i - 1]
+        totals[#totals + 1], totals[#totals + 2] = id, int(tonumber(total or 0) + service[id])
+      end
+    end
+    call_many("HSET", key, totals)
+    call("EXPIRE", key, SERVICE_SECONDS)
+  end
+end
+
 -- One write per thing that changed, however often it did.
 local function write_back()
   for id, tenant in pairs(tenants) do
     if tenant and tenant.is_changed then
-      local heads = {}
-      for track, head in pairs(tenant.heads) do
-        heads[#heads + 1] = string.format("%d %.0f %.0f %.0f;", track, head.tag, head.cost, head.seq)
-      end
-      call("HSET", tenant_at .. id, "last", int(tenant.last), "credit", int(tenant.credit), "dearest", int(tenant.dearest),
-        "waiting", int(tenant.waiting), "capped", tenant.is_capped and "1" or "0", "since", tenant.since, "heads", table.concat(heads))
+      call("HSET", tenant_at .. id, "state", state_of(tenant))
     end
+  end
+  write_heads()
+  local rows, gone = {}, {}
+  for id in pairs(node_changes) do
+    if node_rows[id] then
+      rows[#rows + 1], rows[#rows + 2] = id, node_rows[id]
+    else
+      gone[#gone + 1] = id
+    end
+  end
+  call_many("HDEL", nodes_key, gone)
+  call_many("HSET", nodes_key, rows)
+  call_many("ZREM", leases_key, lease_drops)
+  call_many("ZADD", leases_key, lease_adds)
+  for key, ids in pairs(slot_drops) do
+    call_many("SREM", key, ids)
+  end
+  for key, ids in pairs(slot_adds) do
+    call_many("SADD", key, ids)
   end
   for _, track in ipairs(tracks) do
     if track.is_changed then
       change("d:" .. track.index, string.format("%.0f %.0f %.0f", track.lag, call("SCARD", track_slots_at .. track.index), track.waiting))
     end
   end
+  write_service()
   change("clock", int(clock))
   change("seq", int(seq))
   call("HSET", pool_key, unpack(pool_changes))
-  if next(service) then
-    local key = service_at .. int(math.floor(now_ms / 60000))
-    for id, cost in pairs(service) do
-      call("HINCRBY", key, id, int(cost))
-    end
-    call("EXPIRE", key, SERVICE_SECONDS)
-  end
 end
 
 -- The arguments and the answer of a call are the record: replaying them on the oracle gives the same answer.

@@ -1,15 +1,12 @@
 --[[ release: gives back what a running node holds and corrects its tenant's clock by what it really cost. ]]
 local function release(node, measured)
   local tenant, track = node.tenant, node.track
-  call("HDEL", nodes_key, node.id)
-  call("ZREM", leases_key, node.id)
-  local freed = call("SREM", tenant_slots_at .. tenant.id, node.id)
-  call("SREM", user_slots_at .. tenant.id .. "|" .. node.user, node.id)
-  call("SREM", track_slots_at .. track.index, node.id)
-  if tenant.running then
-    tenant.running = tenant.running - freed
-  end
-  track.running, track.is_changed = track.running - freed, true
+  write_node(node.id, false)
+  lease_drops[#lease_drops + 1] = node.id
+  free_slot(tenant_slots_at .. tenant.id, node.id)
+  free_slot(user_slots_at .. tenant.id .. "|" .. node.user, node.id)
+  free_slot(track_slots_at .. track.index, node.id)
+  track.running, track.is_changed = track.running - 1, true
   local correction = (measured or node.charged) - node.charged
   if correction ~= 0 then
     local owed = math.floor(correction / tenant.weight)
@@ -37,7 +34,11 @@ end
 
 -- Takes lines of node|measured and answers one word per line.
 local function complete(lines)
-  local verdicts = {}
+  local verdicts, ids = {}, {}
+  for id in string.gmatch(lines, "([^|\n]+)|%d*") do
+    ids[#ids + 1] = id
+  end
+  read_nodes(ids)
   for id, measured in string.gmatch(lines, "([^|\n]+)|(%d*)") do
     local node = node_at(id)
     if node and node.is_running then

@@ -1,0 +1,1 @@
+"""How fast is the fair queue, and against whom?"""
