@@ -5,13 +5,16 @@ from datetime import UTC, datetime
 
 import boto3
 import pytest
+from botocore.auth import SigV4QueryAuth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
 from hypothesis import given
 from hypothesis import strategies as st
 
 from artiway import ids
 from artiway.errors import NotFound
 from artiway.outbox.model import Envelope, in_rounds
-from artiway.platform import rds_token, sql, tracing
+from artiway.platform import iam_token, redis, sql, tracing
 from artiway.platform.consumer import PoisonMessage, consume, consume_batch
 from artiway.platform.database import with_iam_password
 
@@ -136,10 +139,33 @@ class TestDatabasePassword:
             aws_session_token=session_token,
         )
         theirs = rds.generate_db_auth_token("proxy.example", 5432, "artiway_app")
-        ours = rds_token.auth_token(
+        ours = iam_token.database_token(
             host="proxy.example", port=5432, user="artiway_app", region="eu-central-1", at=at, environment=environment
         )
         assert sorted(ours.partition("?")[2].split("&")) == sorted(theirs.partition("?")[2].split("&"))
+
+    def test_the_cache_token_is_the_one_that_botocore_signs(self, monkeypatch):
+        environment = {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG"}
+        at = datetime(2026, 11, 16, 2, 30, tzinfo=UTC)
+        monkeypatch.setattr("botocore.auth.get_current_datetime", lambda: at.replace(tzinfo=None))
+        request = AWSRequest("GET", "http://artiway-dev/", params={"Action": "connect", "User": "artiway-dev"})
+        credentials = Credentials(environment["AWS_ACCESS_KEY_ID"], environment["AWS_SECRET_ACCESS_KEY"])
+        SigV4QueryAuth(credentials, "elasticache", "eu-central-1", expires=900).add_auth(request)
+        ours = iam_token.cache_token(
+            cache="artiway-dev", user="artiway-dev", region="eu-central-1", at=at, environment=environment
+        )
+        theirs = request.url.removeprefix("http://")
+        assert sorted(ours.partition("?")[2].split("&")) == sorted(theirs.partition("?")[2].split("&"))
+
+    def test_a_redis_address_with_a_user_alone_is_signed_at_each_connection(self, monkeypatch):
+        for name, value in {"AWS_REGION": "r", "AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s"}.items():
+            monkeypatch.setenv(name, value)
+        client = redis.connect("rediss://artiway-dev@cache.example:6379/0", timeout_s=1)
+        user, token = client.connection_pool.connection_kwargs["credential_provider"].get_credentials()
+        assert user == "artiway-dev"
+        assert token.startswith("artiway-dev/?Action=connect&User=artiway-dev&X-Amz-Algorithm")
+        plain = redis.connect("redis://127.0.0.1:6379/0", timeout_s=1)
+        assert plain.connection_pool.connection_kwargs["credential_provider"] is None
 
     def test_an_address_with_a_password_is_left_alone(self, monkeypatch):
         monkeypatch.setenv("AWS_REGION", "eu-central-1")

@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import dict_row
 
 from artiway.errors import ArtiwayError, Unavailable
-from artiway.platform import rds_token
+from artiway.platform import iam_token
 from artiway.platform.clock import Clock, SystemClock
 from artiway.platform.logs import Logger
 
@@ -157,7 +157,10 @@ class Database:
     def _begin(self, tenant_id: UUID | None) -> psycopg.Connection[Row]:
         """Open the transaction and set its tenant in one round trip; a connection that died idle is replaced once."""
         # The value is a UUID or empty, so that it can stand in the text of a query without parameters.
-        begin = f"BEGIN; SELECT set_config('app.tenant_id', '{tenant_id or ''}', true)".encode()
+        begin = (
+            f"BEGIN; SET LOCAL statement_timeout = {self._statement_timeout_ms};"
+            f" SELECT set_config('app.tenant_id', '{tenant_id or ''}', true)"
+        ).encode()
         for is_last_try in (False, True):
             try:
                 if self._connection is None:
@@ -184,7 +187,7 @@ class Database:
         self._connection.execute(command)
 
     def _connect(self) -> psycopg.Connection[Row]:
-        # No prepared statements: they would pin the session in RDS Proxy.
+        # No prepared statements, which would pin the session in RDS Proxy, and no start-up options, which it refuses.
         return psycopg.connect(
             with_iam_password(self._url, self._clock),
             autocommit=True,
@@ -192,7 +195,6 @@ class Database:
             prepare_threshold=None,
             connect_timeout=self._connect_timeout_s,
             application_name=os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "artiway"),
-            options=f"-c statement_timeout={self._statement_timeout_ms} -c timezone=UTC",
         )
 
 
@@ -202,7 +204,7 @@ def with_iam_password(url: str, clock: Clock | None = None) -> str:
     region = os.environ.get("AWS_REGION")
     if parts.get("password") or region is None:
         return url
-    password = rds_token.auth_token(
+    password = iam_token.database_token(
         host=str(parts["host"]),
         port=int(parts.get("port") or 5432),
         user=str(parts["user"]),

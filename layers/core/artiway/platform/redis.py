@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from artiway.errors import Unavailable
+from artiway.platform import iam_token
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -27,14 +31,39 @@ def connect(url: str, *, timeout_s: float) -> Redis:
     from redis.backoff import NoBackoff
     from redis.retry import Retry
 
+    credentials = _iam_credentials(url)
     return Redis.from_url(
-        url,
+        url if credentials is None else url.replace(f"{credentials.user}@", "", 1),
+        credential_provider=credentials,
         decode_responses=True,
         socket_connect_timeout=timeout_s,
         socket_timeout=timeout_s,
         health_check_interval=30,
         retry=Retry(NoBackoff(), 1),  # one fresh connection for one that died idle
     )
+
+
+def _iam_credentials(url: str) -> _IamCredentials | None:
+    """An address that names a user and no password is signed with the function's own credentials."""
+    parts = urlsplit(url)
+    region = os.environ.get("AWS_REGION")
+    if not parts.username or parts.password or region is None:
+        return None
+    return _IamCredentials(parts.username, region)
+
+
+class _IamCredentials:
+    """Asked at each new connection, so that a token is always young. The cache is named as its user."""
+
+    def __init__(self, user: str, region: str) -> None:
+        self.user, self._region = user, region
+
+    def get_credentials(self) -> tuple[str, str]:
+        token = iam_token.cache_token(cache=self.user, user=self.user, region=self._region, at=datetime.now(UTC))
+        return self.user, token
+
+    async def get_credentials_async(self) -> tuple[str, str]:
+        return self.get_credentials()
 
 
 @contextlib.contextmanager
