@@ -1,7 +1,8 @@
 """A child that numbers its side effects and kills itself at one of them.
 
-`python crash_child.py <clock file> <scenario> … [--at n | --before-sql text | --list]`. A side effect is whatever
-leaves the process: a statement to PostgreSQL, a command to Redis, a request to WeChat or to AWS.
+`python crash_child.py <clock file> <scenario> … --before-sql <text>`, or without a scenario: those that arrive on
+standard input. A side effect is whatever leaves the process: a statement to PostgreSQL, a command to Redis, a request
+to WeChat or to AWS.
 """
 
 from __future__ import annotations
@@ -19,11 +20,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from tests.integration.payments.environment import http_event, prepare
 
-effects: list[str] = []
 
-
-def watch(die: Callable[[int, str], bool]) -> None:
+def watch(die: Callable[[int, str], bool], tell: Callable[[str], object]) -> None:
     """Number every side effect, by the libraries that make them: nothing can be forgotten."""
+    effects: list[str] = []
     import botocore.httpsession
     import psycopg
     import redis
@@ -35,6 +35,7 @@ def watch(die: Callable[[int, str], bool]) -> None:
             if die(len(effects), text):
                 os.kill(os.getpid(), signal.SIGKILL)
             effects.append(text)
+            tell(text)
             return original(*arguments, **options)
 
         return effect
@@ -83,15 +84,42 @@ def perform(scenario: list[str], functions: dict[str, Any]) -> Any:
     raise ValueError(scenario)
 
 
+def die_at(at: int, writer: int) -> None:
+    watch(lambda number, _text: number == at, lambda text: os.write(writer, f"{text}\n".encode()))
+
+
+def serve(functions: dict[str, Any]) -> None:
+    """Each line names a scenario and the side effect to die before; a fork performs it."""
+    answers = int(os.environ["CRASH_ANSWERS"])
+    for line in sys.stdin:
+        wanted = json.loads(line)
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reader)
+            die_at(wanted["at"], writer)
+            perform(wanted["scenario"], functions)
+            os._exit(0)
+        os.close(writer)
+        with os.fdopen(reader) as seen:
+            effects = seen.read().splitlines()
+        _, status = os.waitpid(child, 0)
+        answer = {"killed": os.WIFSIGNALED(status), "status": status, "effects": effects}
+        os.write(answers, f"{json.dumps(answer)}\n".encode())
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("clock", type=Path)
-    parser.add_argument("scenario", nargs="+")
+    parser.add_argument("scenario", nargs="*")
     parser.add_argument("--before-sql", default=None)
     options = parser.parse_args()
     functions = prepare(options.clock)
-    watch(lambda _number, text: options.before_sql is not None and options.before_sql in text)
-    sys.stdout.write(f"{perform(options.scenario, functions)}\n")
+    if not options.scenario:
+        serve(functions)
+        return
+    watch(lambda _number, text: options.before_sql is not None and options.before_sql in text, lambda _text: None)
+    perform(options.scenario, functions)
 
 
 if __name__ == "__main__":

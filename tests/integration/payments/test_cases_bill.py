@@ -96,6 +96,19 @@ def test_case_33_a_payment_missing_here_is_repaired_by_query_and_marked_so(world
     assert world.rows("SELECT source FROM pay_transaction") == [{"source": "bill"}]
 
 
+def test_case_33_a_repair_that_wechat_does_not_answer_is_tried_again(world: World):
+    order = world.person.buy()
+    world.pay(order, mode="drop")
+    world.fault({"kind": "status", "path": number(order)})
+    world.at(NEXT_MORNING)
+    assert world.invoke("bill") == {DAY: "COMPARED"}
+    assert differences(world) == [("UNPAID_HERE", "OPEN")]
+    assert world.invoke("bill") == {DAY: "DONE"}
+    assert differences(world) == [("UNPAID_HERE", "REPAIRED")]
+    assert world.alerts() == ["BILL_UNPAID_HERE"]
+    assert world.recharges() == [100]
+
+
 def test_case_33_the_bill_alone_credits_nothing(world: World):
     order = world.person.buy()
     world.bill(DAY, add=[{"trade": number(order), "amount": 990, "transaction": "4200000000000000000000000001"}])

@@ -220,10 +220,19 @@ INSERT INTO bill_difference (day, kind, reference, tenant_id, order_id, ours_fen
 VALUES (%(day)s, %(kind)s, %(reference)s, %(tenant_id)s, %(order_id)s, %(ours_fen)s, %(theirs_fen)s, 'OPEN', %(now)s)
 ON CONFLICT (day, kind, reference) DO NOTHING;
 
+-- name: resolve_differences
+-- What an earlier comparison found and this one does not is no longer one.
+UPDATE bill_difference
+   SET resolution = 'REPAIRED', resolved_at = %(now)s
+ WHERE day = %(day)s AND resolution = 'OPEN' AND NOT (kind || ':' || reference = ANY (%(still)s));
+
 -- name: resolve_difference
 UPDATE bill_difference
    SET resolution = 'REPAIRED', resolved_at = %(now)s
  WHERE day = %(day)s AND kind = %(kind)s AND reference = %(reference)s AND resolution = 'OPEN';
+
+-- name: finish_bill_day
+UPDATE bill_day SET status = 'DONE', updated_at = %(now)s WHERE day = %(day)s;
 
 -- name: bill_days_page
 SELECT day, status, tries, payments, refunds, total_fen, differences, last_error, updated_at

@@ -47,6 +47,8 @@ class Ledger(Protocol):
 
     def resolve(self, day: date, kind: Difference, reference: str, now: datetime) -> None: ...
 
+    def finish(self, day: date, now: datetime) -> None: ...
+
     def alert(self, key: str, kind: str, details: Mapping[str, Any]) -> None: ...
 
 
@@ -102,20 +104,28 @@ class ReconciliationService:
         books = self._ledger.books(bill, start=start, end=start + timedelta(days=1))
         findings = bills.compare(bill, books)
         self._ledger.keep_findings(day, bill, findings, now)
-        for finding in findings:
-            if finding.kind is Difference.UNPAID_HERE:
-                self._repair(day, finding)
+        missing = [finding for finding in findings if finding.kind is Difference.UNPAID_HERE]
+        unsettled = [finding for finding in missing if not self._is_settled(day, finding)]
+        if unsettled:
+            return "COMPARED"
+        self._ledger.finish(day, self._clock.now())
         return "DONE"
 
-    def _repair(self, day: date, finding: Finding) -> None:
-        """A payment that is missing here is credited on WeChat's signed word, never on the bill alone."""
+    def _is_settled(self, day: date, finding: Finding) -> bool:
+        """A payment that is missing here is credited on WeChat's signed word, never on the bill alone.
+
+        False where WeChat gave no word: the day is compared again.
+        """
         try:
             outcome = self._credit.record(self._gateway.query(finding.reference), Source.BILL)
-        except (OutcomeUnknown, GatewayRefused) as error:
-            logger.warning("difference not repaired", day=day.isoformat(), reason=str(error))
-            return
+        except OutcomeUnknown:
+            return False
+        except GatewayRefused as refusal:
+            logger.warning("difference not repaired", day=day.isoformat(), reason=refusal.code)
+            return True
         if outcome in {Outcome.CREDITED, Outcome.ALREADY}:
             self._ledger.resolve(day, finding.kind, finding.reference, self._clock.now())
+        return True
 
     def _alarm_if_late(self, day: date) -> None:
         local = self._clock.now().astimezone(SHANGHAI)

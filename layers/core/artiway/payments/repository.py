@@ -236,10 +236,13 @@ class PostgresBills:
         )
 
     def keep_findings(self, day: date, bill: Bill, findings: Sequence[Finding], now: datetime) -> None:
-        """Store what was found, and alert for what was not known before: once per day, kind and order."""
+        """Store what was found, and alert for what was not known before: once per day, kind and order.
+
+        What an earlier comparison of the day had found and this one does not is marked as repaired.
+        """
         with self._service.service_transaction() as tx:
             row = {
-                **_day(day, "DONE", now),
+                **_day(day, "COMPARED", now),
                 "payments": len(bill.payments),
                 "refunds": len(bill.refunds),
                 "total_fen": bill.total_fen,
@@ -256,6 +259,12 @@ class PostgresBills:
                 }
                 key = f"bill:{day}:{finding.kind}:{finding.reference}"
                 self._alerts.write(tx, key, f"BILL_{finding.kind}", facts)
+            still = [f"{finding.kind}:{finding.reference}" for finding in findings]
+            tx.run(SQL["resolve_differences"], {"day": day, "still": still, "now": now})
+
+    def finish(self, day: date, now: datetime) -> None:
+        with self._service.service_transaction() as tx:
+            tx.run(SQL["finish_bill_day"], {"day": day, "now": now})
 
     def resolve(self, day: date, kind: Difference, reference: str, now: datetime) -> None:
         with self._service.service_transaction() as tx:

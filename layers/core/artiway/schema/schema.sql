@@ -114,6 +114,38 @@ CREATE TABLE public.audit_log (
 
 ALTER TABLE ONLY public.audit_log FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE public.bill_day (
+    day date NOT NULL,
+    status text NOT NULL,
+    tries integer NOT NULL,
+    payments integer,
+    refunds integer,
+    total_fen bigint,
+    differences integer,
+    last_error text,
+    updated_at timestamp with time zone NOT NULL,
+    CONSTRAINT bill_day_status_check CHECK ((status = ANY (ARRAY['WAITING'::text, 'FAILED'::text, 'COMPARED'::text, 'DONE'::text])))
+);
+
+ALTER TABLE ONLY public.bill_day FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.bill_difference (
+    day date NOT NULL,
+    kind text NOT NULL,
+    reference text NOT NULL,
+    tenant_id uuid,
+    order_id uuid,
+    ours_fen bigint,
+    theirs_fen bigint,
+    resolution text NOT NULL,
+    found_at timestamp with time zone NOT NULL,
+    resolved_at timestamp with time zone,
+    CONSTRAINT bill_difference_kind_check CHECK ((kind = ANY (ARRAY['MISSING_HERE'::text, 'MISSING_THERE'::text, 'UNPAID_HERE'::text, 'AMOUNT'::text, 'REFUND_MISSING_HERE'::text, 'REFUND_MISSING_THERE'::text, 'REFUND_AMOUNT'::text]))),
+    CONSTRAINT bill_difference_resolution_check CHECK ((resolution = ANY (ARRAY['OPEN'::text, 'REPAIRED'::text])))
+);
+
+ALTER TABLE ONLY public.bill_difference FORCE ROW LEVEL SECURITY;
+
 CREATE VIEW public.built_in_role WITH (security_invoker='true') AS
  SELECT name,
     string_to_array(permissions, ' '::text) AS permissions,
@@ -260,6 +292,112 @@ ALTER TABLE public.outbox ALTER COLUMN outbox_id ADD GENERATED ALWAYS AS IDENTIT
     NO MAXVALUE
     CACHE 1
 );
+
+CREATE TABLE public.pay_alert (
+    alert_key text NOT NULL,
+    tenant_id uuid,
+    kind text NOT NULL,
+    details jsonb NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    sent_at timestamp with time zone
+);
+
+ALTER TABLE ONLY public.pay_alert FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.pay_order (
+    tenant_id uuid NOT NULL,
+    order_id uuid NOT NULL,
+    user_id uuid NOT NULL,
+    out_trade_no text NOT NULL,
+    mchid text NOT NULL,
+    appid text NOT NULL,
+    package_id text NOT NULL,
+    amount_fen integer NOT NULL,
+    points bigint NOT NULL,
+    channel text NOT NULL,
+    openid text,
+    status text NOT NULL,
+    close_reason text,
+    flag text,
+    prepay_body text NOT NULL,
+    prepay_code text,
+    prepay_until timestamp with time zone,
+    created_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    transaction_id text,
+    paid_at timestamp with time zone,
+    completed_at timestamp with time zone,
+    payer_openid text,
+    payer_total_fen integer,
+    refunded_fen integer DEFAULT 0 NOT NULL,
+    refunded_points bigint DEFAULT 0 NOT NULL,
+    idempotency_key text,
+    request_hash text,
+    next_query_at timestamp with time zone NOT NULL,
+    query_tries integer DEFAULT 0 NOT NULL,
+    polled_at timestamp with time zone,
+    CONSTRAINT pay_order_amount_fen_check CHECK ((amount_fen > 0)),
+    CONSTRAINT pay_order_channel_check CHECK ((channel = ANY (ARRAY['native'::text, 'jsapi'::text, 'h5'::text]))),
+    CONSTRAINT pay_order_check CHECK (((refunded_fen >= 0) AND (refunded_fen <= amount_fen))),
+    CONSTRAINT pay_order_check1 CHECK (((refunded_points >= 0) AND (refunded_points <= points))),
+    CONSTRAINT pay_order_check2 CHECK (((status = ANY (ARRAY['PAID'::text, 'COMPLETED'::text, 'REFUNDING'::text, 'REFUNDED'::text])) = (transaction_id IS NOT NULL))),
+    CONSTRAINT pay_order_check3 CHECK (((transaction_id IS NULL) = (paid_at IS NULL))),
+    CONSTRAINT pay_order_check4 CHECK (((status = 'CLOSED'::text) = (close_reason IS NOT NULL))),
+    CONSTRAINT pay_order_close_reason_check CHECK ((close_reason = ANY (ARRAY['REQUESTED'::text, 'EXPIRED'::text, 'NEVER_PREPAID'::text, 'REFUSED'::text, 'CLOSED_THERE'::text]))),
+    CONSTRAINT pay_order_flag_check CHECK ((flag = ANY (ARRAY['MISMATCH'::text, 'OVERPAID'::text, 'PAID_LATE'::text]))),
+    CONSTRAINT pay_order_out_trade_no_check CHECK ((out_trade_no ~ '^[0-9A-Za-z_|*-]{6,32}$'::text)),
+    CONSTRAINT pay_order_points_check CHECK ((points > 0)),
+    CONSTRAINT pay_order_status_check CHECK ((status = ANY (ARRAY['CREATED'::text, 'PAYING'::text, 'PAID'::text, 'COMPLETED'::text, 'CLOSED'::text, 'REFUNDING'::text, 'REFUNDED'::text])))
+);
+
+ALTER TABLE ONLY public.pay_order FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.pay_refund (
+    tenant_id uuid NOT NULL,
+    refund_id uuid NOT NULL,
+    order_id uuid NOT NULL,
+    out_refund_no text NOT NULL,
+    amount_fen integer NOT NULL,
+    points bigint NOT NULL,
+    points_taken bigint DEFAULT 0 NOT NULL,
+    is_debited boolean NOT NULL,
+    is_external boolean DEFAULT false NOT NULL,
+    reason text NOT NULL,
+    request_body text NOT NULL,
+    status text NOT NULL,
+    wechat_id text,
+    started_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone,
+    idempotency_key text,
+    request_hash text,
+    next_query_at timestamp with time zone NOT NULL,
+    query_tries integer DEFAULT 0 NOT NULL,
+    CONSTRAINT pay_refund_amount_fen_check CHECK ((amount_fen > 0)),
+    CONSTRAINT pay_refund_check CHECK (((points_taken >= 0) AND (points_taken <= points))),
+    CONSTRAINT pay_refund_check1 CHECK (((status = ANY (ARRAY['SUCCESS'::text, 'CLOSED'::text])) = (ended_at IS NOT NULL))),
+    CONSTRAINT pay_refund_points_check CHECK ((points >= 0)),
+    CONSTRAINT pay_refund_status_check CHECK ((status = ANY (ARRAY['REQUESTED'::text, 'PROCESSING'::text, 'ABNORMAL'::text, 'SUCCESS'::text, 'CLOSED'::text])))
+);
+
+ALTER TABLE ONLY public.pay_refund FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.pay_transaction (
+    mchid text NOT NULL,
+    transaction_id text NOT NULL,
+    tenant_id uuid,
+    order_id uuid,
+    out_trade_no text NOT NULL,
+    outcome text NOT NULL,
+    amount_fen integer,
+    currency text,
+    paid_at timestamp with time zone,
+    source text NOT NULL,
+    seen_at timestamp with time zone NOT NULL,
+    CONSTRAINT pay_transaction_outcome_check CHECK ((outcome = ANY (ARRAY['CREDITED'::text, 'OVERPAID'::text, 'MISMATCH'::text, 'ORPHAN'::text, 'FOREIGN'::text]))),
+    CONSTRAINT pay_transaction_source_check CHECK ((source = ANY (ARRAY['callback'::text, 'query'::text, 'bill'::text])))
+);
+
+ALTER TABLE ONLY public.pay_transaction FORCE ROW LEVEL SECURITY;
 
 CREATE TABLE public.points_account (
     tenant_id uuid NOT NULL,
@@ -727,6 +865,12 @@ ALTER TABLE ONLY public.artefact
 ALTER TABLE ONLY public.audit_log
     ADD CONSTRAINT audit_log_pkey PRIMARY KEY (audit_id);
 
+ALTER TABLE ONLY public.bill_day
+    ADD CONSTRAINT bill_day_pkey PRIMARY KEY (day);
+
+ALTER TABLE ONLY public.bill_difference
+    ADD CONSTRAINT bill_difference_pkey PRIMARY KEY (day, kind, reference);
+
 ALTER TABLE ONLY public.idempotency_key
     ADD CONSTRAINT idempotency_key_pkey PRIMARY KEY (tenant_id, idempotency_key);
 
@@ -753,6 +897,30 @@ ALTER TABLE ONLY public.node_token
 
 ALTER TABLE ONLY public.outbox
     ADD CONSTRAINT outbox_pkey PRIMARY KEY (outbox_id);
+
+ALTER TABLE ONLY public.pay_alert
+    ADD CONSTRAINT pay_alert_pkey PRIMARY KEY (alert_key);
+
+ALTER TABLE ONLY public.pay_order
+    ADD CONSTRAINT pay_order_out_trade_no_key UNIQUE (out_trade_no);
+
+ALTER TABLE ONLY public.pay_order
+    ADD CONSTRAINT pay_order_pkey PRIMARY KEY (tenant_id, order_id);
+
+ALTER TABLE ONLY public.pay_order
+    ADD CONSTRAINT pay_order_tenant_id_idempotency_key_key UNIQUE (tenant_id, idempotency_key);
+
+ALTER TABLE ONLY public.pay_refund
+    ADD CONSTRAINT pay_refund_out_refund_no_key UNIQUE (out_refund_no);
+
+ALTER TABLE ONLY public.pay_refund
+    ADD CONSTRAINT pay_refund_pkey PRIMARY KEY (tenant_id, refund_id);
+
+ALTER TABLE ONLY public.pay_refund
+    ADD CONSTRAINT pay_refund_tenant_id_idempotency_key_key UNIQUE (tenant_id, idempotency_key);
+
+ALTER TABLE ONLY public.pay_transaction
+    ADD CONSTRAINT pay_transaction_pkey PRIMARY KEY (mchid, transaction_id);
 
 ALTER TABLE ONLY public.points_account
     ADD CONSTRAINT points_account_pkey PRIMARY KEY (tenant_id, user_id);
@@ -860,6 +1028,22 @@ CREATE INDEX outbox_unsent_by_age ON public.outbox USING btree (created_at) WHER
 
 CREATE INDEX outbox_unsent_by_aggregate ON public.outbox USING btree (aggregate, outbox_id) WHERE (sent_at IS NULL);
 
+CREATE INDEX pay_alert_unsent ON public.pay_alert USING btree (created_at) WHERE (sent_at IS NULL);
+
+CREATE INDEX pay_order_due ON public.pay_order USING btree (next_query_at) WHERE (status = ANY (ARRAY['CREATED'::text, 'PAYING'::text]));
+
+CREATE INDEX pay_order_of_user ON public.pay_order USING btree (tenant_id, user_id, order_id);
+
+CREATE INDEX pay_order_paid ON public.pay_order USING btree (paid_at) WHERE (paid_at IS NOT NULL);
+
+CREATE INDEX pay_refund_due ON public.pay_refund USING btree (next_query_at) WHERE (status = ANY (ARRAY['REQUESTED'::text, 'PROCESSING'::text]));
+
+CREATE INDEX pay_refund_of_order ON public.pay_refund USING btree (tenant_id, order_id);
+
+CREATE INDEX pay_refund_started ON public.pay_refund USING btree (started_at);
+
+CREATE UNIQUE INDEX pay_transaction_credited ON public.pay_transaction USING btree (tenant_id, order_id) WHERE (outcome = 'CREDITED'::text);
+
 CREATE INDEX points_account_expiry ON public.points_account USING btree (next_expiry_at) WHERE (next_expiry_at IS NOT NULL);
 
 CREATE INDEX points_hold_overdue ON public.points_hold USING btree (expires_at) WHERE (status = 'HELD'::text);
@@ -945,6 +1129,9 @@ ALTER TABLE ONLY public.artefact
 ALTER TABLE ONLY public.artefact
     ADD CONSTRAINT artefact_tenant_id_task_id_fkey FOREIGN KEY (tenant_id, task_id) REFERENCES public.task(tenant_id, task_id);
 
+ALTER TABLE ONLY public.bill_difference
+    ADD CONSTRAINT bill_difference_day_fkey FOREIGN KEY (day) REFERENCES public.bill_day(day);
+
 ALTER TABLE ONLY public.login_event
     ADD CONSTRAINT login_event_tenant_id_user_id_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES public.app_user(tenant_id, user_id) ON DELETE CASCADE;
 
@@ -959,6 +1146,15 @@ ALTER TABLE ONLY public.node_history
 
 ALTER TABLE ONLY public.node_token
     ADD CONSTRAINT node_token_tenant_id_node_id_fkey FOREIGN KEY (tenant_id, node_id) REFERENCES public.task_node(tenant_id, node_id);
+
+ALTER TABLE ONLY public.pay_order
+    ADD CONSTRAINT pay_order_tenant_id_user_id_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES public.app_user(tenant_id, user_id);
+
+ALTER TABLE ONLY public.pay_refund
+    ADD CONSTRAINT pay_refund_tenant_id_order_id_fkey FOREIGN KEY (tenant_id, order_id) REFERENCES public.pay_order(tenant_id, order_id);
+
+ALTER TABLE ONLY public.pay_transaction
+    ADD CONSTRAINT pay_transaction_tenant_id_order_id_fkey FOREIGN KEY (tenant_id, order_id) REFERENCES public.pay_order(tenant_id, order_id);
 
 ALTER TABLE ONLY public.points_account
     ADD CONSTRAINT points_account_tenant_id_user_id_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES public.app_user(tenant_id, user_id);
@@ -1020,6 +1216,10 @@ CREATE POLICY all_rows ON public.artefact TO artiway_service USING (true) WITH C
 
 CREATE POLICY all_rows ON public.audit_log FOR SELECT TO artiway_service USING (true);
 
+CREATE POLICY all_rows ON public.bill_day TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.bill_difference TO artiway_service USING (true) WITH CHECK (true);
+
 CREATE POLICY all_rows ON public.idempotency_key TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.lane_setting TO artiway_service USING (true) WITH CHECK (true);
@@ -1033,6 +1233,14 @@ CREATE POLICY all_rows ON public.node_history TO artiway_service USING (true) WI
 CREATE POLICY all_rows ON public.node_token TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.outbox TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.pay_alert TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.pay_order TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.pay_refund TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.pay_transaction TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.refresh_token TO artiway_service USING (true) WITH CHECK (true);
 
@@ -1068,6 +1276,10 @@ ALTER TABLE public.artefact ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.audit_log ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE public.bill_day ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.bill_difference ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE public.idempotency_key ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.lane_setting ENABLE ROW LEVEL SECURITY;
@@ -1085,6 +1297,14 @@ ALTER TABLE public.node_token ENABLE ROW LEVEL SECURITY;
 CREATE POLICY old_rows ON public.audit_log FOR DELETE TO artiway_service USING ((at < (now() - '180 days'::interval)));
 
 ALTER TABLE public.outbox ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.pay_alert ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.pay_order ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.pay_refund ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.pay_transaction ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.points_account ENABLE ROW LEVEL SECURITY;
 
@@ -1153,6 +1373,14 @@ CREATE POLICY tenant_rows ON public.node_history TO artiway_app USING ((tenant_i
 CREATE POLICY tenant_rows ON public.node_token TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
 CREATE POLICY tenant_rows ON public.outbox TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
+CREATE POLICY tenant_rows ON public.pay_alert FOR INSERT TO artiway_app WITH CHECK ((tenant_id = public.current_tenant()));
+
+CREATE POLICY tenant_rows ON public.pay_order TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
+CREATE POLICY tenant_rows ON public.pay_refund TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
+CREATE POLICY tenant_rows ON public.pay_transaction TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
 CREATE POLICY tenant_rows ON public.points_account TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
@@ -1246,6 +1474,14 @@ GRANT SELECT,INSERT ON TABLE public.audit_log TO artiway_app;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.audit_log TO artiway_service;
 
+GRANT SELECT,INSERT,UPDATE ON TABLE public.bill_day TO artiway_service;
+
+GRANT SELECT,INSERT ON TABLE public.bill_difference TO artiway_service;
+
+GRANT UPDATE(resolution) ON TABLE public.bill_difference TO artiway_service;
+
+GRANT UPDATE(resolved_at) ON TABLE public.bill_difference TO artiway_service;
+
 GRANT SELECT ON TABLE public.built_in_role TO artiway_app;
 
 GRANT SELECT ON TABLE public.built_in_role TO artiway_service;
@@ -1299,6 +1535,82 @@ GRANT SELECT,INSERT,DELETE ON TABLE public.outbox TO artiway_service;
 GRANT UPDATE(sent_at) ON TABLE public.outbox TO artiway_app;
 
 GRANT UPDATE(sent_at) ON TABLE public.outbox TO artiway_service;
+
+GRANT INSERT ON TABLE public.pay_alert TO artiway_app;
+
+GRANT SELECT,INSERT ON TABLE public.pay_alert TO artiway_service;
+
+GRANT UPDATE(sent_at) ON TABLE public.pay_alert TO artiway_service;
+
+GRANT SELECT,INSERT ON TABLE public.pay_order TO artiway_app;
+
+GRANT SELECT ON TABLE public.pay_order TO artiway_service;
+
+GRANT UPDATE(status) ON TABLE public.pay_order TO artiway_app;
+
+GRANT UPDATE(close_reason) ON TABLE public.pay_order TO artiway_app;
+
+GRANT UPDATE(flag) ON TABLE public.pay_order TO artiway_app;
+
+GRANT UPDATE(prepay_code) ON TABLE public.pay_order TO artiway_app;
+
+GRANT UPDATE(prepay_until) ON TABLE public.pay_order TO artiway_app;
+
+GRANT UPDATE(transaction_id) ON TABLE public.pay_order TO artiway_app;
+
+GRANT UPDATE(paid_at) ON TABLE public.pay_order TO artiway_app;
+
+GRANT UPDATE(completed_at) ON TABLE public.pay_order TO artiway_app;
+
+GRANT UPDATE(payer_openid) ON TABLE public.pay_order TO artiway_app;
+
+GRANT UPDATE(payer_total_fen) ON TABLE public.pay_order TO artiway_app;
+
+GRANT UPDATE(refunded_fen) ON TABLE public.pay_order TO artiway_app;
+
+GRANT UPDATE(refunded_points) ON TABLE public.pay_order TO artiway_app;
+
+GRANT UPDATE(idempotency_key) ON TABLE public.pay_order TO artiway_app;
+
+GRANT UPDATE(next_query_at) ON TABLE public.pay_order TO artiway_service;
+
+GRANT UPDATE(query_tries) ON TABLE public.pay_order TO artiway_service;
+
+GRANT UPDATE(polled_at) ON TABLE public.pay_order TO artiway_app;
+
+GRANT SELECT,INSERT ON TABLE public.pay_refund TO artiway_app;
+
+GRANT SELECT ON TABLE public.pay_refund TO artiway_service;
+
+GRANT UPDATE(points_taken) ON TABLE public.pay_refund TO artiway_app;
+
+GRANT UPDATE(is_debited) ON TABLE public.pay_refund TO artiway_app;
+
+GRANT UPDATE(status) ON TABLE public.pay_refund TO artiway_app;
+
+GRANT UPDATE(wechat_id) ON TABLE public.pay_refund TO artiway_app;
+
+GRANT UPDATE(started_at) ON TABLE public.pay_refund TO artiway_app;
+
+GRANT UPDATE(ended_at) ON TABLE public.pay_refund TO artiway_app;
+
+GRANT UPDATE(idempotency_key) ON TABLE public.pay_refund TO artiway_app;
+
+GRANT UPDATE(next_query_at) ON TABLE public.pay_refund TO artiway_service;
+
+GRANT UPDATE(query_tries) ON TABLE public.pay_refund TO artiway_service;
+
+GRANT SELECT,INSERT ON TABLE public.pay_transaction TO artiway_app;
+
+GRANT SELECT,INSERT ON TABLE public.pay_transaction TO artiway_service;
+
+GRANT UPDATE(outcome) ON TABLE public.pay_transaction TO artiway_app;
+
+GRANT UPDATE(amount_fen) ON TABLE public.pay_transaction TO artiway_app;
+
+GRANT UPDATE(currency) ON TABLE public.pay_transaction TO artiway_app;
+
+GRANT UPDATE(source) ON TABLE public.pay_transaction TO artiway_app;
 
 GRANT SELECT,INSERT ON TABLE public.points_account TO artiway_app;
 

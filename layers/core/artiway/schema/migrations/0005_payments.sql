@@ -110,7 +110,8 @@ CREATE INDEX pay_alert_unsent ON pay_alert (created_at) WHERE sent_at IS NULL;
 -- The daily comparison with WeChat's bill, and what it found.
 CREATE TABLE bill_day (
     day         date PRIMARY KEY,
-    status      text NOT NULL CHECK (status IN ('WAITING', 'FAILED', 'DONE')),
+    -- COMPARED until what can be repaired is repaired: a run that dies in between is taken up by the next.
+    status      text NOT NULL CHECK (status IN ('WAITING', 'FAILED', 'COMPARED', 'DONE')),
     tries       integer NOT NULL,
     payments    integer,
     refunds     integer,
