@@ -39,11 +39,14 @@ async function draw() {
       const points = await get("/points");
       document.getElementById("balance").textContent = `${number(points.balance)} ${t("points")}`;
     }
+    main.setAttribute("aria-busy", "true");
     const content = allowed(me, page) ? await page.draw(me, draw) : el("p", {}, t("notAllowed"));
     if (turn === drawing) main.replaceChildren(content); // a slower page must not replace a newer one
   } catch (error) {
     if (session.isOpen) toast(error.message);
     else draw();
+  } finally {
+    if (turn === drawing) main.removeAttribute("aria-busy");
   }
 }
 
