@@ -9,10 +9,17 @@ from typing import TYPE_CHECKING
 from artiway.platform.settings import Settings
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from pydantic import SecretStr
     from redis import Redis
 
     from artiway.audit.repository import AuditLog
+    from artiway.delivery.feed.queue import RedisFeed
+    from artiway.delivery.feed.service import FeedService
+    from artiway.delivery.uploads.repository import S3Objects
+    from artiway.delivery.uploads.service import UploadService
+    from artiway.delivery.webhooks.service import WebhookService
     from artiway.geo.service import GeoService
     from artiway.health.service import HealthService
     from artiway.idempotency.service import IdempotencyService
@@ -44,10 +51,17 @@ if TYPE_CHECKING:
     from artiway.points.repository import PostgresOverview
     from artiway.points.service import PointsService
     from artiway.push.service import PushService
+    from artiway.recovery.invariants import Invariants
+    from artiway.recovery.service import Sweeper
     from artiway.scheduling.dispatcher import Dispatcher
     from artiway.scheduling.operations import OperationsService
     from artiway.scheduling.queue import FairQueue
     from artiway.scheduling.repository import PostgresBook
+    from artiway.tasks.catalogue import Catalogue
+    from artiway.tasks.lifecycle import NodeService
+    from artiway.tasks.progress import Progress
+    from artiway.tasks.repository import PostgresNodes, PostgresTasks
+    from artiway.tasks.service import TaskService
 
 
 @once
@@ -88,8 +102,10 @@ def _relay(of: Database) -> Relay:
     from artiway.outbox.queue import SqsSender
     from artiway.outbox.repository import PostgresStore
     from artiway.outbox.service import Relay
+    from artiway.tasks.queue import MachineSender, Senders
 
-    return Relay(PostgresStore(of), SqsSender({"push": settings().push_queue_url, **settings().queue_urls}))
+    queues = SqsSender({"push": settings().push_queue_url, **settings().queue_urls})
+    return Relay(PostgresStore(of), Senders({"machine": MachineSender(settings().task_machine_arn)}, queues))
 
 
 @once
@@ -161,9 +177,170 @@ def _book() -> PostgresBook:
 @once
 def scheduler() -> Dispatcher:
     from artiway.scheduling.dispatcher import Dispatcher
+
+    return Dispatcher(_nodes(), _book(), _queues(), clock())
+
+
+@once
+def _feed() -> RedisFeed:
+    from artiway.delivery.feed.queue import RedisFeed
+
+    return RedisFeed(redis(), interval_ms=round(settings().progress_interval_s * 1_000))
+
+
+@once
+def _task_store() -> PostgresTasks:
+    """Announces to Redis and frees slots after each commit; what is lost of that, the sweepers make good."""
+    from artiway.delivery.feed.service import announce
+    from artiway.tasks.repository import PostgresTasks
+
+    return PostgresTasks(
+        database(),
+        outbox(),
+        clock(),
+        announce=announce(_feed()),
+        release=lambda left: scheduler().left(left),
+    )
+
+
+@once
+def _nodes() -> PostgresNodes:
     from artiway.tasks.repository import PostgresNodes
 
-    return Dispatcher(PostgresNodes(service_database(), service_outbox()), _book(), _queues(), clock())
+    return PostgresNodes(service_database(), service_outbox())
+
+
+@once
+def nodes() -> NodeService:
+    """The life of a node: claims, beats, reports, tokens, ends."""
+    import random
+
+    from artiway.tasks.lifecycle import NodeService, Rules
+
+    rules = Rules(
+        lease_s=settings().lease_s,
+        beat_s=settings().beat_s,
+        retries=settings().node_retries,
+        backoff_s=settings().node_backoff_s,
+        node_time_limit_s=settings().node_time_limit_s,
+        progress_interval_s=settings().progress_interval_s,
+    )
+    return NodeService(_task_store(), _nodes(), points(), webhooks(), rules, jitter=random.random)
+
+
+@once
+def tasks() -> TaskService:
+    from artiway.tasks import catalogue
+    from artiway.tasks.load import remembered
+    from artiway.tasks.service import TaskService
+
+    return TaskService(
+        _task_store(),
+        points(),
+        uploads(),
+        catalogue.load(),
+        nodes(),
+        clock(),
+        load_of=remembered(_nodes().lane_load, clock(), for_s=settings().lane_load_s),
+        hold_ttl_s=settings().hold_ttl_s,
+    )
+
+
+def catalogue() -> Catalogue:
+    from artiway.tasks import catalogue
+
+    return catalogue.load()
+
+
+@once
+def progress() -> Progress:
+    from artiway.tasks.progress import Progress, direct
+    from artiway.tasks.queue import send_now
+
+    tell = direct(send_now(settings().push_queue_url))
+    return Progress(_task_store(), nodes(), _feed(), clock(), tell=tell)
+
+
+def task_progress(task_id: UUID) -> dict[str, tuple[int, int]]:
+    """(attempt, percent) of each node by its id on the wire, as Redis knows it; empty where that is away."""
+    from artiway.errors import Unavailable
+
+    try:
+        return _feed().progress(task_id)
+    except Unavailable:
+        return {}
+
+
+@once
+def task_events() -> FeedService:
+    import time
+
+    from artiway.delivery.feed.service import FeedService
+
+    return FeedService(_task_store(), _feed(), pause=time.sleep)
+
+
+@once
+def _objects() -> S3Objects:
+    from artiway.delivery.uploads.repository import S3Objects
+
+    return S3Objects(settings().artefact_bucket)
+
+
+@once
+def uploads() -> UploadService:
+    from artiway.delivery.uploads.repository import PostgresUploads
+    from artiway.delivery.uploads.service import Bounds, UploadService
+
+    bounds = Bounds(
+        bytes=settings().upload_bytes,
+        pixels=settings().upload_pixels,
+        side=settings().upload_side,
+        url_ttl_s=settings().result_url_s,
+        upload_ttl_s=settings().upload_url_s,
+    )
+    return UploadService(PostgresUploads(database()), _objects(), clock(), bounds)
+
+
+@once
+def webhooks() -> WebhookService:
+    from artiway.delivery.webhooks.outbound import Outbound
+    from artiway.delivery.webhooks.repository import PostgresWebhooks
+    from artiway.delivery.webhooks.service import WebhookService
+
+    post = Outbound(timeout_s=settings().webhook_timeout_s, is_private_allowed=settings().is_private_webhook_allowed)
+    return WebhookService(PostgresWebhooks(database(), outbox()), post, clock())
+
+
+def due_deliveries() -> list[tuple[UUID, UUID]]:
+    from artiway.delivery.webhooks.repository import PostgresDueDeliveries
+
+    return PostgresDueDeliveries(service_database()).due(limit=settings().watchdog_batch)
+
+
+@once
+def sweeper() -> Sweeper:
+    from artiway.recovery.repository import PostgresFinds
+    from artiway.recovery.service import Patience, Sweeper
+
+    patience = Patience(
+        batch=settings().watchdog_batch,
+        unclaimed_s=settings().unclaimed_s,
+        abandoned_s=settings().abandoned_s,
+        execution_s=settings().execution_unheard_s,
+        running_s=settings().running_limit_s,
+        requeued_tools=settings().requeued_tools,
+    )
+    finds = PostgresFinds(service_database(), service_outbox())
+    return Sweeper(finds, _task_store(), nodes(), points(), _objects(), patience)
+
+
+@once
+def invariants() -> Invariants:
+    from artiway.recovery.invariants import Invariants
+    from artiway.recovery.repository import PostgresLooks
+
+    return Invariants(PostgresLooks(service_database()))
 
 
 @once
@@ -255,7 +432,7 @@ def geo() -> GeoService:
 
 
 def purge_expired() -> dict[str, int]:
-    """Delete a batch of idempotency keys and audit entries whose time is over, over all tenants."""
+    """Delete a batch of idempotency keys, audit entries, sessions and logins whose time is over, over all tenants."""
     from artiway.idempotency import repository as idempotency_keys
 
     limit = settings().purge_batch
@@ -263,6 +440,7 @@ def purge_expired() -> dict[str, int]:
         return {
             "idempotency_keys": idempotency_keys.purge(tx, limit=limit),
             "audit_entries": audit().purge(tx, limit=limit),
+            "accounts": accounts().purge(limit=limit),
         }
 
 

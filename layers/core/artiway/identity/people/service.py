@@ -24,7 +24,7 @@ from artiway.identity.model import (
     email_of,
 )
 from artiway.identity.service import Passwords
-from artiway.ids import new_id
+from artiway.ids import new_id, to_wire
 
 
 class Session(Protocol):
@@ -90,7 +90,9 @@ class PeopleService:
         with self._store.change(actor) as people:
             actor.must_have(_permissions_of(people, user.roles))
             people.add_user(user)
-            people.record("user.invited", f"user:{user.user_id}", {"email": user.email, "roles": list(user.roles)})
+            people.record(
+                "user.invited", to_wire("usr", user.user_id), {"email": user.email, "roles": list(user.roles)}
+            )
             added = people.user(user.user_id)
         assert added is not None
         return added
@@ -109,13 +111,13 @@ class PeopleService:
                 actor.must_have(_permissions_of(people, wanted))
                 people.set_roles(user_id, wanted)
                 people.record(
-                    "user.roles_changed", f"user:{user_id}", {"before": list(user.roles), "after": list(wanted)}
+                    "user.roles_changed", to_wire("usr", user_id), {"before": list(user.roles), "after": list(wanted)}
                 )
             if status is not None and status != user.status:
                 people.set_status(user_id, status)
                 if status == UserStatus.DISABLED:
                     people.end_sessions(user_id)
-                people.record("user.status_changed", f"user:{user_id}", {"before": user.status, "after": status})
+                people.record("user.status_changed", to_wire("usr", user_id), {"before": user.status, "after": status})
             if OWNER in user.roles and people.active_owners() == 0:
                 raise LastOwner
             changed = people.user(user_id)
