@@ -13,18 +13,22 @@ logger = Logger("reconcile")
 
 
 def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
-    """By schedule or by hand: `{"action": "orders" | "bill" | "lapse", "day"?: "2026-03-01"}`."""
+    """By schedule or by hand: `{"action": "orders" | "bill" | "lapse"}`.
+
+    By hand also `"early": true` to ask for orders that are not yet due, `"day": "2026-03-01"` to compare it again.
+    """
+    action = event.get("action", "orders")
     with tracing.traced(None):
-        done = _perform(event["action"], event)
+        done = _perform(action, event)
         bootstrap.alerts().deliver()
-    logger.info("reconciled", action=event["action"], **done)
+    logger.info("reconciled", action=action, **done)
     return done
 
 
 def _perform(action: str, event: dict[str, Any]) -> dict[str, Any]:
     match action:
         case "orders":
-            done = bootstrap.order_sweep().run()
+            done = bootstrap.order_sweep().run(is_early=bool(event.get("early")))
             metrics.emit("OrdersUnknown", done["unknown"])
             return done
         case "bill":
