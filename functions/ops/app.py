@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from aws_lambda_powertools.event_handler.openapi.params import Query
@@ -298,3 +298,33 @@ def _waits(waits: Waits) -> WaitsBody:
 
 def _tenant_word(tenant_id: str) -> str:
     return to_wire("tnt", UUID(tenant_id))
+
+
+class CheckBody(http.Wire):
+    name: str
+    ok: bool
+    checked: int
+    violations: list[dict[str, Any]] = Field(description="the first rows that break it")
+
+
+class InvariantsBody(http.Wire):
+    ok: bool
+    checks: list[CheckBody]
+
+
+@api.get("/ops/invariants", permission="ops.read")
+def get_invariants() -> InvariantsBody:
+    """What must hold at any moment, checked now over all tenants."""
+    health = bootstrap.invariants().check()
+    return InvariantsBody(
+        ok=health.is_ok,
+        checks=[
+            CheckBody(
+                name=check.name,
+                ok=check.is_ok,
+                checked=check.checked,
+                violations=[{key: str(value) for key, value in row.items()} for row in check.violations],
+            )
+            for check in health.checks
+        ],
+    )

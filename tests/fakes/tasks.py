@@ -35,9 +35,8 @@ from artiway.recovery.invariants import Invariants
 from artiway.recovery.repository import PostgresFinds, PostgresLooks
 from artiway.recovery.service import Patience, Sweeper
 from artiway.tasks import catalogue
-from artiway.tasks.catalogue import FlowNode
 from artiway.tasks.lifecycle import NodeService, Rules
-from artiway.tasks.model import Left, Report, WorkerCard
+from artiway.tasks.model import FlowNode, Left, Report, WorkerCard
 from artiway.tasks.progress import Progress
 from artiway.tasks.repository import PostgresNodes, PostgresTasks, PostgresWork
 from artiway.tasks.service import Picture, TaskService
@@ -347,7 +346,7 @@ class World:
         self.progress = Progress(
             self.store, self.life, self.feed, self.clock, tell=lambda _, __, body: self.notices.append(body)
         )
-        self.events = FeedService(self.store, self.feed)
+        self.events = FeedService(self.store, self.feed, pause=lambda _: None)
         self.bucket = Bucket()
         self.sweeper = Sweeper(
             PostgresFinds(self.service_database, service_outbox),

@@ -13,8 +13,7 @@ import pytest
 
 from artiway.delivery.feed.model import Place
 from artiway.errors import ArtiwayError
-from artiway.tasks.catalogue import FlowNode
-from artiway.tasks.model import TaskStatus
+from artiway.tasks.model import FlowNode, TaskStatus
 from tests.fakes.tasks import Crash, World
 
 SEEDS = [int(os.environ["ARTIWAY_SEED"])] if "ARTIWAY_SEED" in os.environ else list(range(30))

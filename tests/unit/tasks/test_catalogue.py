@@ -9,8 +9,7 @@ import pytest
 
 from artiway.errors import Refused
 from artiway.tasks import catalogue, parameters
-from artiway.tasks.catalogue import FlowNode
-from artiway.tasks.model import Cycle
+from artiway.tasks.model import Cycle, FlowNode
 
 CATALOGUE = catalogue.load()
 WORKER_STEPS = json.loads((Path(__file__).parents[3] / "worker/steps.json").read_text("utf-8"))

@@ -14,7 +14,7 @@ from tests.unit.template.facts import ROOT, Template, many, target
 # What SAM itself attaches: logs, traces, network interfaces.
 SAM_POLICIES = {"AWSLambdaBasicExecutionRole", "AWSLambdaVPCAccessExecutionRole", "AWSXrayWriteOnlyAccess"}
 # Actions that know no resources, with the reason beside them in the template.
-RESOURCELESS_ACTIONS = {"TaskDagStateMachineRole": "logs:"}
+RESOURCELESS_ACTIONS = {"TaskDagStateMachineRole": "logs:", "AnswerTokensPolicy": "states:SendTask"}
 STATEFUL = {
     "AWS::ElastiCache::ReplicationGroup", "AWS::KMS::Key", "AWS::RDS::DBCluster", "AWS::S3::Bucket", "AWS::SQS::Queue",
 }  # fmt: skip

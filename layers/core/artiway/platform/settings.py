@@ -47,6 +47,36 @@ class Settings(BaseSettings):
 
     connection_ttl_s: int = Field(default=7_200, ge=60, le=7_200)  # API Gateway ends a WebSocket after two hours
 
+    task_machine_arn: str = ""
+    hold_ttl_s: int = Field(default=172_800, ge=3_600, le=30 * 86_400)  # longer than an execution may take
+    lane_load_s: float = Field(default=2, ge=0, le=60)
+    lease_s: int = Field(default=30, ge=5, le=600)
+    beat_s: int = Field(default=10, ge=1, le=200)
+    node_retries: int = Field(default=3, ge=0, le=10)
+    node_backoff_s: float = Field(default=1, ge=0, le=60)
+    node_time_limit_s: int = Field(default=600, ge=1, le=7_200)
+    progress_interval_s: float = Field(default=5, ge=0, le=60)
+
+    artefact_bucket: str = ""
+    upload_bytes: int = Field(default=20_000_000, ge=1, le=100_000_000)
+    upload_pixels: int = Field(default=40_000_000, ge=1, le=200_000_000)
+    upload_side: int = Field(default=12_000, ge=1, le=65_535)
+    upload_url_s: int = Field(default=900, ge=60, le=3_600)
+    result_url_s: int = Field(default=900, ge=60, le=86_400)
+    events_wait_ms: int = Field(default=20_000, ge=0, le=25_000)
+    events_retry_ms: int = Field(default=500, ge=0, le=60_000)
+    webhook_timeout_s: float = Field(default=8, gt=0, le=30)
+    is_private_webhook_allowed: bool = False  # for machines without an outside
+
+    watchdog_interval_s: int = Field(default=25, ge=0, le=60)
+    watchdog_work_s: int = Field(default=50, ge=0, le=600)
+    watchdog_batch: int = Field(default=500, ge=1, le=10_000)
+    unclaimed_s: int = Field(default=40, ge=1, le=3_600)
+    abandoned_s: int = Field(default=600, ge=10, le=86_400)
+    execution_unheard_s: int = Field(default=300, ge=10, le=86_400)
+    running_limit_s: int = Field(default=7_200, ge=60, le=86_400)
+    requeued_tools: frozenset[str] = frozenset()  # tools whose nodes run again after that, the others fail
+
     cache_entries: int = Field(default=1_000, ge=1, le=100_000)
     cache_first_level_s: float = Field(default=60, ge=0, le=60)
     cache_sync_s: float = Field(default=1, ge=0, le=60)  # how late an invalidation may reach another process

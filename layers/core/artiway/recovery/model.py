@@ -57,3 +57,4 @@ class DeadLetter:
     sent_at_ms: int
     receive_count: int
     receipt: str
+    source_arn: str = ""

@@ -10,9 +10,8 @@ from artiway.outbox.repository import Outbox
 from artiway.platform import sql
 from artiway.platform.database import Database
 from artiway.recovery.model import Artefact, Check, Overdue
-from artiway.tasks import messages
 from artiway.tasks.repository import SQL as TASKS
-from artiway.tasks.repository import token_answers
+from artiway.tasks.repository import ready_hints, token_answers, work_messages
 
 SQL = sql.load("artiway.recovery")
 
@@ -33,25 +32,13 @@ class PostgresFinds:
     def hint_again(self, node_ids: Sequence[UUID], *, age_s: int) -> int:
         with self._database.service_transaction() as tx:
             rows = tx.all(SQL["hint_again"], {"node_ids": list(node_ids), "age_s": age_s})
-            self._outbox.publish(
-                tx,
-                [
-                    messages.work(
-                        tenant_id=row["tenant_id"],
-                        node_id=row["node_id"],
-                        attempt=row["attempt"],
-                        pool=row["pool"],
-                        node_type=row["type"],
-                    )
-                    for row in rows
-                ],
-            )
+            self._outbox.publish(tx, work_messages(rows))
         return len(rows)
 
     def hint_unready(self, *, age_s: int, limit: int) -> int:
         with self._database.service_transaction() as tx:
             rows = tx.all(SQL["unready"], {"age_s": age_s, "limit": limit})
-            self._outbox.publish(tx, [messages.ready_hint(**row) for row in rows])
+            self._outbox.publish(tx, ready_hints(rows))
         return len(rows)
 
     def long_running(self, *, age_s: int, limit: int) -> Sequence[Overdue]:

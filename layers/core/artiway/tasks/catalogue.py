@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from artiway.tasks import dag, parameters
-from artiway.tasks.model import InvalidRequest, Plan, PlannedNode, Source
+from artiway.tasks.model import FlowNode, InvalidRequest, Plan, PlannedNode, Source
 
 MICROSECONDS = 1_000_000
 BATCH_LIMIT = 50
@@ -67,19 +67,6 @@ class Tool:
     @property
     def json_schema(self) -> dict[str, Any]:
         return {"type": "object", "properties": dict(self.params), "additionalProperties": False}
-
-
-@dataclass(frozen=True)
-class FlowNode:
-    """A node of a caller's own flow. `inputs` are upload ids, or `node` or `node.output`."""
-
-    name: str
-    step: str | None
-    type: str | None
-    params: Mapping[str, Any]
-    uploads: Mapping[str, UUID]
-    sources: Mapping[str, str]
-    depends_on: tuple[str, ...]
 
 
 class Catalogue:

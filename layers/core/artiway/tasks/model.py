@@ -143,6 +143,19 @@ class PlannedNode:
 
 
 @dataclass(frozen=True)
+class FlowNode:
+    """A node of a caller's own flow. `inputs` are upload ids, or `node` or `node.output`."""
+
+    name: str
+    step: str | None
+    type: str | None
+    params: Mapping[str, Any]
+    uploads: Mapping[str, UUID]
+    sources: Mapping[str, str]
+    depends_on: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Plan:
     """All nodes of a task, in topological order."""
 

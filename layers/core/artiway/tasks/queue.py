@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from artiway.outbox.model import Envelope
-from artiway.platform import aws
+from artiway.outbox.model import Envelope, Message
+from artiway.platform import aws, tracing
 from artiway.platform.logs import Logger
 from artiway.tasks import messages
 
 if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
     from mypy_boto3_stepfunctions import SFNClient
 
 logger = Logger("machine")
@@ -74,3 +76,24 @@ class Senders:
         for kind, part in parts.items():
             accepted |= self._by_kind.get(kind, self._default).send(part)
         return accepted
+
+
+def send_now(queue_url: str) -> Callable[[Message], None]:
+    """Past the outbox, for what may be lost: nothing is stored, nothing is sent again."""
+
+    def send(message: Message) -> None:
+        sqs: SQSClient = aws.client("sqs")
+        body = {
+            "type": message.type,
+            "aggregate": message.aggregate,
+            "traceId": tracing.current(),
+            "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "data": dict(message.data),
+        }
+        sqs.send_message(
+            QueueUrl=queue_url,
+            MessageBody=json.dumps(body, ensure_ascii=False),
+            MessageGroupId=str(message.tenant_id),
+        )
+
+    return send

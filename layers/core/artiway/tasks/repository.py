@@ -390,19 +390,7 @@ class PostgresNodes:
         }
         with self._database.service_transaction() as tx:
             rows = tx.all(SQL["dispatch"], parameters)
-            self._outbox.publish(
-                tx,
-                [
-                    messages.work(
-                        tenant_id=row["tenant_id"],
-                        node_id=row["node_id"],
-                        attempt=row["attempt"],
-                        pool=row["pool"],
-                        node_type=row["type"],
-                    )
-                    for row in rows
-                ],
-            )
+            self._outbox.publish(tx, work_messages(rows))
         return [Dispatched(**row) for row in rows]
 
     def places(self, node_ids: Sequence[UUID]) -> dict[UUID, tuple[UUID, UUID]]:
@@ -442,6 +430,23 @@ class PostgresNodes:
             row = tx.one(SQL["lane_load"], {"lane": lane})
         assert row is not None, lane
         return LaneLoad(**row)
+
+
+def work_messages(rows: Sequence[Row]) -> list[Message]:
+    return [
+        messages.work(
+            tenant_id=row["tenant_id"],
+            node_id=row["node_id"],
+            attempt=row["attempt"],
+            pool=row["pool"],
+            node_type=row["type"],
+        )
+        for row in rows
+    ]
+
+
+def ready_hints(rows: Sequence[Row]) -> list[Message]:
+    return [messages.ready_hint(**row) for row in rows]
 
 
 def token_answers(rows: Sequence[Row]) -> list[Message]:

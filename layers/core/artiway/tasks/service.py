@@ -17,12 +17,13 @@ from artiway.platform.clock import Clock
 from artiway.points.model import Hold
 from artiway.scheduling.lanes import LANES, Tier, route
 from artiway.tasks import messages
-from artiway.tasks.catalogue import Catalogue, FlowNode
+from artiway.tasks.catalogue import Catalogue
 from artiway.tasks.lifecycle import BY_REQUEST, NodeService
 from artiway.tasks.model import (
     RETRYABLE_ENDS,
     DispatchBacklog,
     Event,
+    FlowNode,
     InvalidRequest,
     LaneLoad,
     NewNode,

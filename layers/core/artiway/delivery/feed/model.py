@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,3 +33,12 @@ class StreamEvent:
     place: Place
     event: str
     body: Mapping[str, Any]
+
+
+def as_text(events: Sequence[StreamEvent], *, retry_ms: int) -> str:
+    """The body of an answer of type text/event-stream. A client reconnects after `retry_ms` and goes on."""
+    lines = [f"retry: {retry_ms}\n\n"]
+    for event in events:
+        body = json.dumps(event.body, ensure_ascii=False, separators=(",", ":"))
+        lines.append(f"id: {event.place}\nevent: {event.event}\ndata: {body}\n\n")
+    return "".join(lines)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
@@ -17,6 +16,9 @@ from artiway.tasks.work import Work
 
 logger = Logger("feed")
 BATCH = 200
+# Shorter than the time that one command may take.
+TURN_MS = 500
+TURNS_PER_LOOK = 6
 
 
 class Store(Protocol):
@@ -42,24 +44,30 @@ def announce(stream: Stream) -> Callable[[Sequence[Published]], None]:
 
 
 class FeedService:
-    def __init__(self, store: Store, stream: Stream) -> None:
-        self._store, self._stream = store, stream
+    def __init__(self, store: Store, stream: Stream, *, pause: Callable[[float], None]) -> None:
+        self._store, self._stream, self._pause = store, stream, pause
 
     def read(self, *, tenant_id: UUID, task_id: UUID, last: Place, wait_ms: int) -> list[StreamEvent] | None:
         """Events after `last`, waiting a while for the first. None: the task is over and all of it was told."""
         task = self._task(tenant_id, task_id)
-        found = self._filled(tenant_id, task, last, self._after(task_id, last, 0))
-        if found:
+        if found := self._filled(tenant_id, task, last, self._after(task_id, last, 0)):
             return found
         if task.ended_at is not None:
             return None
-        arrived = self._after(task_id, last, wait_ms)
-        return self._filled(tenant_id, self._task(tenant_id, task_id), last, arrived)
+        for turn in range(1, wait_ms // TURN_MS + 1):
+            arrived = self._after(task_id, last, TURN_MS)
+            # What Redis lost it will not announce either: look into the database now and then.
+            if arrived or turn % TURNS_PER_LOOK == 0:
+                task = self._task(tenant_id, task_id)
+                if found := self._filled(tenant_id, task, last, arrived):
+                    return found
+        return []
 
     def _after(self, task_id: UUID, last: Place, wait_ms: int) -> list[StreamEvent]:
         try:
             return self._stream.after(task_id, last, wait_ms=wait_ms, limit=BATCH)
         except Unavailable:
+            self._pause(wait_ms / 1_000)
             return []
 
     def _filled(self, tenant_id: UUID, task: Task, last: Place, found: Sequence[StreamEvent]) -> list[StreamEvent]:
@@ -93,12 +101,3 @@ class FeedService:
         if task is None:
             raise NoSuchTask
         return task
-
-
-def as_text(events: Sequence[StreamEvent], *, retry_ms: int) -> str:
-    """The body of an answer of type text/event-stream. A client reconnects after `retry_ms` and goes on."""
-    lines = [f"retry: {retry_ms}\n\n"]
-    for event in events:
-        body = json.dumps(event.body, ensure_ascii=False, separators=(",", ":"))
-        lines.append(f"id: {event.place}\nevent: {event.event}\ndata: {body}\n\n")
-    return "".join(lines)

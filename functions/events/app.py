@@ -1,0 +1,36 @@
+"""A task's events as they happen: answers with what came since, or waits a while for something to come."""
+
+from __future__ import annotations
+
+from aws_lambda_powertools.event_handler import Response
+
+from artiway import bootstrap
+from artiway.delivery.feed.model import Place, as_text
+from artiway.ids import from_wire
+from artiway.platform import http
+
+api = http.Api("tasks", gate=bootstrap.gate)
+handler = api.handler
+
+# A client that has heard everything need not ask again soon.
+OVER_RETRY_MS = 60_000
+
+
+@api.get("/tasks/<task_id>/events", permission="task.read", media="text/event-stream")
+def get_task_events(task_id: str) -> Response[str]:
+    """Server-sent events. The answer ends after a while; EventSource then asks again with Last-Event-ID."""
+    settings = bootstrap.settings()
+    last = Place.parse(api.event.get("headers", {}).get("last-event-id"))
+    events = bootstrap.task_events().read(
+        tenant_id=api.identity.tenant_id,
+        task_id=from_wire("task", task_id),
+        last=last,
+        wait_ms=settings.events_wait_ms,
+    )
+    retry_ms = OVER_RETRY_MS if events is None else settings.events_retry_ms
+    return Response(
+        status_code=200,
+        content_type="text/event-stream; charset=utf-8",
+        headers={"cache-control": "no-store"},
+        body=as_text(events or [], retry_ms=retry_ms),
+    )

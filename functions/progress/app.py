@@ -1,0 +1,25 @@
+"""What workers report: a whole batch is folded to the newest of each node, then told and written down."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from artiway import bootstrap
+from artiway.platform.consumer import PoisonMessage, Received, consume_batch
+from artiway.tasks.model import Report
+
+
+def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
+    return consume_batch(event, _handle, decode=_report)
+
+
+def _report(message: Received) -> Report:
+    try:
+        return Report.from_message(message.type, message.data)
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise PoisonMessage(f"not a report: {error}") from error
+
+
+def _handle(reports: list[Report]) -> None:
+    if failed := bootstrap.progress().handle(reports):
+        raise RuntimeError(f"{len(failed)} of {len(reports)} reports failed")

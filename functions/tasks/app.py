@@ -1,0 +1,388 @@
+"""Tasks: the catalogue, uploads, submissions, flows, and what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from aws_lambda_powertools.event_handler.openapi.params import Query
+from pydantic import AwareDatetime, Field
+
+from artiway import bootstrap
+from artiway.errors import NotFound
+from artiway.ids import from_wire, to_wire
+from artiway.platform import http
+from artiway.tasks.model import FlowNode, Node, NodeStatus, Task, TaskFilter, TaskStatus
+
+api = http.Api("tasks", gate=bootstrap.gate)
+handler = api.handler
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$")]
+InputId = Annotated[str, Field(max_length=64)]
+Params = dict[Annotated[str, Field(max_length=64)], Any]
+
+
+class ToolBody(http.Wire):
+    tool: str
+    group: str
+    title: dict[str, str] = Field(description="by language: en, zh")
+    price_points: int = Field(description="for each output")
+    inputs: list[str]
+    optional_inputs: list[str]
+    count: dict[str, int] = Field(description="minimum, maximum and default number of outputs")
+    params: dict[str, Any] = Field(description="JSON Schema")
+    node_types: list[str]
+
+
+class ToolsBody(http.Wire):
+    items: list[ToolBody]
+    next_cursor: None = None
+
+
+class UploadBody(http.Wire):
+    content_type: Literal["image/png", "image/jpeg", "image/webp"]
+    bytes: int = Field(ge=1, le=100_000_000)
+
+
+class TicketBody(http.Wire):
+    input_id: str
+    url: str
+    method: str
+    headers: dict[str, str] = Field(description="to be sent exactly so")
+    expires_at: datetime
+
+
+class AskBody(http.Wire):
+    tool: str = Field(min_length=1, max_length=64)
+    inputs: dict[Name, InputId] = Field(max_length=64)
+    params: Params = Field(default_factory=dict, max_length=64)
+    count: int | None = Field(default=None, ge=1, le=50)
+
+
+class SubmitBody(AskBody):
+    webhook_url: str | None = Field(default=None, max_length=2_000)
+
+
+class FlowNodeBody(http.Wire):
+    name: Name
+    type: str | None = Field(default=None, max_length=64, description="a node type; its first step is taken")
+    tool: str | None = Field(default=None, max_length=64, description="a step")
+    params: Params = Field(default_factory=dict, max_length=64)
+    inputs: dict[Name, Annotated[str, Field(max_length=140)]] = Field(
+        default_factory=dict, max_length=16, description="an input id, or a node's name, or node.output"
+    )
+    depends_on: list[Name] = Field(default_factory=list, max_length=500)
+
+
+class FlowBody(http.Wire):
+    name: str = Field(default="", max_length=200)
+    nodes: list[FlowNodeBody] = Field(min_length=1, max_length=501)
+    webhook_url: str | None = Field(default=None, max_length=2_000)
+
+
+class AcceptedBody(http.Wire):
+    task_id: str
+    status: TaskStatus
+    lane: str
+    price_points: int
+    eta_seconds: int
+
+
+class EstimateBody(http.Wire):
+    price_points: int
+    lane: str
+    eta_start_seconds: int
+    eta_end_seconds: int
+    nodes: int
+
+
+class FaultBody(http.Wire):
+    code: str
+    message: str
+
+
+class TaskBody(http.Wire):
+    task_id: str
+    user_id: str
+    tool: str
+    name: str
+    status: TaskStatus
+    progress: int = Field(ge=0, le=100)
+    lane: str
+    price_points: int
+    charged_points: int
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    error: FaultBody | None
+
+
+class TasksBody(http.Wire):
+    items: list[TaskBody]
+    next_cursor: str | None
+
+
+class NodeBody(http.Wire):
+    node_id: str
+    name: str
+    type: str
+    status: NodeStatus
+    progress: int
+    attempt: int
+    depends_on: list[str]
+    error: FaultBody | None
+    engine: dict[str, Any] | None = Field(description="what made the picture, in its own words")
+
+
+class ResultBody(http.Wire):
+    name: str
+    url: str = Field(description="good until expiresAt; ask again for a new one")
+    content_type: str
+    width: int
+    height: int
+    expires_at: datetime
+
+
+class TaskViewBody(TaskBody):
+    nodes: list[NodeBody]
+    results: list[ResultBody]
+
+
+class TaskIdBody(http.Wire):
+    task_id: str
+    status: TaskStatus
+
+
+@api.get("/tools")
+def list_tools() -> ToolsBody:
+    """All that can be asked for."""
+    tools = bootstrap.catalogue().tools.values()
+    return ToolsBody(
+        items=[
+            ToolBody(
+                tool=tool.name,
+                group=tool.group,
+                title=dict(tool.title),
+                price_points=tool.price_points,
+                inputs=list(tool.inputs) or [f"{tool.batch}_1"],
+                optional_inputs=list(tool.optional_inputs),
+                count=dict(tool.count),
+                params=tool.json_schema,
+                node_types=list(tool.node_types),
+            )
+            for tool in tools
+        ]
+    )
+
+
+@api.post("/uploads", permission="task.submit", status=201)
+def create_upload(body: UploadBody) -> tuple[TicketBody, int]:
+    """Leave to upload one picture, straight to where workers find it."""
+    ticket = bootstrap.uploads().ticket(
+        tenant_id=api.identity.tenant_id,
+        user_id=api.identity.user_id,
+        content_type=body.content_type,
+        size=body.bytes,
+    )
+    return (
+        TicketBody(
+            input_id=to_wire("inp", ticket.input_id),
+            url=ticket.url,
+            method=ticket.method,
+            headers=dict(ticket.headers),
+            expires_at=ticket.expires_at,
+        ),
+        201,
+    )
+
+
+@api.post("/tasks", permission="task.submit", status=202, errors=[402, 404], idempotent=True)
+def submit_task(body: SubmitBody) -> tuple[AcceptedBody, int]:
+    """Ask for pictures. The points are held from now on, and charged for what is delivered."""
+    accepted = bootstrap.tasks().submit(
+        tenant_id=api.identity.tenant_id,
+        user_id=api.identity.user_id,
+        tool=body.tool,
+        inputs=_inputs(body.inputs),
+        params=body.params,
+        count=body.count,
+        webhook_url=body.webhook_url,
+    )
+    return _accepted(accepted.task, accepted.eta_s), 202
+
+
+@api.post("/tasks/estimate", permission="task.submit", errors=[404])
+def estimate_task(body: SubmitBody) -> EstimateBody:
+    """What it would cost and how long it would take. Changes nothing."""
+    found = bootstrap.tasks().estimate(
+        tenant_id=api.identity.tenant_id,
+        tool=body.tool,
+        inputs=_inputs(body.inputs),
+        params=body.params,
+        count=body.count,
+    )
+    return EstimateBody(
+        price_points=found.price_points,
+        lane=found.lane,
+        eta_start_seconds=found.eta_start_s,
+        eta_end_seconds=found.eta_end_s,
+        nodes=found.nodes,
+    )
+
+
+@api.post("/flows", permission="task.submit", status=202, errors=[402, 404], idempotent=True)
+def submit_flow(body: FlowBody) -> tuple[AcceptedBody, int]:
+    """Ask for a DAG of one's own."""
+    accepted = bootstrap.tasks().submit_flow(
+        tenant_id=api.identity.tenant_id,
+        user_id=api.identity.user_id,
+        name=body.name,
+        nodes=[_flow_node(node) for node in body.nodes],
+        webhook_url=body.webhook_url,
+    )
+    return _accepted(accepted.task, accepted.eta_s), 202
+
+
+@api.get("/tasks", permission="task.read")
+def list_tasks(
+    user_id: Annotated[str | None, Query(alias="userId", max_length=64)] = None,
+    status: TaskStatus | None = None,
+    tool: Annotated[str | None, Query(max_length=64)] = None,
+    since: Annotated[AwareDatetime | None, Query(alias="from")] = None,
+    until: Annotated[AwareDatetime | None, Query(alias="to")] = None,
+    cursor: Annotated[str | None, Query(max_length=64)] = None,
+    limit: Annotated[int, Query(ge=1, le=100)] = 50,
+) -> TasksBody:
+    """The tenant's tasks, newest first."""
+    try:
+        user = None if user_id is None else from_wire("usr", user_id)
+    except NotFound:
+        return TasksBody(items=[], next_cursor=None)
+    found = bootstrap.tasks().tasks(
+        tenant_id=api.identity.tenant_id,
+        wanted=TaskFilter(user, status, tool, since, until),
+        before=http.place_of(cursor),
+        limit=limit + 1,
+    )
+    items = [TaskBody(**_task(task, progress)) for task, progress in found[:limit]]
+    next_place = found[limit - 1][0].task_id if len(found) > limit else None
+    return TasksBody(items=items, next_cursor=http.cursor_of(next_place))
+
+
+@api.get("/tasks/<task_id>", permission="task.read")
+def get_task(task_id: str) -> TaskViewBody:
+    """A task with its nodes and what it delivered."""
+    place = from_wire("task", task_id)
+    view = bootstrap.tasks().task(tenant_id=api.identity.tenant_id, task_id=place)
+    told = bootstrap.task_progress(place) if view.task.ended_at is None else {}
+    percents = {node.node_id: _percent(node, told) for node in view.nodes}
+    total_us = sum(node.cost_us for node in view.nodes)
+    progress = sum(node.cost_us * percents[node.node_id] for node in view.nodes) // max(1, total_us)
+    names = {node.node_id: node.name for node in view.nodes}
+    results = bootstrap.uploads().results(tenant_id=api.identity.tenant_id, task_id=place)
+    return TaskViewBody(
+        **_task(view.task, progress),
+        nodes=[
+            NodeBody(
+                node_id=to_wire("node", node.node_id),
+                name=node.name,
+                type=node.type,
+                status=node.status,
+                progress=percents[node.node_id],
+                attempt=node.attempt,
+                depends_on=sorted(names[other] for other in view.dependencies.get(node.node_id, ())),
+                error=_fault(node.error),
+                engine=None if node.engine is None else dict(node.engine),
+            )
+            for node in view.nodes
+        ],
+        results=[
+            ResultBody(
+                name=result.name,
+                url=result.url,
+                content_type=result.content_type,
+                width=result.width,
+                height=result.height,
+                expires_at=result.expires_at,
+            )
+            for result in results
+        ],
+    )
+
+
+@api.post("/tasks/<task_id>/cancel", permission="task.cancel", status=202, errors=[409])
+def cancel_task(task_id: str) -> tuple[TaskIdBody, int]:
+    """Stop it. What was delivered is charged, the rest of the points released."""
+    status = bootstrap.tasks().cancel(tenant_id=api.identity.tenant_id, task_id=from_wire("task", task_id))
+    return TaskIdBody(task_id=task_id, status=status), 202
+
+
+@api.post("/tasks/<task_id>/retry", permission="task.submit", status=202, errors=[402, 409])
+def retry_task(task_id: str) -> tuple[TaskIdBody, int]:
+    """Run again what is not done of a task that failed, whole or in part."""
+    task = bootstrap.tasks().retry(tenant_id=api.identity.tenant_id, task_id=from_wire("task", task_id))
+    return TaskIdBody(task_id=task_id, status=task.status), 202
+
+
+def _inputs(inputs: Mapping[str, str]) -> dict[str, UUID]:
+    return {name: from_wire("inp", input_id) for name, input_id in inputs.items()}
+
+
+def _flow_node(node: FlowNodeBody) -> FlowNode:
+    uploads, sources = {}, {}
+    for name, reference in node.inputs.items():
+        if reference.startswith("inp_"):
+            uploads[name] = from_wire("inp", reference)
+        else:
+            sources[name] = reference
+    return FlowNode(
+        name=node.name,
+        step=node.tool,
+        type=node.type,
+        params=node.params,
+        uploads=uploads,
+        sources=sources,
+        depends_on=tuple(node.depends_on),
+    )
+
+
+def _accepted(task: Task, eta_s: int) -> AcceptedBody:
+    return AcceptedBody(
+        task_id=to_wire("task", task.task_id),
+        status=task.status,
+        lane=task.lane,
+        price_points=task.price_points,
+        eta_seconds=eta_s,
+    )
+
+
+def _task(task: Task, progress: int) -> dict[str, Any]:
+    return {
+        "task_id": to_wire("task", task.task_id),
+        "user_id": to_wire("usr", task.user_id),
+        "tool": task.tool,
+        "name": task.name,
+        "status": task.status,
+        "progress": progress,
+        "lane": task.lane,
+        "price_points": task.price_points,
+        "charged_points": task.charged_points,
+        "created_at": task.created_at,
+        "started_at": task.started_at,
+        "ended_at": task.ended_at,
+        "error": _fault(task.error),
+    }
+
+
+def _fault(error: Mapping[str, Any] | None) -> FaultBody | None:
+    return None if error is None else FaultBody(code=error["code"], message=error["message"])
+
+
+def _percent(node: Node, told: Mapping[str, Sequence[int]]) -> int:
+    """As Redis knows it, if it speaks of this attempt; else as it was last written down."""
+    attempt, percent = told.get(to_wire("node", node.node_id), (0, 0))
+    if node.status is NodeStatus.PROCESSING and attempt == node.attempt:
+        return max(node.progress, percent)
+    return node.progress

@@ -1,0 +1,54 @@
+"""The sweepers: each half minute for what runs, every five minutes for what was missed, at night for what expired."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from artiway import bootstrap
+from artiway.platform import tracing
+from artiway.platform.logs import Logger
+
+logger = Logger("watchdog")
+POOLS = ("gpu", "enterprise")
+
+
+def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
+    """`{"pass": "quick" | "slow" | "expire" | "invariants"}`; with `"once": true` a quick pass is not repeated."""
+    with tracing.traced(None):
+        match event["pass"]:
+            case "quick":
+                return _quick(is_once=bool(event.get("once")))
+            case "slow":
+                return _slow()
+            case "expire":
+                return {"expired": bootstrap.sweeper().expire_objects()}
+            case "invariants":
+                health = bootstrap.invariants().check()
+                return {"ok": health.is_ok, "broken": [check.name for check in health.checks if not check.is_ok]}
+            case other:
+                raise ValueError(f"unknown pass {other!r}: quick, slow, expire or invariants")
+
+
+def _quick(*, is_once: bool) -> dict[str, Any]:
+    settings = bootstrap.settings()
+    deadline = time.monotonic() + (0 if is_once else settings.watchdog_work_s)
+    while True:
+        counts = bootstrap.sweeper().quick()
+        for pool in POOLS:
+            bootstrap.scheduler().reconcile(pool)
+        logger.info("swept", **counts)
+        if time.monotonic() + settings.watchdog_interval_s >= deadline:
+            return counts
+        time.sleep(settings.watchdog_interval_s)
+
+
+def _slow() -> dict[str, Any]:
+    counts = bootstrap.sweeper().slow()
+    deliveries = bootstrap.due_deliveries()
+    for tenant_id, delivery_id in deliveries:
+        bootstrap.webhooks().deliver(tenant_id=tenant_id, delivery_id=delivery_id)
+    counts["deliveries"] = len(deliveries)
+    health = bootstrap.invariants().check()
+    logger.info("swept", is_sound=health.is_ok, **counts)
+    return {**counts, "ok": health.is_ok}
