@@ -56,22 +56,23 @@ class SweepService:
 
         An operator who does not want to wait may have it ask for the young ones, too.
         """
-        stop_at = self._clock.now() + timedelta(seconds=self._limits.work_s)
+        started_at = self._clock.now()
+        stop_at = started_at + timedelta(seconds=self._limits.work_s)
         # Whatever this run has asked for is due no earlier than an interval after it began.
-        ahead = timedelta(seconds=self._limits.interval_s - 1 if is_early else 0)
+        due_at = started_at + timedelta(seconds=self._limits.interval_s - 1) if is_early else None
         done: Counter[str] = Counter(dict.fromkeys(("asked", "unknown", "failed", "limited"), 0))
         limited = Event()
         # WeChat is asked by a few at once; what it says is written down by this thread alone.
         with ThreadPoolExecutor(self._limits.concurrency) as pool:
             while self._clock.now() < stop_at and not limited.is_set():
-                claimed = self._due.claim_due_orders(**self._lease(ahead))
+                claimed = self._due.claim_due_orders(**self._lease(due_at))
                 answers = [pool.submit(self._ask, order, limited) for order in claimed]
                 for order, answer in zip(claimed, answers, strict=True):
                     done[self._apply(order, answer)] += 1
                 if not claimed:
                     break
         while self._clock.now() < stop_at and not limited.is_set():
-            refunds = self._due.claim_due_refunds(**self._lease(ahead))
+            refunds = self._due.claim_due_refunds(**self._lease(due_at))
             for refund in refunds:
                 done[self._follow(refund, limited)] += 1
             if not refunds:
@@ -123,10 +124,10 @@ class SweepService:
             return "failed"
         return "asked"
 
-    def _lease(self, ahead: timedelta) -> Lease:
+    def _lease(self, due_at: datetime | None) -> Lease:
         now = self._clock.now()
-        until = now + timedelta(seconds=max(self._limits.lease_s, self._limits.interval_s if ahead else 0))
-        return {"now": now + ahead, "leased_until": until, "limit": self._limits.batch}
+        lease_s = self._limits.lease_s if due_at is None else max(self._limits.lease_s, self._limits.interval_s)
+        return {"now": due_at or now, "leased_until": now + timedelta(seconds=lease_s), "limit": self._limits.batch}
 
     def _backoff(self, tries: int) -> timedelta:
         """The first time as usual, then twice as long each time, up to an hour and more."""

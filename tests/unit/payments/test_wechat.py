@@ -1,0 +1,137 @@
+"""What is believed, and what is not, before anything is done with it."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from artiway.payments.model import Forged, PaymentAway, Undecryptable
+from artiway.payments.wechat import Merchant, Notary, merchant_from_json, verify
+from artiway.platform.secrets import KEPT_S, Secret
+from local.wechat_pay import Keys, Simulator
+from tests.fakes.clock import FixedClock
+
+KEYS = Keys.generate()
+NOW = datetime(2026, 3, 2, 4, tzinfo=UTC)
+
+
+def merchant(**changes: object) -> Merchant:
+    return Merchant.from_json(json.dumps({**KEYS.secret("http://127.0.0.1:1"), **changes}))
+
+
+@pytest.fixture
+def platform() -> Simulator:
+    return Simulator(keys=KEYS, now=lambda: NOW)
+
+
+def test_the_same_bytes_verify_and_one_changed_byte_does_not(platform: Simulator):
+    body = '{"名": "值"}'.encode()
+    headers = platform.sign(body)
+    verify(merchant(), headers, body, now=NOW)
+    for changed in (body + b" ", body[:-1], b""):
+        with pytest.raises(Forged, match="signature"):
+            verify(merchant(), headers, changed, now=NOW)
+
+
+def test_an_empty_body_is_signed_as_well(platform: Simulator):
+    verify(merchant(), platform.sign(b""), b"", now=NOW)
+
+
+@pytest.mark.parametrize(("seconds", "is_believed"), [(299, True), (-299, True), (300, False), (-300, False)])
+def test_a_signature_lives_less_than_five_minutes_either_way(platform: Simulator, seconds: int, is_believed: bool):
+    headers, at = platform.sign(b"{}"), NOW + timedelta(seconds=seconds)
+    if is_believed:
+        verify(merchant(), headers, b"{}", now=at)
+    else:
+        with pytest.raises(Forged, match="stale"):
+            verify(merchant(), headers, b"{}", now=at)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"Wechatpay-Signature": ""}, "unsigned"),
+        ({"Wechatpay-Signature": "WECHATPAY/SIGNTEST/abc"}, "probe"),
+        ({"Wechatpay-Signature": "not base64!"}, "signature"),
+        ({"Wechatpay-Signature-Type": "WECHATPAY2-SM2-WITH-SM3"}, "signature_type"),
+        ({"Wechatpay-Serial": "PUB_KEY_ID_1"}, "unknown_serial"),
+        ({"Wechatpay-Timestamp": "soon"}, "timestamp"),
+        ({"Wechatpay-Timestamp": "١٢٣"}, "timestamp"),
+        ({"Wechatpay-Timestamp": "9" * 400}, "timestamp"),
+        ({"Wechatpay-Nonce": "another"}, "signature"),
+    ],
+)
+def test_a_header_that_is_not_as_signed_is_refused_for_a_reason_that_can_be_counted(
+    platform: Simulator, changes: dict[str, str], reason: str
+):
+    with pytest.raises(Forged) as refusal:
+        verify(merchant(), {**platform.sign(b"{}"), **changes}, b"{}", now=NOW)
+    assert refusal.value.reason == reason
+
+
+def test_without_a_type_the_usual_one_is_meant_and_names_may_be_lower_case(platform: Simulator):
+    headers = {name.lower(): value for name, value in platform.sign(b"{}").items()}
+    del headers["wechatpay-signature-type"]
+    verify(merchant(), headers, b"{}", now=NOW)
+
+
+def test_certificate_and_public_key_are_both_believed_and_only_if_both_are_in_the_secret(platform: Simulator):
+    for sign_with in ("pub", "cert"):
+        verify(merchant(), platform.sign(b"{}", sign_with), b"{}", now=NOW)
+    with pytest.raises(Forged, match="unknown_serial"):
+        verify(merchant(platformCertificates=[]), platform.sign(b"{}", "cert"), b"{}", now=NOW)
+    only_certificate = merchant(platformPublicKeyId=None, platformPublicKeyPem=None)
+    assert only_certificate.wanted_serial == KEYS.certificate_serial
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"[]", b"{}", b'{"id": 1, "event_type": "X", "resource": {"ciphertext": "!", "nonce": "0"}}', b"\xff", b'"x"'],
+)
+def test_what_is_signed_and_makes_no_sense_is_unreadable_and_not_a_crash(platform: Simulator, body: bytes):
+    with pytest.raises(Undecryptable):
+        Notary(merchant, FixedClock(NOW)).open(platform.sign(body), body)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"privateKeyPem": "x"}', json.dumps({"apiV3Key": "short"})])
+def test_a_secret_that_is_not_filled_in_makes_payment_unavailable_and_is_not_repeated(text: str):
+    with pytest.raises(PaymentAway) as refusal:
+        Merchant.from_json(text)
+    assert refusal.value.status == 503
+    assert "short" not in str(refusal.value)
+
+
+def test_a_merchant_shows_none_of_its_keys():
+    shown = f"{merchant()!r} {merchant()}"
+    assert KEYS.api_v3_key not in shown
+    assert "private" not in shown.lower()
+
+
+def test_a_new_platform_key_is_taken_up_without_a_deployment_and_asked_for_by_age_alone(
+    platform: Simulator, monkeypatch: pytest.MonkeyPatch
+):
+    """However many forged callbacks arrive, the secret is read once per while."""
+    text = json.dumps({**KEYS.secret("http://x"), "platformPublicKeyId": "PUB_KEY_ID_OLD"})
+    reads = []
+
+    class Manager:
+        def get_secret_value(self, **_: object) -> dict[str, str]:
+            reads.append(1)
+            return {"SecretString": text}
+
+    monkeypatch.setattr("artiway.platform.secrets.aws.client", lambda _service: Manager())
+    elapsed = [0.0]
+    secret = Secret("arn", now=lambda: elapsed[0])
+    notary = Notary(lambda: merchant_from_json(secret.text()), FixedClock(NOW))
+    letter = b"{}"
+    for _ in range(50):
+        with pytest.raises(Forged, match="unknown_serial"):
+            notary.open(platform.sign(letter), letter)
+    assert len(reads) == 1
+    text = json.dumps(KEYS.secret("http://x"))
+    elapsed[0] = KEPT_S
+    with pytest.raises(Undecryptable):  # verified now: an empty letter cannot be opened
+        notary.open(platform.sign(letter), letter)
+    assert len(reads) == 2
