@@ -8,8 +8,8 @@ from functools import cache
 import cv2
 import numpy as np
 import pytest
-from tests.worker.photos import Photo, photo
 
+from tests.worker.photos import Photo, photo
 from worker.engines.preview.engine import STEPS as FUNCTIONS
 from worker.engines.preview.engine import PreviewEngine
 from worker.engines.preview.poses import NAMES

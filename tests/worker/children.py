@@ -1,0 +1,53 @@
+"""Children that misbehave, for the sandbox to contain. Each is the target of a spawned process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Mapping
+from multiprocessing.connection import Connection
+from multiprocessing.synchronize import Event
+from typing import Any
+
+from worker import child, frames
+
+
+def _job(pipe: Connection) -> dict[str, Any]:
+    frames.send(pipe, {"kind": "ready"})
+    header, _ = frames.receive(pipe)
+    frames.send(pipe, {"kind": "progress", "percent": 10})
+    return header
+
+
+def hangs(pipe: Connection, stop: Event, config: Mapping[str, Any]) -> None:
+    _job(pipe)
+    while True:  # deaf to every request
+        time.sleep(60)
+
+
+def crashes(pipe: Connection, stop: Event, config: Mapping[str, Any]) -> None:
+    _job(pipe)
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def lies(pipe: Connection, stop: Event, config: Mapping[str, Any]) -> None:
+    _job(pipe)
+    pipe.send_bytes(b"\x80\x04not json")
+
+
+def listens(pipe: Connection, stop: Event, config: Mapping[str, Any]) -> None:
+    """Stops when asked, and then takes the next job in the same process."""
+    frames.send(pipe, {"kind": "ready"})
+    while True:
+        frames.receive(pipe)
+        frames.send(pipe, {"kind": "progress", "percent": 10})
+        stop.wait(60)
+        frames.send(pipe, {"kind": "stopped"})
+
+
+def tells_environment(pipe: Connection, stop: Event, config: Mapping[str, Any]) -> None:
+    child.harden(0)
+    _job(pipe)
+    seen = ",".join(sorted(name for name in os.environ if name.startswith(("AWS_", "ARTIWAY_", "ECS_"))))
+    frames.send(pipe, {"kind": "failed", "code": "SEEN", "message": seen, "isRetryable": False})

@@ -1,0 +1,125 @@
+"""MiniStack for SQS and S3, and an `internal` that keeps the fence in memory behind the real Lambda Invoke API."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+PYTHON = ROOT / ".tools/emulator/bin/python"
+START_S = 60
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def until(what: Callable[[], Any], timeout_s: float = 60) -> Any:
+    """Waits for a condition; the value it gave."""
+    deadline = time.monotonic() + timeout_s
+    while not (found := what()):
+        assert time.monotonic() < deadline, "the condition did not come true"
+        time.sleep(0.02)
+    return found
+
+
+@contextlib.contextmanager
+def ministack(home: Path) -> Iterator[str]:
+    assert PYTHON.exists(), "run `make .tools/emulator/.ready`"
+    port = free_port()
+    environment = {
+        "PATH": os.environ.get("PATH", ""),
+        "HOME": str(home),
+        "TMPDIR": str(home),
+        "BIND_HOST": "127.0.0.1",
+        "GATEWAY_PORT": str(port),
+        "PERSIST_STATE": "0",
+        "SFTP_ENABLED": "0",
+        "IOT_MTLS_ENABLED": "0",
+        "LOG_LEVEL": "WARNING",
+    }
+    with (home / "emulator.log").open("wb") as log:
+        process = subprocess.Popen(
+            [str(PYTHON), "-m", "ministack"], env=environment, cwd=home, stdout=log, stderr=log, start_new_session=True
+        )
+    try:
+        until(lambda: is_open(port), START_S)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def is_open(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(0.5)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+class InternalServer:
+    """Answers as InternalFunction does. The test owns the nodes and the verdicts."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[tuple[str, int], dict[str, Any]] = {}
+        self.verdicts: dict[str, str] = {}
+        self.calls: list[dict[str, Any]] = []
+        self.beat_seconds = 0.2
+        self._lock = threading.Lock()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        with self._lock:
+            self.calls.append(request)
+            match request["action"]:
+                case "register":
+                    return {"leaseSeconds": 30, "beatSeconds": self.beat_seconds}
+                case "claim":
+                    node = self.nodes.pop((request["nodeId"], request["attempt"]), None)
+                    return {"outcome": "claimed", "node": node} if node else {"outcome": "gone"}
+                case "beat":
+                    verdicts = [
+                        {"nodeId": held["nodeId"], "verdict": self.verdicts.get(held["nodeId"], "go")}
+                        for held in request["nodes"]
+                    ]
+                    return {"nodes": verdicts}
+                case _:
+                    return {"released": len(request["nodes"])}
+
+    def of(self, action: str) -> list[dict[str, Any]]:
+        with self._lock:
+            return [call for call in self.calls if call["action"] == action]
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                assert self.path.endswith("/functions/InternalFunction/invocations")
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                answer = json.dumps(outer.answer(body)).encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(answer)
+
+            def log_message(self, *_: Any) -> None:
+                return
+
+        return Handler

@@ -1,0 +1,227 @@
+"""`python -m worker` itself, on a real SQS and S3 protocol, from the work message to the result, and what ends it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import cv2
+import pytest
+
+from tests.worker.emulator import InternalServer, ministack, until
+from tests.worker.fakes import TASK, TENANT
+from tests.worker.photos import photo
+from worker.pictures import Limits, Picture, decode, encode
+
+ROOT = Path(__file__).resolve().parents[2]
+TYPES = ("cutout", "model", "compose")
+
+
+class Stack:
+    def __init__(self, url: str, internal: InternalServer) -> None:
+        self.url, self.internal = url, internal
+        session = boto3.Session("test", "test", region_name="us-east-1")
+        self.sqs: Any = session.client("sqs", endpoint_url=url)
+        self.s3: Any = session.client("s3", endpoint_url=url)
+        name = uuid.uuid4().hex[:8]
+        self.bucket = f"artefacts-{name}"
+        self.s3.create_bucket(Bucket=self.bucket)
+        self.queues = {
+            kind: self.sqs.create_queue(
+                QueueName=f"{kind}-{name}".replace("_", "-"), Attributes={"VisibilityTimeout": "3"}
+            )["QueueUrl"]
+            for kind in (*TYPES, "progress")
+        }
+        self.heard: list[dict[str, Any]] = []
+
+    @contextlib.contextmanager
+    def worker(self, **variables: str) -> Iterator[subprocess.Popen[bytes]]:
+        environment = {
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(ROOT),
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ENDPOINT_URL_LAMBDA": self.internal.url,
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "OPENBLAS_NUM_THREADS": "1",
+            "ARTIWAY_INTERNAL_FUNCTION": "InternalFunction",
+            "ARTIWAY_WORK_QUEUE_URLS": json.dumps({kind: self.queues[kind] for kind in TYPES}),
+            "ARTIWAY_PROGRESS_QUEUE_URL": self.queues["progress"],
+            "ARTIWAY_ARTEFACT_BUCKET": self.bucket,
+            "ARTIWAY_WORKER_POOL": "gpu",
+            "ARTIWAY_WORKER_TYPES": ",".join(TYPES),
+            "ARTIWAY_WORKER_SLOTS": "1",
+            "ARTIWAY_ENGINES": json.dumps(dict.fromkeys(TYPES, "preview")),
+            "ARTIWAY_POLL_WAIT_S": "1",
+            "ARTIWAY_DRAIN_S": "0",
+            **variables,
+        }
+        process = subprocess.Popen([sys.executable, "-m", "worker"], cwd=ROOT, env=environment, start_new_session=True)
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+    def submit(self, node_type: str, step: str, inputs: dict[str, str], attempt: int = 1, **params: Any) -> str:
+        node_id = str(uuid.uuid4())
+        self.internal.nodes[node_id, attempt] = {
+            "nodeId": node_id,
+            "taskId": TASK,
+            "tenantId": TENANT,
+            "attempt": attempt,
+            "name": step,
+            "type": node_type,
+            "tool": "model_photo",
+            "model": None,
+            "params": {"step": step, **params},
+            "inputs": [{"name": name, "key": key, "contentType": "image/png"} for name, key in inputs.items()],
+            "outputPrefix": f"outputs/{TENANT}/{TASK}/{node_id}/{attempt}/",
+            "timeLimitSeconds": 60,
+            "leaseSeconds": 30,
+        }
+        self.hint(node_type, node_id, attempt)
+        return node_id
+
+    def hint(self, node_type: str, node_id: str, attempt: int) -> None:
+        data = {"nodeId": node_id, "tenantId": TENANT, "attempt": attempt}
+        body = {"type": "work", "aggregate": f"node:{node_id}", "traceId": "t-1", "at": "2026-01-01T00:00:00Z"}
+        self.sqs.send_message(QueueUrl=self.queues[node_type], MessageBody=json.dumps({**body, "data": data}))
+
+    def end_of(self, node_id: str) -> dict[str, Any]:
+        return dict(until(lambda: self.hear(node_id, ("result", "failure"))))
+
+    def hear(self, node_id: str, kinds: tuple[str, ...]) -> dict[str, Any] | None:
+        answer = self.sqs.receive_message(QueueUrl=self.queues["progress"], MaxNumberOfMessages=10)
+        for message in answer.get("Messages", []):
+            self.heard.append(json.loads(message["Body"]))
+            self.sqs.delete_message(QueueUrl=self.queues["progress"], ReceiptHandle=message["ReceiptHandle"])
+        return next((one for one in self.heard if one["data"]["nodeId"] == node_id and one["type"] in kinds), None)
+
+    def is_empty(self, kind: str) -> bool:
+        names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+        counts = self.sqs.get_queue_attributes(QueueUrl=self.queues[kind], AttributeNames=names)["Attributes"]
+        return all(int(counts[name]) == 0 for name in names)
+
+    def upload(self, data: bytes) -> str:
+        key = f"inputs/{TENANT}/{uuid.uuid4()}"
+        self.s3.put_object(Bucket=self.bucket, Key=key, Body=data)
+        return key
+
+    def objects(self, node_id: str) -> list[str]:
+        prefix = f"outputs/{TENANT}/{TASK}/{node_id}/"
+        answer = self.s3.list_objects_v2(Bucket=self.bucket, Prefix=prefix)
+        return [entry["Key"] for entry in answer.get("Contents", [])]
+
+
+@pytest.fixture(scope="module")
+def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with ministack(tmp_path_factory.mktemp("emulator")) as url:
+        yield url
+
+
+@pytest.fixture
+def stack(aws: str) -> Iterator[Stack]:
+    internal = InternalServer()
+    yield Stack(aws, internal)
+    internal.close()
+
+
+@pytest.fixture
+def shirt() -> bytes:
+    return encode(photo("shirt", "plain", width=400, height=400).picture, "png", 90)
+
+
+@pytest.fixture(scope="module")
+def big() -> bytes:
+    """Large enough that a painter's hand takes seconds, many beats long."""
+    small = photo("mug", "cluttered", width=400, height=400).picture.rgb
+    return encode(Picture(cv2.resize(small, (2400, 2400))), "jpeg", 90)
+
+
+def test_a_model_photo_from_upload_to_picture(stack, shirt):
+    with stack.worker():
+        cutout = stack.submit("cutout", "cutout", {"product": stack.upload(shirt)})
+        cut = stack.end_of(cutout)["data"]["outputs"][0]
+        model = stack.submit("model", "figure", {"cutout": cut["key"]}, variant=1, width=300, height=400)
+        posed = stack.end_of(model)["data"]["outputs"][0]
+        compose = stack.submit("compose", "compose", {"model": posed["key"]}, format="webp", width=300, height=400)
+        end = stack.end_of(compose)
+    assert end["type"] == "result"
+    assert end["traceId"] == "t-1"
+    assert (end["data"]["engine"]["name"], end["data"]["engine"]["isNeural"]) == ("preview", False)
+    output = end["data"]["outputs"][0]
+    stored = stack.s3.get_object(Bucket=stack.bucket, Key=output["key"])
+    assert stored["ContentType"] == output["contentType"] == "image/webp"
+    data = stored["Body"].read()
+    picture = decode(data, Limits())
+    assert (picture.width, picture.height, len(data)) == (output["width"], output["height"], output["bytes"])
+    assert all(stack.is_empty(kind) for kind in TYPES)
+    assert stack.internal.of("register")[0]["types"] == list(TYPES)
+    assert stack.internal.of("beat")
+
+
+def test_a_duplicate_and_a_stale_hint_are_dropped(stack, shirt):
+    with stack.worker():
+        node_id = stack.submit("cutout", "cutout", {"product": stack.upload(shirt)}, attempt=2)
+        stack.hint("cutout", node_id, 2)
+        stack.hint("cutout", node_id, 1)
+        stack.end_of(node_id)
+        until(lambda: len(stack.internal.of("claim")) == 3 and stack.is_empty("cutout"))
+    assert stack.objects(node_id) == [f"outputs/{TENANT}/{TASK}/{node_id}/2/cutout.png"]
+
+
+def test_bytes_that_are_no_picture_fail_for_good_and_the_worker_goes_on(stack, shirt):
+    with stack.worker():
+        bad = stack.end_of(
+            stack.submit("cutout", "cutout", {"product": stack.upload(b"\x89PNG\r\n\x1a\n" + bytes(500))})
+        )
+        good = stack.end_of(stack.submit("cutout", "cutout", {"product": stack.upload(shirt)}))
+    assert (bad["type"], bad["data"]["error"]["isRetryable"]) == ("failure", False)
+    assert good["type"] == "result"
+
+
+def test_a_cancel_stops_a_running_node(stack, big):
+    with stack.worker():
+        node_id = stack.submit("model", "style", {"product": stack.upload(big)}, style="oil")
+        stack.internal.verdicts[node_id] = "cancelled"
+        end = stack.end_of(node_id)
+    assert (end["type"], end["data"]["error"]["code"]) == ("failure", "CANCELLED")
+    assert stack.objects(node_id) == []
+
+
+def test_sigterm_hands_back_what_runs_and_ends_the_process(stack, big):
+    with stack.worker() as process:
+        node_id = stack.submit("model", "style", {"product": stack.upload(big)}, style="oil")
+        until(lambda: stack.hear(node_id, ("started",)))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    assert [call["nodes"] for call in stack.internal.of("release")] == [[{"nodeId": node_id, "attempt": 1}]]
+    assert stack.internal.of("beat")[-1]["slots"] == 0
+    assert stack.hear(node_id, ("result", "failure")) is None
+    assert stack.objects(node_id) == []
+
+
+def test_after_a_kill_nothing_is_left_but_the_lease_and_the_next_attempt_succeeds(stack, shirt, big):
+    key = stack.upload(big)
+    with stack.worker() as process:
+        node_id = stack.submit("model", "style", {"product": key}, style="oil")
+        until(lambda: stack.hear(node_id, ("started",)))
+        process.kill()
+        process.wait()
+    assert stack.is_empty("model")  # the message went with the claim; the lease alone remembers the node
+    with stack.worker():
+        again = stack.submit("cutout", "cutout", {"product": stack.upload(shirt)}, attempt=2)
+        assert stack.end_of(again)["data"]["attempt"] == 2
+    assert [call["nodeId"] for call in stack.internal.of("claim")] == [node_id, again]
