@@ -266,6 +266,18 @@ def test_a_tenant_over_its_limit_is_told_when_to_come_back(client, admin):
     assert refused[0].headers["ratelimit-remaining"] == "0"
 
 
+def test_without_redis_people_work_on(client, stack, platform):
+    made = client.register()
+    with stack.unwatched():
+        stack.servers["valkey"].process.kill()
+        stack.servers["valkey"].process.wait()
+        assert client.call("GET", "/me", token=made["token"]).status == 200
+        assert client.call("POST", "/auth/refresh", {"refreshToken": made["refreshToken"]}).status == 200
+        assert client.call("POST", "/auth/logout", token=made["token"]).status == 204
+    wait_for(lambda: platform.health()["status"] == "ok")
+    wait_for(lambda: client.call("GET", "/me", token=made["token"]).status == 401, seconds=70)
+
+
 def test_the_administrator_of_the_stack_is_kept_to_its_owner(stack, platform):
     file = stack.home / "admin.json"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600

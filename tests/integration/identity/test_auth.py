@@ -399,10 +399,13 @@ def test_what_is_stored_of_a_token_is_its_hash_alone(identity, addresses):
 def test_the_administrator_is_made_once_and_has_every_permission(identity, service_database, addresses):
     store = PostgresAccounts(service_database, AuditLog())
     first = store.put_administrator(email="admin@artiway.local", password_hash="quick:one")
+    before = identity.auth.login(login="admin@artiway.local", password="one", address="")
     again = store.put_administrator(email="admin@artiway.local", password_hash="quick:two")
     second = store.put_administrator(email="other@artiway.local", password_hash="quick:three")
     assert first == again != second
     assert rows(addresses, "SELECT count(*) FROM tenant WHERE is_platform") == [(1,)]
+    with pytest.raises(TokenNotAccepted):  # another password ends what the old one opened
+        identity.auth.refresh(before.refresh_token)
     tokens = identity.auth.login(login="admin@artiway.local", password="two", address="")
     assert "tenant.manage" in identity.verifier.verify(tokens.access_token).permissions
 

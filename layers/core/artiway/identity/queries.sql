@@ -107,6 +107,10 @@ SELECT FROM refresh_token WHERE token_hash = %(token_hash)s;
 UPDATE session SET revoked_at = now(), revoked_reason = %(reason)s
  WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND revoked_at IS NULL;
 
+-- name: revoke_sessions_of_user
+UPDATE session SET revoked_at = now(), revoked_reason = %(reason)s
+ WHERE user_id = %(user_id)s AND revoked_at IS NULL;
+
 -- name: count_attempt
 -- Changes no row while the subject is blocked. The check and the count are one statement: attempts that come
 -- together cannot all pass before the first is counted.

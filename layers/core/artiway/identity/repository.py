@@ -74,6 +74,7 @@ class PostgresAccounts:
                 insert_user(tx, NewUser(tenant_id, user_id, email, None, password_hash, roles), LoginTaken("taken"))
             else:
                 tx.run(SQL["set_password_hash"], {"user_id": user_id, "password_hash": password_hash})
+                tx.run(SQL["revoke_sessions_of_user"], {"user_id": user_id, "reason": "password"})
             self._audit.record(
                 tx,
                 actor_id=None,

@@ -257,6 +257,7 @@ class Api:
                 metrics.emit("RequestFailures", 1, area=self.area)
                 answer = _rendered(ArtiwayError("something went wrong on our side"), request_id)
             answer["headers"] = {
+                "cache-control": "no-store",
                 **answer.get("headers", {}),
                 **_limit_headers(self._limit),
                 "x-request-id": request_id,

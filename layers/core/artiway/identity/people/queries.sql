@@ -31,10 +31,6 @@ SELECT count(*) AS owners
   FROM user_role JOIN app_user USING (tenant_id, user_id)
  WHERE role = 'owner' AND app_user.status = 'ACTIVE';
 
--- name: revoke_sessions_of_user
-UPDATE session SET revoked_at = now(), revoked_reason = %(reason)s
- WHERE user_id = %(user_id)s AND revoked_at IS NULL;
-
 -- name: roles
 SELECT name, permissions, true AS is_built_in
   FROM built_in_role

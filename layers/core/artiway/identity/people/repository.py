@@ -65,7 +65,7 @@ class PeopleChange:
         self._tx.run(accounts.SQL["insert_roles"], facts)
 
     def end_sessions(self, user_id: UUID) -> None:
-        self._tx.run(SQL["revoke_sessions_of_user"], {"user_id": user_id, "reason": "disabled"})
+        self._tx.run(accounts.SQL["revoke_sessions_of_user"], {"user_id": user_id, "reason": "disabled"})
 
     def active_owners(self) -> int:
         row = self._tx.one(SQL["active_owners"])
