@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from worker.attempt import Attempt, Leases, Stop
@@ -24,8 +25,10 @@ class Heartbeat:
         describe: Callable[[], Mapping[str, Any]],
         *,
         clock: Callable[[], float] = time.monotonic,
+        beat_file: str = "",
     ) -> None:
         self._internal, self._leases, self._describe, self._clock = internal, leases, describe, clock
+        self._beat_file = Path(beat_file) if beat_file else None
         self._end = threading.Event()
 
     def beat(self) -> bool:
@@ -40,6 +43,8 @@ class Heartbeat:
             answered = False
         else:
             answered = True
+            if self._beat_file is not None:
+                self._beat_file.touch()
         for attempt in held:
             self._apply(attempt, verdicts.get(attempt.node.node_id), asked_at)
         return answered

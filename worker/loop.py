@@ -62,7 +62,7 @@ class Worker:
         self._slots, self._slot_count, self._clock = Slots(slots), len(slots), clock
         self._stopping = threading.Event()
         self.leases = Leases()
-        self.heartbeat = Heartbeat(internal, self.leases, self.describe, clock=clock)
+        self.heartbeat = Heartbeat(internal, self.leases, self.describe, clock=clock, beat_file=settings.beat_file)
 
     def describe(self) -> dict[str, Any]:
         """How the scheduler sees us; without slots once we are leaving."""

@@ -47,6 +47,7 @@ class WorkerSettings(BaseSettings):
     model_folder: str = "/tmp/artiway-models"  # noqa: S108 (checked by checksum at each use)
     model_memory_mb: int = Field(default=8_192, ge=64, le=512 * 1024)
 
+    beat_file: str = ""  # touched by each beat that was answered, for the container's health check
     poll_wait_s: int = Field(default=10, ge=0, le=20)
     progress_interval_s: float = Field(default=2.0, ge=0.1, le=60)
     progress_min_gap_s: float = Field(default=0.25, ge=0, le=10)

@@ -138,6 +138,17 @@ def test_one_beat_renews_all_nodes():
         thread.join(10)
 
 
+def test_only_a_beat_that_was_answered_keeps_the_container_healthy(tmp_path):
+    file = tmp_path / "beat"
+    bench = Bench(beat_file=str(file))
+    bench.internal.is_away = True
+    bench.worker.heartbeat.beat()
+    assert not file.exists()
+    bench.internal.is_away = False
+    bench.worker.heartbeat.beat()
+    assert file.exists()
+
+
 def test_a_cancelled_node_stops_uploads_nothing_and_says_so():
     bench = Bench(node())
     thread = bench.accept(message())
