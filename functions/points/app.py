@@ -75,7 +75,7 @@ def list_entries(
     cursor: Annotated[str | None, Query(max_length=64)] = None,
     limit: Annotated[int, Query(ge=1, le=100)] = 50,
     form: Annotated[Literal["json", "csv"], Query(alias="format")] = "json",
-) -> LedgerBody:
+) -> LedgerBody | str:
     """Every change of my points, newest first. As CSV a page has 10,000 lines and names the next in X-Next-Cursor."""
     size = CSV_ROWS if form == "csv" else limit
     place = http.place_of(cursor)
@@ -90,7 +90,7 @@ def list_entries(
     if len(found) > size:
         next_cursor = http.cursor_of(UUID(int=items[-1].version))
     if form == "csv":
-        return _csv(items, next_cursor)  # type: ignore[return-value]  # the document shows the JSON form
+        return _csv(items, next_cursor)  # type: ignore[return-value]  # the document shows what is inside it
     return LedgerBody(items=[_entry(entry) for entry in items], next_cursor=next_cursor)
 
 

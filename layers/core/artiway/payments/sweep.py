@@ -50,6 +50,7 @@ class SweepService:
 
     def __init__(self, due: DueOrders, orders: OrderService, clock: Clock, limits: SweepLimits) -> None:
         self._due, self._orders, self._clock, self._limits = due, orders, clock, limits
+        self._interval = timedelta(seconds=limits.interval_s)
 
     def run(self, *, is_early: bool = False) -> dict[str, int]:
         """One run. Returns what became of the orders and refunds that it asked for.
@@ -58,8 +59,9 @@ class SweepService:
         """
         started_at = self._clock.now()
         stop_at = started_at + timedelta(seconds=self._limits.work_s)
-        # Whatever this run has asked for is due no earlier than an interval after it began.
-        due_at = started_at + timedelta(seconds=self._limits.interval_s - 1) if is_early else None
+        interval = timedelta(seconds=self._limits.interval_s)
+        due_at = started_at + interval if is_early else None
+        self._interval = interval + timedelta(seconds=1 if is_early else 0)  # so that an early run asks only once
         done: Counter[str] = Counter(dict.fromkeys(("asked", "unknown", "failed", "limited"), 0))
         limited = Event()
         # WeChat is asked by a few at once; what it says is written down by this thread alone.
@@ -93,7 +95,7 @@ class SweepService:
         now = self._clock.now()
         try:
             self._orders.apply(order, answer.result())
-            self._due.put_off_order(order, now + timedelta(seconds=self._limits.interval_s))
+            self._due.put_off_order(order, now + self._interval)
         except RateLimited:
             self._due.put_off_order(order, now)
             return "limited"
@@ -111,7 +113,7 @@ class SweepService:
             if limited.is_set():
                 raise RateLimited("told to stop")
             self._orders.follow_refund(refund)
-            self._due.put_off_refund(refund, now + timedelta(seconds=self._limits.interval_s))
+            self._due.put_off_refund(refund, now + self._interval)
         except RateLimited:
             limited.set()
             self._due.put_off_refund(refund, now)
@@ -126,9 +128,10 @@ class SweepService:
 
     def _lease(self, due_at: datetime | None) -> Lease:
         now = self._clock.now()
-        lease_s = self._limits.lease_s if due_at is None else max(self._limits.lease_s, self._limits.interval_s)
-        return {"now": due_at or now, "leased_until": now + timedelta(seconds=lease_s), "limit": self._limits.batch}
+        lease = timedelta(seconds=self._limits.lease_s)
+        until = now + (lease if due_at is None else max(lease, self._interval))
+        return {"now": due_at or now, "leased_until": until, "limit": self._limits.batch}
 
     def _backoff(self, tries: int) -> timedelta:
         """The first time as usual, then twice as long each time, up to an hour and more."""
-        return timedelta(seconds=self._limits.interval_s * 2 ** min(max(tries - 1, 0), MOST_DOUBLINGS))
+        return self._interval * (1 << min(max(tries - 1, 0), MOST_DOUBLINGS))
