@@ -34,7 +34,7 @@ $(VENV)/.ready: requirements.lock | $(UV)
 	@touch $@
 
 .PHONY: run
-run: $(VENV)/.ready .tools/emulator/.ready ## start the whole platform on this machine
+run: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready ## start the whole platform on this machine
 	@$(BIN)/python -m local
 
 .PHONY: lock

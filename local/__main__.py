@@ -14,6 +14,7 @@ if sys.version_info < (3, 11):  # noqa: UP036 (whoever starts this by hand may h
 
 from local.lambdas import DEFAULT_SANDBOXES
 from local.stack import CannotStart, Stack
+from local.workers import Workers
 
 DEFAULT_PORT = 8700
 LARGEST_NUMBER = 65_535
@@ -22,7 +23,7 @@ READY = """
 
     console   {consoleUrl}
     API       {apiUrl}/docs
-    health    {apiUrl}/health
+    payments  {wechatSimUrl}  (the WeChat Pay simulator)
     log in    {login}
 
   Next: open the console and log in, or try `curl {apiUrl}/health`.
@@ -34,6 +35,7 @@ def main() -> int:
     home = Path(os.environ.get("ARTIWAY_HOME", ".artiway"))
     try:
         port, sandboxes = _number("ARTIWAY_PORT", DEFAULT_PORT), _number("ARTIWAY_SANDBOXES", DEFAULT_SANDBOXES)
+        workers = Workers(home, per_type=_number("WORKERS", 1))
     except ValueError as error:
         return _refuse(str(error))
     stack = Stack(
@@ -42,6 +44,7 @@ def main() -> int:
         sandboxes=sandboxes,
         database_url=os.environ.get("ARTIWAY_DATABASE_URL") or None,
         redis_url=os.environ.get("ARTIWAY_REDIS_URL") or None,
+        services=[workers],
         report=lambda line: print(line, flush=True),
     )
     # One way out for all: while it starts, while it runs. What was started is stopped on the way.
