@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 
 import redis
@@ -147,11 +148,10 @@ class Twins:
         answers = iter(pipeline.execute())
         for name, tenant in oracle.tenants.items():
             row, slots = next(answers), next(answers)
-            numbers, listed, _ = row["state"].split(";")
-            last, credit, dearest, waiting, capped, _ = map(int, numbers.split())
-            heads = sorted(tuple(map(int, head.split())) for head in listed.split(",") if head)
+            last, credit, dearest, waiting, _, listed, _ = json.loads(row["state"][1:])
+            heads = sorted((track, int(tag), cost, seq) for track, tag, cost, seq in listed)
             assert heads == sorted((tracks[t], h.tag, h.cost, h.seq) for t, h in tenant.heads.items()), name
-            assert (last, credit, bool(capped), dearest) == (
+            assert (int(last), int(credit), row["state"][0] == "1", dearest) == (
                 tenant.last,
                 tenant.credit,
                 tenant.is_capped,

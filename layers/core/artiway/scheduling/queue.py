@@ -419,13 +419,12 @@ def _dispatched(lines: str) -> list[Dispatched]:
 def _tenant_state(tenant_id: str, row: Mapping[str, str], running: int) -> TenantState:
     cap, user_cap = row["cap"], row["user_cap"]
     policy = TenantPolicy(tenant_id, int(row["weight"]), int(cap) if cap else None, int(user_cap) if user_cap else None)
-    numbers, heads, _ = row["state"].split(";")
-    last, _, dearest, waiting, _, since = _numbers(numbers)
+    last, _, dearest, waiting, since, heads, _ = json.loads(row["state"][1:])
     # The clock runs ahead by the heads that are tagged and still wait.
-    ahead_us = sum(charge_us(_numbers(head)[2], policy.weight) for head in heads.split(",") if head)
+    ahead_us = sum(charge_us(cost, policy.weight) for _, _, cost, _ in heads)
     return TenantState(
         policy=policy,
-        last_us=last - ahead_us,
+        last_us=int(last) - ahead_us,
         waiting=waiting,
         running=running,
         dearest_us=dearest,

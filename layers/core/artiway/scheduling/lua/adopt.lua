@@ -9,8 +9,8 @@ if is_stale() then
 end
 local NODES = "([^|\n]+)|([^|\n]+)|([^|\n]+)|([^|\n]+|[^|\n]+|[^|\n]*)|(%d+)|(%d+)|(%d*)"
 local missing = {}
-for _, tenant in string.gmatch(ARGV[3], NODES) do
-  if not tenant_for(tenant) then
+for _, tenant in gmatch(ARGV[3], NODES) do
+  if not policy_of(tenant) then
     missing[#missing + 1] = tenant
   end
 end
@@ -18,7 +18,7 @@ if missing[1] then
   return "unknown_tenant\n" .. table.concat(missing, "\n")
 end
 local verdicts = {}
-for id, owner, user, track, cost, charged, lease_ms in string.gmatch(ARGV[3], NODES) do
+for id, owner, user, track, cost, charged, lease_ms in gmatch(ARGV[3], NODES) do
   if node_at(id) then
     verdicts[#verdicts + 1] = "duplicate"
   else

@@ -6,16 +6,16 @@ if is_stale() then
   return "stale"
 end
 local verdicts = {}
-for id in string.gmatch(ARGV[3], "[^\n]+") do
+for id in gmatch(ARGV[3], "[^\n]+") do
   local node = node_at(id)
   if not node then
     verdicts[#verdicts + 1] = "unknown"
   elseif node.is_running then
     verdicts[#verdicts + 1] = "running"
   else
-    local tenant, track = node.tenant, node.track
+    local tenant, track = tenant_for(node.tenant.id), node.track
     write_node(id, false)
-    call("ZREM", fifo_at .. track.index .. "|" .. tenant.id .. "|" .. node.user, int(node.cost) .. "|" .. id)
+    call("ZREM", fifo_at .. track.index .. "|" .. tenant.id .. "|" .. node.user, node.cost .. "|" .. id)
     tenant.waiting, tenant.is_changed = tenant.waiting - 1, true
     track.waiting, track.is_changed = track.waiting - 1, true
     refresh(tenant, node.user, track, false, false)

@@ -14,7 +14,7 @@ check(ARGV[6], "^[^|]+|%d*$", "end")
 if is_stale() then
   return "stale"
 end
-for id in string.gmatch(ARGV[7], "[^\n]+") do
+for id in gmatch(ARGV[7], "[^\n]+") do
   lease_drops[#lease_drops + 1] = id
 end
 local ended = complete(ARGV[6])

@@ -4,7 +4,7 @@
 if is_stale() then
   return "stale"
 end
-for id in string.gmatch(ARGV[3], "[^\n]+") do
+for id in gmatch(ARGV[3], "[^\n]+") do
   call("ZREM", leases_key, id)
 end
 return record("confirm", "confirmed")

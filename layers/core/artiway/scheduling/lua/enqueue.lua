@@ -8,19 +8,27 @@
 --@include policy
 check(ARGV[3], POLICY, "policy")
 check(ARGV[3], WEIGHT, "weight")
-check(ARGV[4], NODE, "node")
+local NODE = "^([^|]+)|([^|]+)|([^|]+)|([^|]+|[^|]+|[^|]*)|(%d+)$"
+local nodes, ids = {}, {}
+for line in gmatch(ARGV[4], "[^\n]+") do
+  local id, tenant, user, track, cost = match(line, NODE)
+  if not id then
+    error({ err = "INVALID node: " .. line })
+  end
+  ids[#ids + 1], nodes[#ids + 1] = id, { tenant, user, track, tonumber(cost) }
+end
 if is_stale() then
   return "stale"
 end
 
-local NODES = "([^|\n]+)|([^|\n]+)|([^|\n]+)|([^|\n]+|[^|\n]+|[^|\n]*)|(%d+)"
 local known, missing, new_tracks = {}, {}, 0
-for tenant in string.gmatch(ARGV[3], "([^|\n]+)|%d+|%d*|%d*") do
+for tenant in gmatch(ARGV[3], "([^|\n]+)|%d+|%d*|%d*") do
   known[tenant] = true
 end
-for _, tenant, _, track in string.gmatch(ARGV[4], NODES) do
+for _, node in ipairs(nodes) do
+  local tenant, track = node[1], node[3]
   if known[tenant] == nil then
-    known[tenant] = tenant_for(tenant) and true or false
+    known[tenant] = policy_of(tenant) and true or false
     if not known[tenant] then
       missing[#missing + 1] = tenant
     end
@@ -37,18 +45,16 @@ if #tracks + new_tracks > TRACK_LIMIT then
 end
 
 set_tenants(ARGV[3])
-local verdicts, ids, is_load = {}, {}, ARGV[5] == "1"
-for id in string.gmatch(ARGV[4], NODES) do
-  ids[#ids + 1] = id
-end
 read_nodes(ids)
-for id, tenant, user, track, cost in string.gmatch(ARGV[4], NODES) do
+local verdicts, is_load = {}, ARGV[5] == "1"
+for i, id in ipairs(ids) do
   if node_rows[id] then
-    verdicts[#verdicts + 1] = "duplicate"
+    verdicts[i] = "duplicate"
   else
+    local node = nodes[i]
     seq = seq + 1
-    put(id, tenant_for(tenant), user, track_for(track), tonumber(cost), seq, is_load)
-    verdicts[#verdicts + 1] = "queued"
+    put(id, tenant_for(node[1]), node[2], track_for(node[3]), node[4], seq, is_load)
+    verdicts[i] = "queued"
   end
 end
 write_back()

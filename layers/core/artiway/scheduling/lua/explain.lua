@@ -9,7 +9,7 @@ local node = node_at(ARGV[3])
 if not node then
   return cjson.encode({ state = "unknown" })
 end
-local tenant, track = node.tenant, node.track
+local tenant, track = tenant_for(node.tenant.id), node.track
 local cap, each_cap = tenant.cap, user_cap(tenant, node.user)
 local answer = {
   state = node.is_running and "running" or "waiting",
@@ -21,7 +21,7 @@ if cap ~= UNLIMITED then answer.tenant_cap = cap end
 if each_cap ~= UNLIMITED then answer.user_cap = each_cap end
 if not node.is_running then
   local spot = track.index .. "|" .. tenant.id
-  answer.before_of_user = call("ZRANK", fifo_at .. spot .. "|" .. node.user, int(node.cost) .. "|" .. node.id)
+  answer.before_of_user = call("ZRANK", fifo_at .. spot .. "|" .. node.user, node.cost .. "|" .. node.id)
   local head = tenant.heads[track.index]
   if head then
     answer.tag = int(head.tag + track.lag)

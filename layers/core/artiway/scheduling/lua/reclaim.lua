@@ -13,7 +13,7 @@ for _, id in ipairs(overdue) do
   local node = node_at(id)
   if node and node.is_running then
     release(node, 0)
-    put(id, node.tenant, node.user, node.track, node.cost, node.seq, false)
+    put(id, tenant_for(node.tenant.id), node.user, node.track, node.cost, node.seq, false)
   else
     lease_drops[#lease_drops + 1] = id
   end

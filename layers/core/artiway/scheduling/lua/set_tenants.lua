@@ -12,7 +12,7 @@ if is_stale() then
   return "stale"
 end
 set_tenants(ARGV[3])
-for id, last in string.gmatch(ARGV[4], "([^|\n]+)|(%d+)") do
+for id, last in gmatch(ARGV[4], "([^|\n]+)|(%d+)") do
   local tenant = tenant_for(id)
   if tenant then
     tenant.last, tenant.is_changed = tonumber(last), true

@@ -1,5 +1,4 @@
 --[[ arguments: scripts are not rolled back, so every line is checked before the first write. ]]
-local NODE = "^[^|]+|[^|]+|[^|]+|[^|]+|[^|]+|[^|]*|%d+$"
 local POLICY = "^[^|]+|%d+|%d*|%d*$"
 local WEIGHT = "^[^|]+|0*[1-9]%d*|"
 

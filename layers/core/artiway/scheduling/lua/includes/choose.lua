@@ -1,37 +1,40 @@
 --[[ choose: takes the smallest tags whose tracks are open, one after the other. ]]
 local PASS_OVER_LIMIT = 24
-local limits -- counted once per call, then kept in step
+local everything -- { running, limit } of the pool; each track has the same for its type, lane and model
 
-local function count_limits()
-  limits = { kinds = {}, lanes = {}, models = {}, running = 0, slots = 0 }
-  for _, count in pairs(slots) do
-    limits.slots = limits.slots + count
-  end
-  if capacity ~= UNLIMITED then
-    limits.slots = capacity
-  end
-  for _, track in ipairs(tracks) do
-    limits.running = limits.running + track.running
-    limits.kinds[track.kind] = (limits.kinds[track.kind] or 0) + track.running
-    limits.lanes[track.lane] = (limits.lanes[track.lane] or 0) + track.running
-    limits.models[track.model] = (limits.models[track.model] or 0) + track.running
-  end
-end
-
-local function lane_limit(lane)
+local function lane_limit(lane, pool_slots)
   local limit = parallelism[lane] or UNLIMITED
   if share[lane] then
-    limit = math.min(limit, math.max(1, math.floor(limits.slots * share[lane] / 100)))
+    limit = min(limit, max(1, floor(pool_slots * share[lane] / 100)))
   end
   return limit
 end
 
+-- Counted once per call, then kept in step by take.
+local function count_limits()
+  local pool_slots, kinds, lanes, of_model = 0, {}, {}, {}
+  for _, count in pairs(slots) do
+    pool_slots = pool_slots + count
+  end
+  if capacity ~= UNLIMITED then
+    pool_slots = capacity
+  end
+  everything = { running = 0, limit = capacity }
+  for _, track in ipairs(tracks) do
+    kinds[track.kind] = kinds[track.kind] or { running = 0, limit = slots[track.kind] or 0 }
+    lanes[track.lane] = lanes[track.lane] or { running = 0, limit = paused[track.lane] and 0 or lane_limit(track.lane, pool_slots) }
+    of_model[track.model] = of_model[track.model] or { running = 0, limit = models[track.model] or UNLIMITED }
+    track.of_kind, track.of_lane, track.of_model = kinds[track.kind], lanes[track.lane], of_model[track.model]
+    for _, limit in ipairs({ everything, track.of_kind, track.of_lane, track.of_model }) do
+      limit.running = limit.running + track.running
+    end
+  end
+end
+
 local function is_open(track)
-  return not paused[track.lane]
-    and limits.running < capacity
-    and limits.kinds[track.kind] < (slots[track.kind] or 0)
-    and limits.lanes[track.lane] < lane_limit(track.lane)
-    and (not models[track.model] or limits.models[track.model] < models[track.model])
+  local kind, lane, model = track.of_kind, track.of_lane, track.of_model
+  return kind.running < kind.limit and lane.running < lane.limit and model.running < model.limit
+    and everything.running < everything.limit
 end
 
 -- A dispatch takes at most one head per track and turn, so the first few are all it can need.
@@ -48,13 +51,13 @@ local function heap_of(track, wanted)
   local stored = call("ZRANGE", heads_at .. track.index, 0, wanted - 1, "WITHSCORES")
   for i = 1, #stored, 2 do
     if changes[stored[i]] == nil then
-      local place, tenant = string.match(stored[i], "^(%d+)|(.+)$")
+      local place, tenant = match(stored[i], "^(%d+)|(.+)$")
       heap[#heap + 1] = { tag = tonumber(stored[i + 1]), seq = tonumber(place), tenant = tenant, member = stored[i] }
     end
   end
   for member, tag in pairs(changes) do
     if tag then
-      local place, tenant = string.match(member, "^(%d+)|(.+)$")
+      local place, tenant = match(member, "^(%d+)|(.+)$")
       push_head(heap, { tag = tag, seq = tonumber(place), tenant = tenant, member = member })
     end
   end
@@ -89,12 +92,13 @@ local function pop_head(heap)
 end
 
 local function first_on(track, wanted)
-  local heap = heap_of(track, wanted)
-  while heap[1] and not is_current(track, heap[1]) do
-    pop_head(heap)
-  end
+  local heap = heaps[track.index] or heap_of(track, wanted)
   local first = heap[1]
-  return first and { track = track, tenant = first.tenant, seq = first.seq, tag = first.tag + track.lag }
+  while first and not is_current(track, first) do
+    pop_head(heap)
+    first = heap[1]
+  end
+  return first
 end
 
 -- A head whose model is loaded may pass a few others, if none of them could fall behind by more than the bound.
@@ -111,7 +115,7 @@ local function is_fair_to_prefer(choice, open)
         if entry.tenant ~= choice.tenant then
           local tenant = tenant_for(entry.tenant)
           local cost = tenant.heads[track.index].cost
-          local latest = other.tag - charge(cost, tenant.weight) + charge(math.max(cost, tenant.dearest), tenant.weight)
+          local latest = other.tag - charge(cost, tenant.weight) + charge(max(cost, tenant.dearest), tenant.weight)
           if choice.tag > latest then
             return false
           end
@@ -122,21 +126,38 @@ local function is_fair_to_prefer(choice, open)
   return true
 end
 
+-- The head to take, and the smallest tag of all.
 local function best_choice(warm, wanted)
-  local best, preferred
+  local best, best_track, best_tag, preferred
   local open = {}
-  for _, track in ipairs(tracks) do
-    local first = is_open(track) and first_on(track, wanted)
-    if first then
-      open[#open + 1] = track
-      if not best or head_is_before(first, best) then best = first end
-      if warm[track.model] and (not preferred or head_is_before(first, preferred)) then preferred = first end
+  for index, track in ipairs(tracks) do
+    if is_open(track) then
+      local first = tops[index]
+      if first == nil then
+        first = first_on(track, wanted) or false
+        tops[index] = first
+      end
+      if first then
+        local tag = first.tag + track.lag
+        if warm then
+          open[#open + 1] = track
+          if warm[track.model] and (not preferred or tag < preferred.tag or (tag == preferred.tag and first.seq < preferred.seq)) then
+            preferred = { track = track, tenant = first.tenant, seq = first.seq, tag = tag }
+          end
+        end
+        if not best or tag < best_tag or (tag == best_tag and first.seq < best.seq) then
+          best, best_track, best_tag = first, track, tag
+        end
+      end
     end
   end
-  if preferred and preferred ~= best and is_fair_to_prefer(preferred, open) then
-    return preferred, best
+  if not best then
+    return nil
   end
-  return best, best
+  if preferred and preferred.seq ~= best.seq and is_fair_to_prefer(preferred, open) then
+    return preferred, best_tag
+  end
+  return { track = best_track, tenant = best.tenant, seq = best.seq, tag = best_tag }, best_tag
 end
 
 -- While a track is blocked its time stands still: its tags move along with the clock.
@@ -162,19 +183,19 @@ end
 
 local function take_from_crowd(tenant, track, spot)
   local first = call("ZRANGE", crowd_at .. spot, 0, 1, "WITHSCORES")
-  local user = string.match(first[3], "^%d+|%d+|(.+)$")
+  local user = match(first[3], "^%d+|%d+|(.+)$")
   local fifo = fifo_at .. spot .. "|" .. user
   local ahead = call("ZRANGE", fifo, 0, 1, "WITHSCORES")
   call("ZREM", fifo, ahead[1])
   call("ZREM", crowd_at .. spot, first[3])
-  return ahead, user, math.max(tonumber(first[2]), tonumber(first[4]))
+  return ahead, user, max(tonumber(first[2]), tonumber(first[4]))
 end
 
 -- A crowd's clock never falls behind a member's tag, so a user's next tag is the clock and its cost.
 local function advance_user(tenant, track, spot, line, user, at, ahead, is_capped)
   local next_place, next_cost
   if ahead[3] and not is_capped then
-    next_place, next_cost = tonumber(ahead[4]), cost_of(track, tonumber(string.match(ahead[3], "^(%d+)|")))
+    next_place, next_cost = tonumber(ahead[4]), cost_of(track, tonumber(match(ahead[3], "^(%d+)|")))
   end
   if line.user == "*" then
     if next_place then
@@ -205,19 +226,18 @@ local function take(choice, lease_ms)
   local track, tenant = choice.track, tenant_for(choice.tenant)
   local spot, cost = track.index .. "|" .. tenant.id, tenant.heads[track.index].cost
   drop_head(tenant, track.index)
-  tenant.last = math.max(tenant.last, choice.tag)
-  tenant.dearest = math.max(tenant.dearest, cost)
+  tenant.last = max(tenant.last, choice.tag)
+  tenant.dearest = max(tenant.dearest, cost)
   local line = tenant.lines[track.index]
   local ahead, user, at = (line.user == "*" and take_from_crowd or take_from_line)(tenant, track, spot, line)
-  local declared, id = string.match(ahead[1], "^(%d+)|(.+)$")
+  local declared, id = match(ahead[1], "^(%d+)|(.+)$")
   local node = { id = id, tenant = tenant, user = user, track = track, cost = tonumber(declared), seq = choice.seq, charged = cost }
-  lease_adds[#lease_adds + 1], lease_adds[#lease_adds + 2] = int(now_ms + lease_ms), id
+  lease_adds[#lease_adds + 1], lease_adds[#lease_adds + 2] = now_ms + lease_ms, id
   hold_slots(node)
   tenant.waiting, track.waiting = tenant.waiting - 1, track.waiting - 1
-  limits.running = limits.running + 1
-  limits.kinds[track.kind] = limits.kinds[track.kind] + 1
-  limits.lanes[track.lane] = limits.lanes[track.lane] + 1
-  limits.models[track.model] = limits.models[track.model] + 1
+  everything.running = everything.running + 1
+  track.of_kind.running, track.of_lane.running = track.of_kind.running + 1, track.of_lane.running + 1
+  track.of_model.running = track.of_model.running + 1
   serve(tenant, cost)
 
   cap_tenant(tenant)
@@ -234,23 +254,24 @@ end
 local function dispatch(limit, lease_ms, warm)
   count_limits()
   local lines = {}
-  local wanted = next(warm) and limit + PASS_OVER_LIMIT + 1 or limit
+  warm = next(warm) and warm
+  local wanted = warm and limit + PASS_OVER_LIMIT + 1 or limit
   while #lines < limit do
-    local choice, first = best_choice(warm, wanted)
+    local choice, smallest = best_choice(warm, wanted)
     if not choice then
       break
     end
-    advance(first.tag)
+    advance(smallest)
     local node = take(choice, lease_ms)
     lines[#lines + 1] = node.id .. "|" .. node.tenant.id .. "|" .. node.user .. "|" .. choice.track.name .. "|"
-      .. int(node.cost) .. "|" .. int(node.charged) .. "|" .. int(choice.tag)
+      .. node.cost .. "|" .. node.charged .. "|" .. int(choice.tag)
   end
   return table.concat(lines, "\n")
 end
 
 local function words(lines)
   local set = {}
-  for word in string.gmatch(lines, "[^\n]+") do
+  for word in gmatch(lines, "[^\n]+") do
     set[word] = true
   end
   return set

@@ -1,5 +1,6 @@
 --[[ heads: keeps the heads of users and tenants in step with the queues. ]]
 local heaps = {} -- track -> heap of heads, once a dispatch looks at it
+local tops = {} -- track -> first of its heap, false for none, nil for "look again"
 
 local function head_is_before(a, b)
   return a.tag < b.tag or (a.tag == b.tag and a.seq < b.seq)
@@ -8,7 +9,7 @@ end
 local function push_head(heap, entry)
   local at = #heap + 1
   while at > 1 do
-    local parent = math.floor(at / 2)
+    local parent = floor(at / 2)
     if not head_is_before(entry, heap[parent]) then
       break
     end
@@ -20,35 +21,35 @@ end
 local function add_head(tenant, index, tag, cost, place)
   local member = padded(place) .. "|" .. tenant.id
   tenant.heads[index] = { tag = tag, cost = cost, seq = place }
-  tenant.is_changed = true
-  head_changes[index] = head_changes[index] or {}
-  head_changes[index][member] = tag
+  tenant.is_changed, tops[index] = true, nil
+  local changes = head_changes[index]
+  if changes then changes[member] = tag else head_changes[index] = { [member] = tag } end
   if heaps[index] then
     push_head(heaps[index], { tag = tag, seq = place, tenant = tenant.id, member = member })
   end
 end
 
 local function drop_head(tenant, index)
-  head_changes[index] = head_changes[index] or {}
-  head_changes[index][padded(tenant.heads[index].seq) .. "|" .. tenant.id] = false
+  local changes, member = head_changes[index], padded(tenant.heads[index].seq) .. "|" .. tenant.id
+  if changes then changes[member] = false else head_changes[index] = { [member] = false } end
   tenant.heads[index] = nil
-  tenant.is_changed = true
+  tenant.is_changed, tops[index] = true, nil
 end
 
 local function charge(cost, weight)
-  return math.ceil(cost / weight)
+  return ceil(cost / weight)
 end
 
 local function cost_of(track, declared)
   local known = costs[track.kind]
   if known and known.samples >= SAMPLES_BEFORE_AVERAGE then
-    return math.max(1, known.average)
+    return max(1, known.average)
   end
   return declared
 end
 
 local function tenant_running(tenant)
-  return slots_held(tenant_slots_at .. tenant.id)
+  return slots_held(tenant.slots_key)
 end
 
 local function user_cap(tenant, user)
@@ -65,9 +66,9 @@ end
 -- and not a node behind it: the cap was its wait.
 local function tag_tenant(tenant, track, place, cost, is_return)
   local due = charge(cost, tenant.weight)
-  local tag = math.max(is_return and clock - due or clock, tenant.last) + due
+  local tag = max(is_return and clock - due or clock, tenant.last) + due
   -- Overpaid cost brings a tag forward, but not before the clock; what is left waits for the next head.
-  local used = math.min(tenant.credit, tag - clock)
+  local used = min(tenant.credit, tag - clock)
   tenant.credit = tenant.credit - used
   tenant.last = tag - used
   add_head(tenant, track.index, tenant.last - track.lag, cost, place)
@@ -82,7 +83,7 @@ local function first_of(tenant, track)
   end
   local member = call("ZRANGE", crowd_at .. track.index .. "|" .. tenant.id, 1, 1)[1]
   if member then
-    local place, cost = string.match(member, "^(%d+)|(%d+)|")
+    local place, cost = match(member, "^(%d+)|(%d+)|")
     return tonumber(place), tonumber(cost)
   end
 end
@@ -101,7 +102,7 @@ local function refresh_tenant(tenant, track, is_return, is_continuing)
   elseif not head then
     if not next(tenant.heads) and not is_continuing then
       tenant.credit = 0
-      tenant.since = int(now_ms)
+      tenant.since = now_ms
     end
     tag_tenant(tenant, track, place, cost, is_return)
   elseif head.seq ~= place then
@@ -113,7 +114,7 @@ local function refresh_tenant(tenant, track, is_return, is_continuing)
 end
 
 local function crowd_member(place, cost, user)
-  return padded(place) .. "|" .. int(cost) .. "|" .. user
+  return padded(place) .. "|" .. cost .. "|" .. user
 end
 
 -- A second user, or one at its cap, turns a line into a crowd.
@@ -144,16 +145,16 @@ local function refresh_crowd(tenant, user, track, spot, first, is_capped)
   local old = call("HGET", roll, user)
   if first[1] and not is_capped then
     local place = tonumber(first[2])
-    local old_place, old_cost = string.match(old or "", "^(%d+)|(%d+)|")
+    local old_place, old_cost = match(old or "", "^(%d+)|(%d+)|")
     if tonumber(old_place) ~= place then
-      local cost = cost_of(track, tonumber(string.match(first[1], "^(%d+)|")))
+      local cost = cost_of(track, tonumber(match(first[1], "^(%d+)|")))
       local now, start = tonumber(call("ZSCORE", crowd, "!") or 0), nil
       if old_place then
         start = tonumber(call("ZSCORE", crowd, old)) - tonumber(old_cost)
         call("ZREM", crowd, old)
       end
       local member = crowd_member(place, cost, user)
-      call("ZADD", crowd, int(now), "!", int(math.max(now, (start or now) + cost)), member)
+      call("ZADD", crowd, int(now), "!", int(max(now, (start or now) + cost)), member)
       call("HSET", roll, user, member)
     end
     return
@@ -180,11 +181,11 @@ local function refresh(tenant, user, track, is_return, is_continuing)
     if not place then
       tenant.lines[track.index], tenant.is_changed = nil, true
     elseif line.seq ~= place then
-      line.seq, line.cost = place, cost_of(track, tonumber(string.match(first[1], "^(%d+)|")))
+      line.seq, line.cost = place, cost_of(track, tonumber(match(first[1], "^(%d+)|")))
       tenant.is_changed = true
     end
   elseif not line and first[1] and not is_capped then
-    local cost = cost_of(track, tonumber(string.match(first[1], "^(%d+)|")))
+    local cost = cost_of(track, tonumber(match(first[1], "^(%d+)|")))
     tenant.lines[track.index] = { user = user, seq = tonumber(first[2]), cost = cost, clock = 0 }
     tenant.is_changed = true
   elseif first[1] or (line and line.user == "*") then
@@ -217,8 +218,9 @@ end
 
 local function uncap_tenant(tenant)
   if tenant.is_capped and tenant_running(tenant) < tenant.cap then
+    tenant_for(tenant.id)
     tenant.is_capped, tenant.is_changed, tenant.credit = false, true, 0
-    tenant.since = int(now_ms)
+    tenant.since = now_ms
     local firsts = {}
     for _, track in ipairs(tracks) do
       local place, cost = first_of(tenant, track)
@@ -236,11 +238,15 @@ end
 -- Puts a node into its queue. Only the first of a queue is anybody's head, so the rest costs one ZADD.
 local function put(id, tenant, user, track, cost, place, is_return)
   local spot = track.index .. "|" .. tenant.id
-  write_node(id, "w|" .. track.index .. "|" .. int(cost) .. "|" .. int(place) .. "|" .. tenant.id .. "|" .. user)
-  call("ZADD", fifo_at .. spot .. "|" .. user, int(place), int(cost) .. "|" .. id)
+  write_node(id, "w|" .. track.index .. "|" .. cost .. "|" .. place .. "|" .. tenant.id .. "|" .. user)
+  call("ZADD", fifo_at .. spot .. "|" .. user, place, cost .. "|" .. id)
   track.waiting, track.is_changed = track.waiting + 1, true
   tenant.waiting, tenant.is_changed = tenant.waiting + 1, true
   local line = tenant.lines[track.index]
+  if not line and tenant.user_cap == UNLIMITED and not has_user_caps then -- the usual case: a lone user's first node
+    tenant.lines[track.index] = { user = user, seq = place, cost = cost_of(track, cost), clock = 0 }
+    return refresh_tenant(tenant, track, is_return, false)
+  end
   local is_behind = line and place == seq
     and (line.user == user or (line.user == "*" and call("HEXISTS", roll_at .. spot, user) == 1))
   if not is_behind then
@@ -257,18 +263,18 @@ local function node_at(id)
   if not node_rows[id] then
     return nil
   end
-  local state, track, cost, place, tenant, user, charged = string.match(node_rows[id], ROW)
+  local state, track, cost, place, tenant, user, charged = match(node_rows[id], ROW)
   return {
     id = id, is_running = state == "r", track = tracks[tonumber(track)], cost = tonumber(cost), seq = tonumber(place),
-    tenant = tenant_for(tenant), user = user, charged = tonumber(charged),
+    tenant = policy_of(tenant), user = user, charged = tonumber(charged),
   }
 end
 
 local function hold_slots(node)
-  hold_slot(tenant_slots_at .. node.tenant.id, node.id)
+  hold_slot(node.tenant.slots_key, node.id)
   hold_slot(user_slots_at .. node.tenant.id .. "|" .. node.user, node.id)
   hold_slot(track_slots_at .. node.track.index, node.id)
   node.track.running, node.track.is_changed = node.track.running + 1, true
-  write_node(node.id, "r|" .. node.track.index .. "|" .. int(node.cost) .. "|" .. int(node.seq) .. "|"
-    .. node.tenant.id .. "|" .. node.user .. "|" .. int(node.charged))
+  write_node(node.id, "r|" .. node.track.index .. "|" .. node.cost .. "|" .. node.seq .. "|"
+    .. node.tenant.id .. "|" .. node.user .. "|" .. node.charged)
 end

@@ -19,7 +19,8 @@ local function set_tenant(id, weight, cap, each_user_cap)
     call("SADD", tenants_key, id)
     tenants[id] = {
       id = id, weight = tonumber(weight), cap = tonumber(cap) or UNLIMITED, user_cap = tonumber(each_user_cap) or UNLIMITED,
-      last = 0, credit = 0, dearest = 0, waiting = 0, is_capped = false, since = int(now_ms), heads = {}, lines = {},
+      last = 0, credit = 0, dearest = 0, waiting = 0, is_capped = false, since = now_ms, heads = {}, lines = {},
+      slots_key = tenant_slots_at .. id,
       is_changed = true,
     }
     cap_tenant(tenants[id])
@@ -47,7 +48,7 @@ local function set_tenant(id, weight, cap, each_user_cap)
 end
 
 local function set_tenants(lines)
-  for id, weight, cap, each_user_cap in string.gmatch(lines, "([^|\n]+)|(%d+)|(%d*)|(%d*)") do
+  for id, weight, cap, each_user_cap in gmatch(lines, "([^|\n]+)|(%d+)|(%d*)|(%d*)") do
     set_tenant(id, weight, cap, each_user_cap)
   end
 end

@@ -5,7 +5,7 @@
   KEYS[3]  nodes        hash: node -> "w|track|cost|seq|tenant|user" (waits) or "r|...|charged" (runs)
   KEYS[4]  leases       zset: node -> deadline_ms, while nobody has confirmed that it was sent
   KEYS[5]  log          stream of decisions, bounded
-  KEYS[6]  tenant       + tenant          hash: weight, cap, user_cap, state (see read_tenant)
+  KEYS[6]  tenant       + tenant          hash: weight, cap, user_cap, state (see policy_of)
   KEYS[7]  heads        + track           zset: "seq|tenant" -> tag, the tenants that could go
   KEYS[8]  crowd        + track|tenant    zset: "seq|cost|user" -> tag, the users that could go; "!" -> their clock
   KEYS[9]  roll         + track|tenant    hash: user -> its member in the crowd, empty while the user is at its cap
@@ -32,6 +32,8 @@ local SERVICE_SECONDS = 7200
 local ARGUMENTS = 4000
 
 local call = redis.call
+local match, gmatch, format, sub, byte = string.match, string.gmatch, string.format, string.sub, string.byte
+local max, min, floor, ceil = math.max, math.min, math.floor, math.ceil
 local clock, seq, capacity, log_length, has_user_caps = 0, 0, UNLIMITED, 0, false
 local slots, paused, parallelism, share, models, costs = {}, {}, {}, {}, {}, {}
 local tracks, track_named, tenants, service = {}, {}, {}, {}
@@ -41,13 +43,13 @@ local lease_adds, lease_drops = {}, {}
 local slot_adds, slot_drops, slot_counts, slot_deltas = {}, {}, {}, {}
 local head_changes = {} -- track -> member -> tag, or false for a head that is gone
 
--- Joining a number with .. keeps fourteen digits; clocks have sixteen.
+-- Joining a number with .. keeps fourteen digits: enough for a cost, a place or a time, not for tags and clocks.
 local function int(number)
-  return string.format("%.0f", number)
+  return format("%d", number)
 end
 
 local function padded(number)
-  return string.format("%016.0f", number)
+  return format("%016d", number)
 end
 
 local function change(field, value)
@@ -55,29 +57,28 @@ local function change(field, value)
   pool_changes[#pool_changes + 1] = value
 end
 
-local readers = {
-  s = function(name, value) slots[name] = tonumber(value) end,
-  p = function(name) paused[name] = true end,
-  n = function(name, value) parallelism[name] = tonumber(value) end,
-  h = function(name, value) share[name] = tonumber(value) end,
-  m = function(name, value) models[name] = tonumber(value) end,
-  c = function(name, value)
-    local samples, average = string.match(value, "^(%d+) (%d+)$")
-    costs[name] = { samples = tonumber(samples), average = tonumber(average) }
-  end,
-  k = function(name, value)
-    local kind, lane, model = string.match(value, "^([^|]+)|([^|]+)|([^|]*)$")
-    local track = tracks[tonumber(name)] or {}
-    track.index, track.name, track.kind, track.lane, track.model = tonumber(name), value, kind, lane, model
-    tracks[track.index], track_named[value] = track, track
-  end,
-  d = function(name, value)
-    local lag, running, waiting = string.match(value, "^(%d+) (%d+) (%d+)$")
+local function read_field(field, value)
+  local kind, name = byte(field), sub(field, 3)
+  if kind == 100 then -- d
+    local lag, running, waiting = match(value, "^(%d+) (%d+) (%d+)$")
     local track = tracks[tonumber(name)] or {}
     track.lag, track.running, track.waiting = tonumber(lag), tonumber(running), tonumber(waiting)
     tracks[tonumber(name)] = track
-  end,
-}
+  elseif kind == 107 then -- k
+    local track = tracks[tonumber(name)] or {}
+    track.index, track.name = tonumber(name), value
+    track.kind, track.lane, track.model = match(value, "^([^|]+)|([^|]+)|([^|]*)$")
+    tracks[track.index], track_named[value] = track, track
+  elseif kind == 99 then -- c
+    local samples, average = match(value, "^(%d+) (%d+)$")
+    costs[name] = { samples = tonumber(samples), average = tonumber(average) }
+  elseif kind == 115 then slots[name] = tonumber(value) -- s
+  elseif kind == 112 then paused[name] = true -- p
+  elseif kind == 110 then parallelism[name] = tonumber(value) -- n
+  elseif kind == 104 then share[name] = tonumber(value) -- h
+  else models[name] = tonumber(value) -- m
+  end
+end
 
 -- A clock that nears the end of exact doubles counts as stale too: the rebuild starts it anew.
 local function is_stale()
@@ -92,7 +93,7 @@ local function is_stale()
     elseif field == "capacity" then capacity = tonumber(value)
     elseif field == "log" then log_length = tonumber(value)
     elseif field == "user_caps" then has_user_caps = true
-    else readers[string.sub(field, 1, 1)](string.sub(field, 3), value) end
+    else read_field(field, value) end
   end
   return clock > CLOCK_LIMIT
 end
@@ -100,7 +101,7 @@ end
 local function track_for(name)
   local track = track_named[name]
   if not track then
-    local kind, lane, model = string.match(name, "^([^|]+)|([^|]+)|([^|]*)$")
+    local kind, lane, model = match(name, "^([^|]+)|([^|]+)|([^|]*)$")
     track = { index = #tracks + 1, name = name, kind = kind, lane = lane, model = model, lag = 0, running = 0, waiting = 0 }
     tracks[track.index], track_named[name] = track, track
     change("k:" .. track.index, name)
@@ -109,30 +110,37 @@ local function track_for(name)
   return track
 end
 
--- A tenant's row: numbers, then its heads "track tag cost seq," and its lines "track user seq cost clock,". A line is the
--- only user that waits on a track, kept here because most tenants have just one; "*" stands for a crowd with keys of its own.
-local STATE = "^(%-?%d+) (%d+) (%d+) (%d+) ([01]) (%d+);([^;]*);([^;]*)$"
-
-local function tenant_for(id)
+-- A tenant's row is "0" or "1" (at its cap) and JSON: [last, credit, dearest, waiting, since, heads, lines], with heads
+-- [track, tag, cost, seq] and lines [track, user, seq, cost, clock]. A line is the only user that waits on a track, kept here
+-- because most tenants have just one; "*" stands for a crowd with keys of its own. Clocks are strings, since JSON here keeps
+-- fourteen digits too. Many calls need only the policy, so the rest is read when it is asked for.
+local function policy_of(id)
   local tenant = tenants[id]
   if tenant == nil then
     local row = call("HMGET", tenant_at .. id, "weight", "cap", "user_cap", "state")
-    tenant = false
-    if row[1] then
-      local last, credit, dearest, waiting, capped, since, heads, lines = string.match(row[4], STATE)
-      tenant = {
-        id = id, weight = tonumber(row[1]), cap = tonumber(row[2]) or UNLIMITED, user_cap = tonumber(row[3]) or UNLIMITED,
-        last = tonumber(last), credit = tonumber(credit), dearest = tonumber(dearest), waiting = tonumber(waiting),
-        is_capped = capped == "1", since = since, heads = {}, lines = {},
-      }
-      for track, tag, cost, place in string.gmatch(heads, "(%d+) (%-?%d+) (%d+) (%d+),") do
-        tenant.heads[tonumber(track)] = { tag = tonumber(tag), cost = tonumber(cost), seq = tonumber(place) }
-      end
-      for track, user, place, cost, at in string.gmatch(lines, "(%d+) (%S+) (%d+) (%d+) (%d+),") do
-        tenant.lines[tonumber(track)] = { user = user, seq = tonumber(place), cost = tonumber(cost), clock = tonumber(at) }
-      end
-    end
+    tenant = row[1] and {
+      id = id, weight = tonumber(row[1]), cap = tonumber(row[2]) or UNLIMITED, user_cap = tonumber(row[3]) or UNLIMITED,
+      is_capped = byte(row[4]) == 49, state = row[4], slots_key = tenant_slots_at .. id,
+    }
     tenants[id] = tenant
+  end
+  return tenant
+end
+
+local function tenant_for(id)
+  local tenant = policy_of(id)
+  if tenant and tenant.state then
+    local row = cjson.decode(sub(tenant.state, 2))
+    tenant.last, tenant.credit, tenant.dearest, tenant.waiting = tonumber(row[1]), tonumber(row[2]), row[3], row[4]
+    tenant.since, tenant.state = row[5], nil
+    local heads, lines = {}, {}
+    for _, head in ipairs(row[6]) do
+      heads[head[1]] = { tag = tonumber(head[2]), cost = head[3], seq = head[4] }
+    end
+    for _, line in ipairs(row[7]) do
+      lines[line[1]] = { user = line[2], seq = line[3], cost = line[4], clock = tonumber(line[5]) }
+    end
+    tenant.heads, tenant.lines = heads, lines
   end
   return tenant
 end
@@ -140,24 +148,25 @@ end
 local function state_of(tenant)
   local heads, lines = {}, {}
   for track, head in pairs(tenant.heads) do
-    heads[#heads + 1] = string.format("%d %.0f %.0f %.0f,", track, head.tag, head.cost, head.seq)
+    heads[#heads + 1] = { track, int(head.tag), head.cost, head.seq }
   end
   for track, line in pairs(tenant.lines) do
-    lines[#lines + 1] = string.format("%d %s %.0f %.0f %.0f,", track, line.user, line.seq, line.cost, line.clock)
+    lines[#lines + 1] = { track, line.user, line.seq, line.cost, int(line.clock) }
   end
-  return string.format("%.0f %.0f %.0f %.0f %d %s;%s;%s", tenant.last, tenant.credit, tenant.dearest, tenant.waiting,
-    tenant.is_capped and 1 or 0, tenant.since, table.concat(heads), table.concat(lines))
+  return (tenant.is_capped and "1" or "0") .. cjson.encode({
+    int(tenant.last), int(tenant.credit), tenant.dearest, tenant.waiting, tenant.since, heads, lines,
+  })
 end
 
 local function hold_slot(key, id)
-  slot_adds[key] = slot_adds[key] or {}
-  table.insert(slot_adds[key], id)
+  local ids = slot_adds[key]
+  if ids then ids[#ids + 1] = id else slot_adds[key] = { id } end
   slot_deltas[key] = (slot_deltas[key] or 0) + 1
 end
 
 local function free_slot(key, id)
-  slot_drops[key] = slot_drops[key] or {}
-  table.insert(slot_drops[key], id)
+  local ids = slot_drops[key]
+  if ids then ids[#ids + 1] = id else slot_drops[key] = { id } end
   slot_deltas[key] = (slot_deltas[key] or 0) - 1
 end
 
@@ -168,7 +177,7 @@ end
 
 local function read_nodes(ids)
   for from = 1, #ids, ARGUMENTS do
-    local rows = call("HMGET", nodes_key, unpack(ids, from, math.min(#ids, from + ARGUMENTS - 1)))
+    local rows = call("HMGET", nodes_key, unpack(ids, from, min(#ids, from + ARGUMENTS - 1)))
     for i, row in ipairs(rows) do
       node_rows[ids[from + i - 1]] = row
     end
@@ -185,7 +194,7 @@ end
 
 local function call_many(command, key, list)
   for from = 1, #list, ARGUMENTS do
-    call(command, key, unpack(list, from, math.min(#list, from + ARGUMENTS - 1)))
+    call(command, key, unpack(list, from, min(#list, from + ARGUMENTS - 1)))
   end
 end
 
@@ -210,10 +219,10 @@ local function write_service()
     ids[#ids + 1] = id
   end
   if ids[1] then
-    local key = service_at .. int(math.floor(now_ms / 60000))
+    local key = service_at .. int(floor(now_ms / 60000))
     local totals = {}
     for from = 1, #ids, ARGUMENTS do
-      local rows = call("HMGET", key, unpack(ids, from, math.min(#ids, from + ARGUMENTS - 1)))
+      local rows = call("HMGET", key, unpack(ids, from, min(#ids, from + ARGUMENTS - 1)))
       for i, total in ipairs(rows) do
         local id = ids[from + i - 1]
         totals[#totals + 1], totals[#totals + 2] = id, int(tonumber(total or 0) + service[id])
@@ -252,7 +261,7 @@ local function write_back()
   end
   for _, track in ipairs(tracks) do
     if track.is_changed then
-      change("d:" .. track.index, string.format("%.0f %.0f %.0f", track.lag, call("SCARD", track_slots_at .. track.index), track.waiting))
+      change("d:" .. track.index, format("%d %d %d", track.lag, call("SCARD", track_slots_at .. track.index), track.waiting))
     end
   end
   write_service()
