@@ -67,7 +67,7 @@ def get_points() -> AccountBody:
     return AccountBody(balance=account.balance, frozen=account.frozen)
 
 
-@api.get("/points/ledger", permission="points.read")
+@api.get("/points/ledger", permission="points.read", also="text/csv")
 def list_entries(
     kind: Kind | None = None,
     since: Annotated[AwareDatetime | None, Query(alias="from")] = None,

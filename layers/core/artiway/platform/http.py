@@ -153,12 +153,14 @@ class Api:
         status: int = 200,
         errors: Sequence[int] = (),
         media: str = "application/json",
+        also: str = "",
         raw: bool = False,
         idempotent: bool = False,
     ) -> Callable[[_Handler], _Handler]:
         """Declare a route: its place, who may call it, what it answers with.
 
-        `raw` leaves the body to the handler. An `idempotent` route takes an Idempotency-Key and performs once for it.
+        `also` is another media type that it can answer in. `raw` leaves the body to the handler. An `idempotent` route
+        takes an Idempotency-Key and performs once for it.
         """
         rule = BASE + path
         key = f"{method} " + _PARAMETER.sub(r"{\1}", rule)
@@ -182,6 +184,8 @@ class Api:
         extensions: dict[str, Any] = {"x-permission": "public" if public else permission or "user"}
         if idempotent:
             extensions["x-idempotent"] = True
+        if also:
+            extensions["x-also"] = also
 
         def register(handler: _Handler) -> _Handler:
             return self.resolver.route(

@@ -66,6 +66,9 @@ def merged(apis: Iterable[Any]) -> dict[str, Any]:
     for operations in document["paths"].values():
         for operation in operations.values():
             operation["responses"].get("204", {}).pop("content", None)
+            if also := operation.pop("x-also", None):
+                success = next(answer for status, answer in operation["responses"].items() if status.startswith("2"))
+                success["content"][also] = {"schema": {"type": "string"}}
             if operation.get("x-idempotent"):
                 operation.setdefault("parameters", []).append(_IDEMPOTENCY_KEY)
     document["paths"] = dict(sorted(document["paths"].items()))
