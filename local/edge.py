@@ -71,7 +71,8 @@ class Edge:
         headers["x-forwarded-for"] = f"{forwarded}, {host}" if forwarded else host
         headers["x-forwarded-proto"] = request.scheme
         headers.setdefault("x-amzn-trace-id", new_trace_id())
-        headers.setdefault("authorization", "none")  # as the distribution's function NamelessRequests does
+        if not headers.get("authorization"):  # as the distribution's function NamelessRequests does
+            headers["authorization"] = "none"
         headers["Host"] = f"{api.api_id}.execute-api.127.0.0.1"
         return headers
 

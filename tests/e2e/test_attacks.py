@@ -191,6 +191,11 @@ def test_every_id_parameter_is_one_that_we_know_how_to_attack():
     assert names <= FOREIGN.keys() | PLATFORM_IDS
 
 
+def test_an_empty_header_is_answered_in_our_own_words(cast: Cast):
+    answer = cast.client.call("GET", "/me", headers={"authorization": ""})
+    assert (answer.status, answer.body["code"]) == (401, "AUTH_401_TOKEN_INVALID")
+
+
 @pytest.mark.parametrize("operation", PROTECTED, ids=str)
 def test_no_false_token_opens_a_route(cast: Cast, operation: Operation):
     wrong = []
