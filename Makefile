@@ -37,11 +37,19 @@ $(VENV)/.ready: requirements.lock | $(UV)
 run: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready ## start the whole platform on this machine
 	@$(BIN)/python -m local
 
+.PHONY: demo
+demo: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready ## play two tenants' story and save the pictures
+	@$(BIN)/python -m local.demo
+
+.PHONY: chaos
+chaos: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready ## kill workers, servers and Redis under load, then check the invariants
+	@$(BIN)/python -m local.chaos
+
 .PHONY: lock
 lock: $(UV) ## resolve all pins anew
 	$(UV) pip compile -q --upgrade --universal --python-version 3.11 --no-emit-index-url --generate-hashes --no-header --group dev pyproject.toml -o requirements.lock
 	$(UV) pip compile -q --universal --python-version 3.11 --no-emit-index-url --generate-hashes --no-header -c requirements.lock pyproject.toml -o layers/core/requirements.txt
-	for tool in emulator sam checkov; do \
+	for tool in emulator sam checkov worker; do \
 	  $(UV) pip compile -q --upgrade --universal --python-version 3.11 --no-emit-index-url --generate-hashes --no-header tools/$$tool.in -o tools/$$tool.lock; \
 	done
 
