@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from artiway import bootstrap
-from artiway.platform import tracing
+from artiway.platform import metrics, tracing
 from artiway.platform.logs import Logger
 
 logger = Logger("watchdog")
@@ -36,11 +36,20 @@ def _quick(*, is_once: bool) -> dict[str, Any]:
     while True:
         counts = bootstrap.sweeper().quick()
         for pool in POOLS:
-            bootstrap.scheduler().reconcile(pool)
+            _reconcile(pool)
         logger.info("swept", **counts)
         if time.monotonic() + settings.watchdog_interval_s >= deadline:
             return counts
         time.sleep(settings.watchdog_interval_s)
+
+
+def _reconcile(pool: str) -> None:
+    """One pool's trouble is no other's."""
+    try:
+        bootstrap.scheduler().reconcile(pool)
+    except Exception:
+        logger.exception("pool not reconciled", pool=pool)
+        metrics.emit("SweepFailures", 1, sweep="reconcile")
 
 
 def _slow() -> dict[str, Any]:
