@@ -8,53 +8,14 @@ SELECT balance, frozen, version, next_expiry_at FROM points_account WHERE user_i
 SELECT user_id FROM points_account WHERE user_id = ANY (%(user_ids)s) ORDER BY user_id FOR UPDATE;
 
 -- name: place_hold
--- Try. Changes nothing when the balance is short or holds points that have lapsed, so check and debit cannot be torn apart.
-WITH account AS (
-    UPDATE points_account
-       SET balance = balance - %(amount)s, frozen = frozen + %(amount)s, version = version + 1
-     WHERE user_id = %(user_id)s AND balance >= %(amount)s AND (next_expiry_at IS NULL OR next_expiry_at > %(now)s)
-    RETURNING tenant_id, user_id, balance, frozen, version, next_expiry_at
-), hold AS (
-    INSERT INTO points_hold (tenant_id, hold_id, user_id, amount, status, created_at, expires_at)
-    SELECT tenant_id, %(hold_id)s, user_id, %(amount)s, 'HELD', %(now)s, %(expires_at)s FROM account
-), entry AS (
-    INSERT INTO points_ledger (tenant_id, user_id, version, entry_id, kind, balance_delta, frozen_delta, balance, frozen,
-                               hold_id, reference, idempotency_key, created_at)
-    SELECT tenant_id, user_id, version, %(entry_id)s, 'FREEZE', -%(amount)s::bigint, %(amount)s, balance, frozen,
-           %(hold_id)s, %(reference)s, %(idempotency_key)s, %(now)s
-      FROM account
-)
-SELECT next_expiry_at FROM account;
+-- Try. No row when the balance is short or holds points that have lapsed.
+SELECT next_expiry_at
+  FROM points_place_hold(%(hold_id)s, %(user_id)s, %(amount)s, %(entry_id)s, %(reference)s, %(idempotency_key)s, %(now)s, %(expires_at)s);
 
 -- name: end_hold
--- Confirm or cancel. Of two that race, the second waits for the account and then finds too little frozen, or its entry
--- breaks the unique index and all of it is undone.
-WITH held AS (
-    SELECT tenant_id, hold_id, user_id, amount, lot_points, expires_at
-      FROM points_hold
-     WHERE hold_id = %(hold_id)s AND status = 'HELD' AND amount >= %(charged)s
-), account AS (
-    UPDATE points_account AS account
-       SET balance = account.balance + held.amount - %(charged)s,
-           frozen = account.frozen - held.amount,
-           version = account.version + 1
-      FROM held
-     WHERE account.tenant_id = held.tenant_id AND account.user_id = held.user_id AND account.frozen >= held.amount
-    RETURNING account.balance, account.frozen, account.version
-), ended AS (
-    UPDATE points_hold AS hold
-       SET status = %(status)s, charged = %(charged)s, ended_at = %(now)s
-      FROM held, account
-     WHERE hold.tenant_id = held.tenant_id AND hold.hold_id = held.hold_id
-), entry AS (
-    INSERT INTO points_ledger (tenant_id, user_id, version, entry_id, kind, balance_delta, frozen_delta, balance, frozen,
-                               hold_id, reference, idempotency_key, created_at)
-    SELECT held.tenant_id, held.user_id, account.version, %(entry_id)s, %(kind)s, held.amount - %(charged)s, -held.amount,
-           account.balance, account.frozen, held.hold_id, %(reference)s, %(idempotency_key)s, %(now)s
-      FROM held, account
-)
-SELECT held.hold_id, held.user_id, held.amount, %(charged)s AS charged, %(status)s AS status, held.expires_at, held.lot_points
-  FROM held, account;
+-- Confirm or cancel. No row when there is no such open hold.
+SELECT hold_id, user_id, amount, charged, status, expires_at, lot_points
+  FROM points_end_hold(%(hold_id)s, %(status)s, %(charged)s, %(entry_id)s, %(kind)s, %(reference)s, %(idempotency_key)s, %(now)s);
 
 -- name: hold
 SELECT hold_id, user_id, amount, charged, status, expires_at FROM points_hold WHERE hold_id = %(hold_id)s;

@@ -35,6 +35,67 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.points_end_hold(the_hold uuid, ended_as text, charge bigint, the_entry uuid, the_kind text, the_reference text, the_key text, at timestamp with time zone) RETURNS TABLE(hold_id uuid, user_id uuid, amount bigint, charged bigint, status text, expires_at timestamp with time zone, lot_points bigint)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    WITH held AS (
+        SELECT tenant_id, hold_id, user_id, amount, lot_points, expires_at
+          FROM points_hold
+         WHERE hold_id = the_hold AND status = 'HELD' AND amount >= charge
+    ), account AS (
+        UPDATE points_account AS account
+           SET balance = account.balance + held.amount - charge,
+               frozen = account.frozen - held.amount,
+               version = account.version + 1
+          FROM held
+         WHERE account.tenant_id = held.tenant_id AND account.user_id = held.user_id AND account.frozen >= held.amount
+        RETURNING account.balance, account.frozen, account.version
+    ), ended AS (
+        UPDATE points_hold AS hold
+           SET status = ended_as, charged = charge, ended_at = at
+          FROM held, account
+         WHERE hold.tenant_id = held.tenant_id AND hold.hold_id = held.hold_id
+    ), entry AS (
+        INSERT INTO points_ledger (tenant_id, user_id, version, entry_id, kind, balance_delta, frozen_delta, balance, frozen,
+                                   hold_id, reference, idempotency_key, created_at)
+        SELECT held.tenant_id, held.user_id, account.version, the_entry, the_kind, held.amount - charge, -held.amount,
+               account.balance, account.frozen, held.hold_id, the_reference, the_key, at
+          FROM held, account
+    )
+    SELECT held.hold_id, held.user_id, held.amount, charge, ended_as, held.expires_at, held.lot_points FROM held, account;
+
+END
+$$;
+
+CREATE FUNCTION public.points_place_hold(the_hold uuid, the_user uuid, points bigint, the_entry uuid, the_reference text, the_key text, at timestamp with time zone, until timestamp with time zone) RETURNS TABLE(next_expiry_at timestamp with time zone)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    WITH account AS (
+        UPDATE points_account
+           SET balance = balance - points, frozen = frozen + points, version = version + 1
+         WHERE user_id = the_user AND balance >= points AND (next_expiry_at IS NULL OR next_expiry_at > at)
+        RETURNING tenant_id, user_id, balance, frozen, version, next_expiry_at
+    ), hold AS (
+        INSERT INTO points_hold (tenant_id, hold_id, user_id, amount, status, created_at, expires_at)
+        SELECT tenant_id, the_hold, user_id, points, 'HELD', at, until FROM account
+    ), entry AS (
+        INSERT INTO points_ledger (tenant_id, user_id, version, entry_id, kind, balance_delta, frozen_delta, balance, frozen,
+                                   hold_id, reference, idempotency_key, created_at)
+        SELECT tenant_id, user_id, version, the_entry, 'FREEZE', -points, points, balance, frozen,
+               the_hold, the_reference, the_key, at
+          FROM account
+    )
+    SELECT next_expiry_at FROM account;
+
+END
+$$;
+
 CREATE TABLE public.api_key (
     tenant_id uuid NOT NULL,
     key_id uuid NOT NULL,
@@ -1435,6 +1496,14 @@ ALTER TABLE public.worker ENABLE ROW LEVEL SECURITY;
 GRANT USAGE ON SCHEMA public TO artiway_app;
 
 GRANT USAGE ON SCHEMA public TO artiway_service;
+
+REVOKE ALL ON FUNCTION public.points_end_hold(the_hold uuid, ended_as text, charge bigint, the_entry uuid, the_kind text, the_reference text, the_key text, at timestamp with time zone) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.points_end_hold(the_hold uuid, ended_as text, charge bigint, the_entry uuid, the_kind text, the_reference text, the_key text, at timestamp with time zone) TO artiway_app;
+
+REVOKE ALL ON FUNCTION public.points_place_hold(the_hold uuid, the_user uuid, points bigint, the_entry uuid, the_reference text, the_key text, at timestamp with time zone, until timestamp with time zone) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.points_place_hold(the_hold uuid, the_user uuid, points bigint, the_entry uuid, the_reference text, the_key text, at timestamp with time zone, until timestamp with time zone) TO artiway_app;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.api_key TO artiway_app;
 

@@ -158,3 +158,76 @@ ALTER TABLE points_campaign_grant FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant_rows ON points_campaign_grant TO artiway_app
     USING (tenant_id = current_tenant()) WITH CHECK (tenant_id = current_tenant());
 GRANT SELECT, INSERT ON points_campaign_grant TO artiway_app;
+
+-- The two statements of every task are functions, since PL/pgSQL plans them once per connection. A prepared statement
+-- would do so, too, and pin the session in RDS Proxy. Each is one statement: check and change cannot be torn apart.
+
+CREATE FUNCTION points_place_hold(
+    the_hold uuid, the_user uuid, points bigint, the_entry uuid, the_reference text, the_key text, at timestamptz, until timestamptz
+) RETURNS TABLE (next_expiry_at timestamptz)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    WITH account AS (
+        UPDATE points_account
+           SET balance = balance - points, frozen = frozen + points, version = version + 1
+         WHERE user_id = the_user AND balance >= points AND (next_expiry_at IS NULL OR next_expiry_at > at)
+        RETURNING tenant_id, user_id, balance, frozen, version, next_expiry_at
+    ), hold AS (
+        INSERT INTO points_hold (tenant_id, hold_id, user_id, amount, status, created_at, expires_at)
+        SELECT tenant_id, the_hold, user_id, points, 'HELD', at, until FROM account
+    ), entry AS (
+        INSERT INTO points_ledger (tenant_id, user_id, version, entry_id, kind, balance_delta, frozen_delta, balance, frozen,
+                                   hold_id, reference, idempotency_key, created_at)
+        SELECT tenant_id, user_id, version, the_entry, 'FREEZE', -points, points, balance, frozen,
+               the_hold, the_reference, the_key, at
+          FROM account
+    )
+    SELECT next_expiry_at FROM account;
+END
+$$;
+
+-- Of two that race, the second waits for the account and then finds too little frozen, or its entry breaks the unique
+-- index and all of it is undone.
+CREATE FUNCTION points_end_hold(
+    the_hold uuid, ended_as text, charge bigint, the_entry uuid, the_kind text, the_reference text, the_key text, at timestamptz
+) RETURNS TABLE (
+    hold_id uuid, user_id uuid, amount bigint, charged bigint, status text, expires_at timestamptz, lot_points bigint
+)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    WITH held AS (
+        SELECT tenant_id, hold_id, user_id, amount, lot_points, expires_at
+          FROM points_hold
+         WHERE hold_id = the_hold AND status = 'HELD' AND amount >= charge
+    ), account AS (
+        UPDATE points_account AS account
+           SET balance = account.balance + held.amount - charge,
+               frozen = account.frozen - held.amount,
+               version = account.version + 1
+          FROM held
+         WHERE account.tenant_id = held.tenant_id AND account.user_id = held.user_id AND account.frozen >= held.amount
+        RETURNING account.balance, account.frozen, account.version
+    ), ended AS (
+        UPDATE points_hold AS hold
+           SET status = ended_as, charged = charge, ended_at = at
+          FROM held, account
+         WHERE hold.tenant_id = held.tenant_id AND hold.hold_id = held.hold_id
+    ), entry AS (
+        INSERT INTO points_ledger (tenant_id, user_id, version, entry_id, kind, balance_delta, frozen_delta, balance, frozen,
+                                   hold_id, reference, idempotency_key, created_at)
+        SELECT held.tenant_id, held.user_id, account.version, the_entry, the_kind, held.amount - charge, -held.amount,
+               account.balance, account.frozen, held.hold_id, the_reference, the_key, at
+          FROM held, account
+    )
+    SELECT held.hold_id, held.user_id, held.amount, charge, ended_as, held.expires_at, held.lot_points FROM held, account;
+END
+$$;
+
+REVOKE EXECUTE ON FUNCTION points_place_hold, points_end_hold FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION points_place_hold, points_end_hold TO artiway_app;
