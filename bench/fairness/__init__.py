@@ -1,0 +1,1 @@
+"""The noisy neighbour: what four ways to queue do to three tenants."""
