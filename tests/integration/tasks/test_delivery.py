@@ -1,0 +1,377 @@
+"""Uploads, progress, events and webhooks on PostgreSQL and Redis."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections import Counter
+from uuid import UUID, uuid4
+
+import pytest
+
+from artiway.delivery.feed.model import Place, as_text
+from artiway.delivery.uploads.model import NoSuchInput, NotAPicture, NotUploaded
+from artiway.delivery.uploads.repository import PostgresUploads
+from artiway.delivery.uploads.service import Bounds, UploadService
+from artiway.delivery.webhooks.model import (
+    BACKOFF_S,
+    Answer,
+    DeliveryStatus,
+    NoSuchDelivery,
+    NoSuchWebhook,
+    signature,
+)
+from artiway.platform.redis import RedisAway
+from artiway.tasks.model import Report
+from tests.integration.tasks.test_life import deliver_all, held, submit
+
+BOUNDS = Bounds(bytes=1_000, pixels=1_000_000, side=4_000, url_ttl_s=900, upload_ttl_s=900)
+
+
+def png(width=64, height=64, size=100):
+    head = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sII", 13, b"IHDR", width, height)
+    return head.ljust(size, b"\0")
+
+
+class Objects:
+    """S3 as a dictionary."""
+
+    def __init__(self):
+        self.stored, self.looks = {}, 0
+
+    def upload_url(self, key, *, content_type, size, ttl_s):
+        return f"s3://{key}", {"Content-Type": content_type, "Content-Length": str(size)}
+
+    def download_url(self, key, *, content_type, ttl_s):
+        return f"s3://{key}"
+
+    def head(self, key, *, length):
+        self.looks += 1
+        body = self.stored.get(key)
+        return None if body is None else (body[:length], len(body))
+
+
+@pytest.fixture
+def objects():
+    return Objects()
+
+
+@pytest.fixture
+def uploads(world, objects):
+    return UploadService(PostgresUploads(world.database), objects, world.clock, BOUNDS)
+
+
+def upload(uploads, objects, tenant, body, content_type="image/png", size=None):
+    ticket = uploads.ticket(tenant_id=tenant[0], user_id=tenant[1], content_type=content_type, size=size or len(body))
+    objects.stored[ticket.url.removeprefix("s3://")] = body
+    return ticket.input_id
+
+
+def test_an_upload_is_looked_at_once_and_then_known(world, uploads, objects):
+    tenant = world.tenant()
+    input_id = upload(uploads, objects, tenant, png())
+    for _ in range(2):
+        found = uploads.inspect(tenant[0], [input_id])
+        assert found[input_id].key == f"inputs/{tenant[0]}/{input_id}"
+    assert objects.looks == 1
+
+
+def test_an_upload_of_another_tenant_is_not_there(world, uploads, objects):
+    tenant, stranger = world.tenant(), world.tenant()
+    input_id = upload(uploads, objects, tenant, png())
+    for tenant_id, asked in ((stranger[0], input_id), (tenant[0], uuid4())):
+        with pytest.raises(NoSuchInput):
+            uploads.inspect(tenant_id, [asked])
+
+
+@pytest.mark.parametrize(
+    ("body", "declared"),
+    [
+        (b"not a picture at all, and long enough to be one", {}),
+        (png(), {"content_type": "image/jpeg"}),
+        (png(), {"size": 99}),
+        (png(100_000, 100_000), {}),
+        (png(5_000, 10), {}),
+        (b"\xff\xd8\xff\xe1\xff\xff" + bytes(500), {"content_type": "image/jpeg"}),
+    ],
+    ids=["undecodable", "wrong type", "wrong size", "bomb", "too wide", "endless header"],
+)
+def test_what_is_not_the_picture_that_was_declared_is_refused(world, uploads, objects, body, declared):
+    tenant = world.tenant()
+    input_id = upload(uploads, objects, tenant, body, **declared)
+    with pytest.raises(NotAPicture):
+        uploads.inspect(tenant[0], [input_id])
+
+
+def test_what_was_never_uploaded_is_refused(world, uploads):
+    tenant = world.tenant()
+    ticket = uploads.ticket(tenant_id=tenant[0], user_id=tenant[1], content_type="image/png", size=10)
+    with pytest.raises(NotUploaded):
+        uploads.inspect(tenant[0], [ticket.input_id])
+
+
+def test_a_picture_beyond_the_limit_gets_no_ticket(world, uploads):
+    tenant = world.tenant()
+    with pytest.raises(NotAPicture):
+        uploads.ticket(tenant_id=tenant[0], user_id=tenant[1], content_type="image/png", size=1_001)
+
+
+def test_results_are_those_of_result_nodes_and_go_with_their_time(world, uploads):
+    tenant = world.tenant()
+    world.worker()
+    task = submit(world, tenant, "model_photo", count=2)
+    world.settle_down()
+    results = uploads.results(tenant_id=tenant[0], task_id=task.task_id)
+    assert [result.name for result in results] == ["compose_1", "compose_2"]
+    assert uploads.results(tenant_id=world.tenant()[0], task_id=task.task_id) == []
+    world.superuser.execute(
+        "UPDATE artefact SET expires_at = now() - interval '1 s' WHERE task_id = %s", [task.task_id]
+    )
+    assert uploads.results(tenant_id=tenant[0], task_id=task.task_id) == []
+
+
+# Progress
+
+
+def running_node(world, tenant):
+    world.worker()
+    task = submit(world, tenant, "style")
+    deliver_all(world)
+    worker, holding = held(world, "style_1")
+    return task, worker, holding
+
+
+def report(holding, kind="progress", **extra):
+    order = holding.order
+    names = ("tenantId", "taskId", "nodeId", "attempt")
+    return Report.from_message(kind, {**{name: order[name] for name in names}, "workerId": "w1", **extra})
+
+
+def test_fifty_messages_a_second_are_one_write_in_five_seconds(world):
+    task, _, holding = running_node(world, world.tenant())
+    world.advance(6)  # since the claim, which wrote
+    world.life.beat(world.workers[0].card, [(UUID(holding.order["nodeId"]), 1)])
+    writes = Counter()
+    real = world.life.note_progress
+
+    def counted(one, **kwargs):
+        writes["asked"] += 1
+        changed = real(one, **kwargs)
+        writes["written"] += changed
+        return changed
+
+    world.life.note_progress = counted
+    for sequence in range(1, 251):
+        world.progress.handle([report(holding, sequence=sequence, progress=min(99, sequence))])
+    assert writes == {"asked": 1, "written": 1}
+    assert world.feed.progress(task.task_id)[f"node_{UUID(holding.order['nodeId']).hex}"] == (1, 99)
+    world.settle_down()
+
+
+def test_a_batch_is_folded_to_the_newest_of_each_node(world):
+    _, _, holding = running_node(world, world.tenant())
+    batch = [report(holding, sequence=n, progress=p) for n, p in ((3, 60), (1, 20), (2, 40))]
+    world.progress.handle(batch)
+    assert [body["progress"] for body in world.notices if body["type"] == "task.progress"] == [60]
+    world.settle_down()
+
+
+def test_a_late_or_stale_message_changes_nothing(world):
+    task, _, holding = running_node(world, world.tenant())
+    world.progress.handle([report(holding, sequence=5, progress=50)])
+    for late in (
+        report(holding, sequence=4, progress=90),
+        report(holding, sequence=5, progress=91),
+    ):
+        world.progress.handle([late])
+    world.life.release(worker_id="w1", held=[(UUID(holding.order["nodeId"]), 1)])
+    deliver_all(world)
+    world.progress.handle([report(holding, sequence=9, progress=95)])
+    key = f"node_{UUID(holding.order['nodeId']).hex}"
+    assert world.feed.progress(task.task_id)[key] == (2, 0)
+    told = [body["progress"] for body in world.notices if body["type"] == "task.progress"]
+    assert told == [50]
+    world.settle_down()
+
+
+def test_without_redis_progress_is_written_down_and_results_count(world, monkeypatch):
+    tenant = world.tenant()
+    task, worker, holding = running_node(world, tenant)
+    world.advance(6)
+    world.beat()
+
+    def away(*_, **__):
+        raise RedisAway
+
+    monkeypatch.setattr(world.feed, "note_progress", away)
+    monkeypatch.setattr(world.feed, "add", away)
+    world.progress.handle([report(holding, sequence=1, progress=40)])
+    (node,) = world.rows("SELECT progress FROM task_node WHERE task_id = %s", task.task_id)
+    assert node["progress"] == 40
+    world.finish(worker, holding)
+    world.settle_down()
+    assert world.task_row(task.task_id)["status"] == "COMPLETED"
+
+
+# Events
+
+
+def read(world, tenant, task, last):
+    return world.events.read(tenant_id=tenant[0], task_id=task.task_id, last=last, wait_ms=0)
+
+
+def test_a_listener_goes_on_after_the_last_event_it_saw(world):
+    tenant = world.tenant()
+    task, worker, holding = running_node(world, tenant)
+    first = read(world, tenant, task, Place())
+    assert [event.event for event in first] == ["queued", "started"]
+    world.progress.handle([report(holding, sequence=1, progress=30)])
+    second = read(world, tenant, task, first[-1].place)
+    assert [(event.event, str(event.place)) for event in second] == [("progress", "2-1")]
+    world.finish(worker, holding)
+    deliver_all(world)
+    third = read(world, tenant, task, second[-1].place)
+    assert [event.event for event in third] == ["completed", "completed", "settled"]
+    assert third[-1].body["status"] == "COMPLETED"
+    assert read(world, tenant, task, third[-1].place) is None
+    text = as_text(third, retry_ms=500)
+    assert text.startswith("retry: 500\n\nid: 3-0\nevent: completed\ndata: {")
+
+
+@pytest.mark.parametrize("when", ["before", "in the middle"])
+def test_what_redis_lost_comes_from_the_database_in_its_place(world, when):
+    tenant = world.tenant()
+    if when == "before":
+        world.redis.flushall()
+    task, worker, holding = running_node(world, tenant)
+    heard = read(world, tenant, task, Place())
+    world.redis.flushall()
+    world.progress.handle([report(holding, sequence=1, progress=30)])
+    world.finish(worker, holding)
+    deliver_all(world)
+    heard += read(world, tenant, task, heard[-1].place)
+    assert [event.place.sequence for event in heard if event.place.part == 0] == [1, 2, 3, 4, 5]
+
+
+def test_events_of_another_tenants_task_are_not_there(world):
+    tenant = world.tenant()
+    task, _, _ = running_node(world, tenant)
+    with pytest.raises(Exception, match="no such task"):
+        read(world, world.tenant(), task, Place())
+    world.settle_down()
+
+
+def test_a_place_that_we_did_not_write_is_the_beginning():
+    for text in (None, "", "x", "1", "1-", "-1", "1-2-3", "9" * 30 + "-0"):
+        assert Place.parse(text) == Place()
+
+
+# Webhooks
+
+
+class Post:
+    def __init__(self, *answers):
+        self.answers, self.sent = list(answers), []
+
+    def post(self, url, body, headers):
+        self.sent.append((url, body, headers))
+        return self.answers.pop(0) if self.answers else Answer(200, "ok")
+
+
+def ended_task(world, tenant, **options):
+    world.worker()
+    task = submit(world, tenant, "crop", **options)
+    world.settle_down()
+    return task
+
+
+def deliveries(world):
+    return world.rows("SELECT * FROM webhook_delivery ORDER BY delivery_id")
+
+
+def test_the_end_of_a_task_is_told_once_to_each_who_listens_and_signed(world):
+    tenant, stranger = world.tenant(), world.tenant()
+    made = world.webhooks.register(tenant_id=tenant[0], url="https://shop.example.com/a")
+    world.webhooks.register(tenant_id=stranger[0], url="https://other.example.com/a")
+    task = ended_task(world, tenant, webhook_url="https://shop.example.com/b")
+    post = world.webhooks._post = Post()
+    rows = deliveries(world)
+    assert len(rows) == 2
+    for row in rows:
+        sent = world.webhooks.deliver(tenant_id=tenant[0], delivery_id=row["delivery_id"])
+        assert sent is DeliveryStatus.DELIVERED
+        assert world.webhooks.deliver(tenant_id=tenant[0], delivery_id=row["delivery_id"]) is None
+    assert {url for url, _, _ in post.sent} == {"https://shop.example.com/a", "https://shop.example.com/b"}
+    body, headers = next((body, headers) for url, body, headers in post.sent if url == made.url)
+    assert json.loads(body) == {
+        "type": "task.settled",
+        "taskId": f"task_{task.task_id.hex}",
+        "tool": "crop",
+        "status": "COMPLETED",
+        "chargedPoints": 1,
+    }
+    timestamp = int(headers["X-Artiway-Timestamp"])
+    assert headers["X-Artiway-Signature"] == signature(made.secret, timestamp=timestamp, body=body)
+
+
+def test_an_implied_webhook_hears_of_its_own_tasks_alone_until_it_is_registered(world):
+    tenant = world.tenant()
+    ended_task(world, tenant, webhook_url="https://shop.example.com/b")
+    ended_task(world, tenant)
+    assert len(deliveries(world)) == 1
+    (implied,) = world.webhooks.webhooks(tenant_id=tenant[0], before=None, limit=9)
+    made = world.webhooks.register(tenant_id=tenant[0], url=implied.url)
+    assert (made.webhook_id, made.is_implied) == (implied.webhook_id, False)
+    assert made.secret != implied.secret
+    ended_task(world, tenant)
+    assert len(deliveries(world)) == 2
+
+
+def test_a_delivery_that_fails_is_tried_with_growing_waits_and_then_given_up(world):
+    tenant = world.tenant()
+    world.webhooks.register(tenant_id=tenant[0], url="https://shop.example.com/a")
+    ended_task(world, tenant)
+    tries = len(BACKOFF_S) + 1
+    post = world.webhooks._post = Post(*[Answer(500, "no")] * tries)
+    (row,) = deliveries(world)
+    place = {"tenant_id": tenant[0], "delivery_id": row["delivery_id"]}
+    for wait_s in BACKOFF_S:
+        assert world.webhooks.deliver(**place) is DeliveryStatus.PENDING
+        assert world.webhooks.deliver(**place) is None
+        (row,) = deliveries(world)
+        (left,) = world.rows("SELECT extract(epoch FROM next_try_at - clock_timestamp()) AS s FROM webhook_delivery")
+        assert wait_s - 5 < left["s"] <= wait_s
+        world.superuser.execute("UPDATE webhook_delivery SET next_try_at = now()")
+    assert world.webhooks.deliver(**place) is DeliveryStatus.FAILED
+    assert len(post.sent) == tries
+    (row,) = deliveries(world)
+    assert (row["status"], row["attempts"], row["answer_code"]) == ("FAILED", tries, 500)
+    webhook_id = row["webhook_id"]
+    world.webhooks.redeliver(tenant_id=tenant[0], webhook_id=webhook_id, delivery_id=row["delivery_id"])
+    assert world.webhooks.deliver(**place) is DeliveryStatus.DELIVERED
+
+
+def test_webhooks_of_another_tenant_are_not_there(world):
+    tenant, stranger = world.tenant(), world.tenant()
+    made = world.webhooks.register(tenant_id=tenant[0], url="https://shop.example.com/a")
+    ended_task(world, tenant)
+    (row,) = deliveries(world)
+    ask = {"tenant_id": stranger[0], "webhook_id": made.webhook_id}
+    with pytest.raises(NoSuchWebhook):
+        world.webhooks.remove(**ask)
+    with pytest.raises(NoSuchWebhook):
+        world.webhooks.deliveries(**ask, before=None, limit=9)
+    with pytest.raises(NoSuchDelivery):
+        world.webhooks.redeliver(**ask, delivery_id=row["delivery_id"])
+    assert world.webhooks.deliver(tenant_id=stranger[0], delivery_id=row["delivery_id"]) is None
+
+
+def test_a_removed_webhook_is_not_called(world):
+    tenant = world.tenant()
+    made = world.webhooks.register(tenant_id=tenant[0], url="https://shop.example.com/a")
+    ended_task(world, tenant)
+    world.webhooks.remove(tenant_id=tenant[0], webhook_id=made.webhook_id)
+    post = world.webhooks._post = Post()
+    (row,) = deliveries(world)
+    assert world.webhooks.deliver(tenant_id=tenant[0], delivery_id=row["delivery_id"]) is DeliveryStatus.FAILED
+    assert post.sent == []
