@@ -3,11 +3,13 @@ import { get, post, session } from "./api.js";
 import { el, toast } from "./dom.js";
 import { number, setLanguage, t } from "./i18n.js";
 import { operations } from "./operations.js";
+import { studio } from "./studio.js";
 import { wallet } from "./wallet.js";
 
 /** Address → page. A page is shown only to those who hold its permission. */
 const PAGES = {
   "#/": { title: "home", draw: home },
+  "#/studio": { title: "studio", draw: studio, permission: "task.submit" },
   "#/wallet": { title: "wallet", draw: wallet, permission: "points.read" },
   "#/team": { title: "team", draw: team },
   "#/ops": { title: "ops", draw: operations, permission: "ops.read" },
