@@ -1,0 +1,331 @@
+"""Each state that is no end has a sweeper, and each invariant shows the rows that break it."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from artiway.recovery.invariants import CHECKS
+from artiway.recovery.service import Patience
+from tests.fakes.tasks import World
+from tests.integration.tasks.test_life import deliver_all, held, submit, submit_flow
+
+
+def node_of(world, task):
+    (node,) = world.rows("SELECT * FROM task_node WHERE task_id = %s", task.task_id)
+    return node
+
+
+def sent(world, kind):
+    return [letter.body for letter in world.network.letters if letter.destination.startswith(kind)]
+
+
+def test_a_lost_worker_costs_a_retry_and_the_node_runs_again(world):
+    world.worker()
+    task = submit(world, world.tenant(), "style")
+    deliver_all(world)
+    world.workers[0].held.clear()
+    world.advance(29)
+    assert world.sweeper.leases() == 0
+    world.advance(2)
+    assert world.sweeper.leases() == 1
+    assert world.sweeper.leases() == 0
+    node = node_of(world, task)
+    assert (node["status"], node["failures"], node["error"]["code"]) == ("PENDING", 1, "WORKER_LOST")
+    world.settle_down()
+    assert world.task_row(task.task_id)["status"] == "COMPLETED"
+
+
+def test_a_beat_in_time_keeps_the_lease(world):
+    world.worker()
+    submit(world, world.tenant(), "style")
+    deliver_all(world)
+    for _ in range(5):
+        world.advance(20)
+        world.beat()
+        assert world.sweeper.leases() == 0
+    world.settle_down()
+
+
+def test_leases_that_end_together_are_left_alone_until_they_stay_ended(world):
+    worker = world.worker(slots=10)
+    tenant = world.tenant()
+    for _ in range(6):
+        submit(world, tenant, "style")
+    deliver_all(world)
+    assert len(worker.held) == 6
+    world.advance(60)
+    assert world.sweeper.leases() == 0
+    world.beat()  # the outage was ours, and short
+    assert len(worker.held) == 6
+    world.advance(31 + Patience().outage_grace_s)
+    assert world.sweeper.leases() == 6
+    worker.held.clear()
+    world.settle_down()
+
+
+def test_work_that_nobody_took_is_offered_again_with_the_same_attempt(world):
+    task = submit(world, world.tenant(), "style")
+    world.worker()
+    while not world.rows("SELECT 1 FROM slot_in_use"):
+        world.deliver_one()
+    world.network.letters.clear()  # the message is lost
+    world.advance(41)
+    assert world.sweeper.unclaimed() == 1
+    (message,) = sent(world, "work:")
+    assert message["data"] == {
+        "nodeId": str(node_of(world, task)["node_id"]),
+        "tenantId": str(task.tenant_id),
+        "attempt": 1,
+    }
+    assert world.sweeper.unclaimed() == 0
+    world.settle_down()
+    assert node_of(world, task)["attempt"] == 1
+
+
+def test_work_that_nobody_takes_for_long_gives_its_slot_back(world):
+    task = submit(world, world.tenant(), "style")
+    world.worker()
+    while not world.rows("SELECT 1 FROM slot_in_use"):
+        world.deliver_one()
+    world.network.letters.clear()
+    world.advance(601)
+    assert world.sweeper.unclaimed() == 1
+    node = node_of(world, task)
+    assert (node["status"], node["failures"]) == ("PENDING", 0)
+    assert world.rows("SELECT 1 FROM slot_in_use") == []
+    world.settle_down()
+
+
+def test_a_node_that_no_execution_speaks_of_is_hinted_at(world):
+    task = submit(world, world.tenant(), "style")
+    world.network.letters.clear()  # nobody ever starts an execution
+    world.advance(31)
+    world.sweeper.quick()
+    (message,) = sent(world, "lane:")
+    assert message["data"]["nodeId"] == str(node_of(world, task)["node_id"])
+    world.worker()
+    world.settle_down()
+
+
+def test_an_execution_that_was_lost_is_asked_for_again(world):
+    world.worker()
+    task = submit_flow(world, world.tenant(), "a", "a>b")
+    deliver_all(world)
+    world.machine.forget()
+    world.advance(301)
+    assert world.sweeper.executions() == 1
+    assert world.sweeper.executions() == 0
+    deliver_all(world)
+    assert set(world.machine.executions) == {str(task.task_id)}
+    world.settle_down()
+
+
+def test_a_node_that_runs_for_hours_is_failed_or_run_again_by_tool(addresses, valkey):
+    for tools, status in ((frozenset(), "FAILED"), (frozenset({"style"}), "COMPLETED")):
+        world = World(addresses, valkey, patience=Patience(requeued_tools=tools))
+        world.worker()
+        task = submit(world, world.tenant(), "style")
+        deliver_all(world)
+        for _ in range(8):
+            world.advance(900)
+            world.beat()
+        world.workers[0].held.clear()
+        assert world.sweeper.long_running() == 1
+        world.settle_down()
+        assert world.task_row(task.task_id)["status"] == status
+        world.assert_sound()
+        world.close()
+
+
+def test_a_token_that_nobody_answered_is_answered(world):
+    world.worker()
+    task = submit_flow(world, world.tenant(), "a", "a>b")
+    deliver_all(world)
+    world.finish(*held(world, "a"))
+    deliver_all(world)
+    world.superuser.execute("UPDATE node_token SET answered_at = NULL")
+    world.network.letters.clear()
+    world.advance(61)
+    assert world.sweeper.slow()["tokens"] >= 2
+    assert sent(world, "machine:answer")
+    world.settle_down()
+    assert world.task_row(task.task_id)["status"] == "COMPLETED"
+
+
+def test_the_token_of_a_node_that_is_over_is_answered_at_once(world):
+    world.worker()
+    task = submit(world, world.tenant(), "style")
+    world.settle_down()
+    node_id = node_of(world, task)["node_id"]
+    world.nodes.mark_ready([node_id], {node_id: "late-token"})
+    assert [body["data"]["token"] for body in sent(world, "machine:answer")] == ["late-token"]
+    world.life.gate(tenant_id=task.tenant_id, task_id=task.task_id, node_id=node_id, token="late-gate")
+    assert [body["data"]["token"] for body in sent(world, "machine:answer")] == ["late-token", "late-gate"]
+
+
+def test_silent_workers_are_forgotten(world):
+    world.worker()
+    world.superuser.execute("UPDATE worker SET beat_at = now() - interval '10 minutes'")
+    assert world.sweeper.slow()["workers"] == 1
+    assert world.rows("SELECT 1 FROM worker") == []
+
+
+def test_a_sweep_that_fails_does_not_stop_the_others(world, monkeypatch):
+    world.worker()
+    submit(world, world.tenant(), "style")
+    deliver_all(world)
+    world.advance(31)
+
+    def broken(**_):
+        raise RuntimeError("no")
+
+    monkeypatch.setattr(world.sweeper._finds, "unclaimed", broken)
+    counts = world.sweeper.quick()
+    assert counts["leases"] == 1
+    assert "unclaimed" not in counts
+    world.settle_down()
+
+
+# What has expired
+
+
+def expired(world, table):
+    return world.rows(f"SELECT key FROM {table} WHERE cleanup_status = 1")
+
+
+def test_what_is_past_its_time_is_deleted_and_nothing_else(world):
+    world.worker()
+    old, young = (submit(world, world.tenant("free"), "style") for _ in range(2))
+    world.settle_down()
+    kept = {row["key"] for row in world.rows("SELECT key FROM artefact WHERE task_id = %s", young.task_id)}
+    world.superuser.execute("UPDATE artefact SET expires_at = now() - interval '1 s' WHERE task_id = %s", [old.task_id])
+    assert world.sweeper.expire_objects() == 1
+    assert len(world.bucket.deleted) == 1
+    assert not kept & set(world.bucket.deleted)
+    assert [row["key"] for row in expired(world, "artefact")] == world.bucket.deleted
+    assert world.sweeper.expire_objects() == 0
+
+
+def test_what_the_store_did_not_delete_is_tried_again_the_next_day(world):
+    world.worker()
+    task = submit(world, world.tenant("free"), "style")
+    world.settle_down()
+    world.superuser.execute("UPDATE artefact SET expires_at = now() - interval '1 s'")
+    world.bucket.failing = {row["key"] for row in world.rows("SELECT key FROM artefact")}
+    assert world.sweeper.expire_objects() == 0
+    assert expired(world, "artefact") == []
+    world.bucket.failing = set()
+    assert world.sweeper.expire_objects() == 1
+    assert world.task_row(task.task_id)["status"] == "COMPLETED"
+
+
+@pytest.mark.parametrize(("tier", "days"), [("free", 3), ("standard", 15), ("vip", 30), ("enterprise", 180)])
+def test_a_delivered_picture_is_kept_as_long_as_the_tier_says(world, tier, days):
+    world.worker()
+    submit(world, world.tenant(tier), "style")
+    world.settle_down()
+    (row,) = world.rows("SELECT expires_at - created_at AS kept FROM artefact")
+    assert abs(row["kept"].total_seconds() - days * 86_400) < 60
+
+
+# Invariants
+
+BREAKS = {
+    "holds_end_once": "UPDATE points_hold SET status = 'HELD', ended_at = NULL, charged = 0",
+    "live_tasks_have_holds": "UPDATE task SET status = 'QUEUED', ended_at = NULL",
+    "charges_equal_deliveries": "UPDATE task SET charged_points = charged_points - 1",
+    "in_degrees_agree": "UPDATE task_node SET in_degree = 1 WHERE status = 'CANCELLED';"
+    " INSERT INTO node_dependency SELECT b.tenant_id, b.node_id, a.node_id FROM task_node a, task_node b"
+    " WHERE a.name = 'fails' AND b.name = 'done'",
+    "no_orphan_nodes": "ALTER TABLE task_node DISABLE TRIGGER ALL;"
+    "UPDATE task_node SET status = 'PENDING', dispatched_at = NULL, ended_at = NULL WHERE status = 'FAILED'",
+    "no_dependents_of_failures": "INSERT INTO node_dependency SELECT b.tenant_id, b.node_id, a.node_id"
+    " FROM task_node a, task_node b WHERE a.name = 'fails' AND b.name = 'done'",
+    "history_is_complete": "DELETE FROM node_history WHERE version > 3",
+    "tokens_are_answered": "UPDATE node_token SET answered_at = NULL, issued_at = now() - interval '1 h';"
+    "UPDATE task_node SET ended_at = now() - interval '1 h'",
+    "artefacts_have_nodes": "DELETE FROM artefact",
+    "balances_equal_ledger": "ALTER TABLE points_ledger DISABLE TRIGGER ALL;"
+    "ALTER TABLE points_account DISABLE TRIGGER ALL;"
+    "UPDATE points_ledger SET balance_delta = balance_delta + 1, balance = balance + 1 WHERE version = 1",
+}
+BY_CONSTRAINT = {"slots_are_held_by_attempts", "sweepers_run"}
+
+
+@pytest.fixture
+def broken_world(addresses, valkey):
+    """A world with one thing done, one failed and one cancelled, about to be tampered with."""
+    world = World(addresses, valkey)
+    world.worker(slots=10)
+    submit_flow(world, world.tenant(points=100), "fails", "fails>never", "done")
+    deliver_all(world)
+    world.fail(*held(world, "fails"), is_retryable=False)
+    world.settle_down()
+    world.assert_sound()
+    yield world
+    for table in ("task_node", "points_ledger", "points_account"):
+        world.superuser.execute(f"ALTER TABLE {table} ENABLE TRIGGER ALL".encode())
+    world.close()
+
+
+def test_every_invariant_has_something_that_breaks_it():
+    assert {name for name, _, _ in CHECKS} == set(BREAKS) | BY_CONSTRAINT
+
+
+@pytest.mark.parametrize("name", sorted(BREAKS))
+def test_a_broken_invariant_is_found_with_the_rows_that_show_it(broken_world, name):
+    broken_world.superuser.execute(BREAKS[name].encode())
+    health = broken_world.invariants.check()
+    assert not health.is_ok
+    check = next(check for check in health.checks if check.name == name)
+    assert check.violations
+    assert check.checked >= len(check.violations) or name == "artefacts_have_nodes"
+
+
+def test_a_sweeper_that_does_not_run_is_found(world):
+    world.worker()
+    submit(world, world.tenant(), "style")
+    deliver_all(world)
+    world.advance(31 + 300)
+    check = next(check for check in world.invariants.check().checks if check.name == "sweepers_run")
+    assert [row["status"] for row in check.violations] == ["PROCESSING"]
+    world.settle_down()
+
+
+def test_the_database_itself_refuses_a_slot_without_an_attempt(world):
+    world.worker()
+    task = submit(world, world.tenant(), "style")
+    deliver_all(world)
+    with pytest.raises(psycopg.errors.CheckViolation):
+        world.superuser.execute("UPDATE task_node SET dispatched_at = NULL WHERE task_id = %s", [task.task_id])
+    world.settle_down()
+
+
+def test_a_hold_of_a_live_task_is_never_touched(world):
+    tenant = world.tenant(points=100)
+    submit(world, tenant, "style")
+    world.advance(10_000)
+    assert world.sweeper.holds() == 0
+    assert world.balance(*tenant) == (95, 5)
+    world.worker()
+    world.settle_down()
+
+
+def test_a_hold_that_outlived_its_task_is_released(addresses, valkey):
+    world = World(addresses, valkey)
+    tenant = world.tenant(points=100)
+    hold_id = uuid4()
+    world.worker()
+    task = submit(world, tenant, "style")
+    world.settle_down()
+    world.points.place_hold(
+        tenant_id=tenant[0], user_id=tenant[1], hold_id=hold_id, amount_points=7, expires_at=world.clock.now()
+    )
+    world.superuser.execute("UPDATE task SET hold_id = %s WHERE task_id = %s", [hold_id, task.task_id])
+    assert world.balance(*tenant) == (88, 7)
+    assert world.sweeper.holds() == 1
+    assert world.balance(*tenant) == (95, 0)
+    world.close()
