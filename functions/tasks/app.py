@@ -150,6 +150,29 @@ class TaskViewBody(TaskBody):
     results: list[ResultBody]
 
 
+class ReasonBody(http.Wire):
+    name: str
+    status: NodeStatus
+    waiting_for: Literal[
+        "dependency",
+        "tenant_cap",
+        "user_cap",
+        "model_cap",
+        "lane_paused",
+        "lane_cap",
+        "no_worker",
+        "turn",
+        "none",
+    ]
+    position: int | None = Field(description="nodes that go before it")
+    eta_seconds: int | None
+    detail: str
+
+
+class WhyBody(http.Wire):
+    nodes: list[ReasonBody]
+
+
 class TaskIdBody(http.Wire):
     task_id: str
     status: TaskStatus
@@ -309,6 +332,25 @@ def get_task(task_id: str) -> TaskViewBody:
             )
             for result in results
         ],
+    )
+
+
+@api.get("/tasks/<task_id>/why", permission="task.read")
+def explain_task(task_id: str) -> WhyBody:
+    """What each node that has not ended waits for, and how long that will be."""
+    reasons = bootstrap.why().explain(tenant_id=api.identity.tenant_id, task_id=from_wire("task", task_id))
+    return WhyBody(
+        nodes=[
+            ReasonBody(
+                name=reason.node.name,
+                status=reason.node.status,
+                waiting_for=reason.waiting_for,
+                position=reason.position,
+                eta_seconds=reason.eta_s,
+                detail=reason.detail,
+            )
+            for reason in reasons
+        ]
     )
 
 

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from artiway.tasks.progress import Progress
     from artiway.tasks.repository import PostgresNodes, PostgresTasks
     from artiway.tasks.service import TaskService
+    from artiway.tasks.why import WhyService
 
 
 @once
@@ -244,6 +245,13 @@ def tasks() -> TaskService:
         load_of=remembered(_nodes().lane_load, clock(), for_s=settings().lane_load_s),
         hold_ttl_s=settings().hold_ttl_s,
     )
+
+
+@once
+def why() -> WhyService:
+    from artiway.tasks.why import WhyService
+
+    return WhyService(tasks(), _queues(), clock())
 
 
 def catalogue() -> Catalogue:

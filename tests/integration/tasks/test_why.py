@@ -1,0 +1,82 @@
+"""Why a task waits, on the real fair queue."""
+
+from __future__ import annotations
+
+import pytest
+
+from artiway.audit.repository import AuditLog
+from artiway.scheduling.dispatcher import Dispatcher
+from artiway.scheduling.queue import FairQueue
+from artiway.scheduling.repository import PostgresBook
+from artiway.tasks.model import NoSuchTask
+from artiway.tasks.why import WhyService
+from tests.integration.tasks.test_life import deliver_all, held, submit, submit_flow
+
+
+@pytest.fixture
+def why(world):
+    """The world with the real scheduler in the place of the plain picker."""
+    queues = {}
+
+    def queue_of(pool):
+        return queues.setdefault(pool, FairQueue(world.redis, pool))
+
+    book = PostgresBook(world.service_database, AuditLog(), silence_s=30, window_s=3_600, samples=200, prefetch=0)
+    world.dispatcher = Dispatcher(world.nodes, book, queue_of, world.clock)
+    return WhyService(world.tasks, queue_of, world.clock)
+
+
+def reasons(why, task):
+    found = why.explain(tenant_id=task.tenant_id, task_id=task.task_id)
+    return {reason.node.name: (reason.waiting_for, reason.position) for reason in found}
+
+
+def test_each_node_that_has_not_ended_says_what_it_waits_for(world, why):
+    tenant = world.tenant()
+    world.worker(slots=1)
+    task = submit_flow(world, tenant, "a", "a>b", "c")
+    assert reasons(why, task) == {"a": ("none", None), "b": ("dependency", None), "c": ("none", None)}
+    deliver_all(world)
+    found = reasons(why, task)
+    assert sorted(found.values()) == [("dependency", None), ("none", 0), ("turn", 0)]
+    running = next(name for name in ("a", "c") if found[name] == ("none", 0))
+    world.finish(*held(world, running))
+    deliver_all(world)
+    assert running not in reasons(why, task)
+    world.settle_down()
+    assert reasons(why, task) == {}
+
+
+def test_a_node_without_a_worker_says_so(world, why):
+    task = submit(world, world.tenant(), "style")
+    deliver_all(world)
+    assert reasons(why, task) == {"style_1": ("no_worker", None)}
+    world.worker()
+    world.settle_down()
+
+
+def test_a_node_of_a_tenant_at_its_cap_says_so(world, why):
+    tenant = world.tenant(concurrency=1)
+    world.worker(slots=4)
+    first, second = submit(world, tenant, "style"), submit(world, tenant, "style")
+    deliver_all(world)
+    found = sorted([*reasons(why, first).values(), *reasons(why, second).values()])
+    assert [kind for kind, _ in found] == ["none", "tenant_cap"]
+    world.settle_down()
+
+
+def test_after_redis_was_lost_the_answer_is_less_and_still_true(world, why):
+    task = submit(world, world.tenant(), "style")
+    deliver_all(world)
+    world.redis.flushall()
+    assert reasons(why, task) == {"style_1": ("turn", None)}
+    world.worker()
+    world.settle_down()
+
+
+def test_a_task_of_another_tenant_explains_nothing(world, why):
+    task = submit(world, world.tenant(), "style")
+    with pytest.raises(NoSuchTask):
+        why.explain(tenant_id=world.tenant()[0], task_id=task.task_id)
+    world.worker()
+    world.settle_down()
