@@ -140,7 +140,7 @@ class Twins:
 
         pipeline = self.client.pipeline(transaction=False)
         for name in oracle.tenants:
-            pipeline.hgetall(queue._name(f"tenant|{name}"))
+            pipeline.hget(queue._name("tenants"), name)
             pipeline.smembers(queue._name(f"tenant_slots|{name}"))
         for index in tracks.values():
             pipeline.zrange(queue._name(f"heads|{index}"), 0, -1, withscores=True)
@@ -148,10 +148,10 @@ class Twins:
         answers = iter(pipeline.execute())
         for name, tenant in oracle.tenants.items():
             row, slots = next(answers), next(answers)
-            last, credit, dearest, waiting, _, listed, _ = json.loads(row["state"][1:])
+            last, credit, dearest, waiting, _, listed, _ = json.loads(row.partition("|")[2])
             heads = sorted((track, int(tag), cost, seq) for track, tag, cost, seq in listed)
             assert heads == sorted((tracks[t], h.tag, h.cost, h.seq) for t, h in tenant.heads.items()), name
-            assert (int(last), int(credit), row["state"][0] == "1", dearest) == (
+            assert (int(last), int(credit), row[0] == "1", dearest) == (
                 tenant.last,
                 tenant.credit,
                 tenant.is_capped,

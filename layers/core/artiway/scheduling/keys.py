@@ -12,7 +12,7 @@ _STATE = (
     "nodes",
     "leases",
     "log",
-    "tenant|",
+    "tenants",
     "heads|",
     "crowd|",
     "roll|",
@@ -21,7 +21,6 @@ _STATE = (
     "user_slots|",
     "track_slots|",
     "user_caps",
-    "tenants",
     "service|",
 )
 

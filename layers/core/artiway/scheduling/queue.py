@@ -264,23 +264,20 @@ class FairQueue:
         return {track: _numbers(fields[f"d:{index}"])[2] for index, track in self._indexed(fields)}
 
     def tenant_ids(self) -> list[str]:
-        members = cast("set[Any]", self._client.smembers(self._name("tenants")))
-        return sorted(self._text(member) for member in members)
+        return sorted(self._text(name) for name in cast("list[Any]", self._client.hkeys(self._name("tenants"))))
 
     def tenants(self, tenant_ids: Sequence[str] | None = None) -> list[TenantState]:
         """The tenants' clocks, queues and slots; one pipeline, not one atomic view."""
         wanted = self.tenant_ids() if tenant_ids is None else list(tenant_ids)
+        if not wanted:
+            return []
         pipeline = self._client.pipeline(transaction=False)
+        pipeline.hmget(self._name("tenants"), wanted)
         for tenant_id in wanted:
-            pipeline.hgetall(self._name(f"tenant|{tenant_id}"))
             pipeline.scard(self._name(f"tenant_slots|{tenant_id}"))
-        answers = pipeline.execute()
-        states = []
-        for place, tenant_id in enumerate(wanted):
-            row = {self._text(k): self._text(v) for k, v in answers[2 * place].items()}
-            if row:
-                states.append(_tenant_state(tenant_id, row, int(answers[2 * place + 1])))
-        return states
+        rows, *running = pipeline.execute()
+        found = zip(wanted, rows, running, strict=True)
+        return [_tenant_state(name, self._text(row), held) for name, row, held in found if row]
 
     def running_ids(self) -> set[str]:
         """Every node that holds a slot here, to be compared with the database."""
@@ -416,10 +413,12 @@ def _dispatched(lines: str) -> list[Dispatched]:
     return found
 
 
-def _tenant_state(tenant_id: str, row: Mapping[str, str], running: int) -> TenantState:
-    cap, user_cap = row["cap"], row["user_cap"]
-    policy = TenantPolicy(tenant_id, int(row["weight"]), int(cap) if cap else None, int(user_cap) if user_cap else None)
-    last, _, dearest, waiting, since, heads, _ = json.loads(row["state"][1:])
+def _tenant_state(tenant_id: str, row: str, running: int) -> TenantState:
+    """The row as lua/includes/pool.lua packs it."""
+    head, _, state = row.partition("|")
+    _, weight, cap, user_cap = head.split(" ")
+    policy = TenantPolicy(tenant_id, int(weight), int(cap) if cap else None, int(user_cap) if user_cap else None)
+    last, _, dearest, waiting, since, heads, _ = json.loads(state)
     # The clock runs ahead by the heads that are tagged and still wait.
     ahead_us = sum(charge_us(cost, policy.weight) for _, _, cost, _ in heads)
     return TenantState(

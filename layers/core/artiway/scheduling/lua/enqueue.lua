@@ -25,6 +25,11 @@ local known, missing, new_tracks = {}, {}, 0
 for tenant in gmatch(ARGV[3], "([^|\n]+)|%d+|%d*|%d*") do
   known[tenant] = true
 end
+local owners = {}
+for i, node in ipairs(nodes) do
+  owners[i] = node[1]
+end
+read_tenants(owners)
 for _, node in ipairs(nodes) do
   local tenant, track = node[1], node[3]
   if known[tenant] == nil then

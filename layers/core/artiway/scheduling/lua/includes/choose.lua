@@ -49,12 +49,17 @@ local function heap_of(track, wanted)
     wanted = wanted + 1
   end
   local stored = call("ZRANGE", heads_at .. track.index, 0, wanted - 1, "WITHSCORES")
+  local unread = {}
   for i = 1, #stored, 2 do
     if changes[stored[i]] == nil then
       local place, tenant = match(stored[i], "^(%d+)|(.+)$")
       heap[#heap + 1] = { tag = tonumber(stored[i + 1]), seq = tonumber(place), tenant = tenant, member = stored[i] }
+      if tenant_rows[tenant] == nil then
+        unread[#unread + 1] = tenant
+      end
     end
   end
+  read_tenants(unread)
   for member, tag in pairs(changes) do
     if tag then
       local place, tenant = match(member, "^(%d+)|(.+)$")

@@ -14,9 +14,7 @@ end
 
 local function set_tenant(id, weight, cap, each_user_cap)
   local tenant = tenant_for(id)
-  call("HSET", tenant_at .. id, "weight", weight, "cap", cap, "user_cap", each_user_cap)
   if not tenant then
-    call("SADD", tenants_key, id)
     tenants[id] = {
       id = id, weight = tonumber(weight), cap = tonumber(cap) or UNLIMITED, user_cap = tonumber(each_user_cap) or UNLIMITED,
       last = 0, credit = 0, dearest = 0, waiting = 0, is_capped = false, since = now_ms, heads = {}, lines = {},
@@ -28,7 +26,7 @@ local function set_tenant(id, weight, cap, each_user_cap)
   end
   local old_weight, old_user_cap = tenant.weight, tenant.user_cap
   tenant.weight, tenant.cap = tonumber(weight), tonumber(cap) or UNLIMITED
-  tenant.user_cap = tonumber(each_user_cap) or UNLIMITED
+  tenant.user_cap, tenant.is_changed = tonumber(each_user_cap) or UNLIMITED, true
   if tenant.weight ~= old_weight then
     for index, head in pairs(tenant.heads) do
       local difference = charge(head.cost, tenant.weight) - charge(head.cost, old_weight)

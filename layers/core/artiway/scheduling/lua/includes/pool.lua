@@ -5,23 +5,22 @@
   KEYS[3]  nodes        hash: node -> "w|track|cost|seq|tenant|user" (waits) or "r|...|charged" (runs)
   KEYS[4]  leases       zset: node -> deadline_ms, while nobody has confirmed that it was sent
   KEYS[5]  log          stream of decisions, bounded
-  KEYS[6]  tenant       + tenant          hash: weight, cap, user_cap, state (see policy_of)
+  KEYS[6]  tenants      hash: tenant -> its policy, clock, heads and lone users (see policy_of)
   KEYS[7]  heads        + track           zset: "seq|tenant" -> tag, the tenants that could go
   KEYS[8]  crowd        + track|tenant    zset: "seq|cost|user" -> tag, the users that could go; "!" -> their clock
   KEYS[9]  roll         + track|tenant    hash: user -> its member in the crowd, empty while the user is at its cap
   KEYS[10] fifo         + track|tenant|user  zset: "cost|node" -> seq
   KEYS[11] tenant_slots + tenant          set of node ids;  KEYS[12] user_slots + tenant|user;  KEYS[13] track_slots + track
   KEYS[14] user_caps    hash: tenant|user -> cap
-  KEYS[15] tenants      set of tenant ids
-  KEYS[16] service      + minute          hash: tenant -> GPU microseconds
+  KEYS[15] service      + minute          hash: tenant -> GPU microseconds
   ARGV[1]  epoch        of the caller; another one in force, or none, answers "stale" before any write
   ARGV[2]  now_ms       from the caller's clock
 Names after a + are appended here; all share the pool's hash tag, so that one cluster node has them.
 A command costs Redis more than its work, so writes are gathered and sent once, many at a time (write_back). ]]
 local epoch_key, pool_key, nodes_key, leases_key, log_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local tenant_at, heads_at, crowd_at, roll_at, fifo_at = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local tenants_key, heads_at, crowd_at, roll_at, fifo_at = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local tenant_slots_at, user_slots_at, track_slots_at = KEYS[11], KEYS[12], KEYS[13]
-local user_caps_key, tenants_key, service_at = KEYS[14], KEYS[15], KEYS[16]
+local user_caps_key, service_at = KEYS[14], KEYS[15]
 local now_ms = tonumber(ARGV[2])
 
 local UNLIMITED = math.huge
@@ -38,7 +37,7 @@ local clock, seq, capacity, log_length, has_user_caps = 0, 0, UNLIMITED, 0, fals
 local slots, paused, parallelism, share, models, costs = {}, {}, {}, {}, {}, {}
 local tracks, track_named, tenants, service = {}, {}, {}, {}
 local pool_changes = {}
-local node_rows, node_changes = {}, {}
+local tenant_rows, node_rows, node_changes = {}, {}, {}
 local lease_adds, lease_drops = {}, {}
 local slot_adds, slot_drops, slot_counts, slot_deltas = {}, {}, {}, {}
 local head_changes = {} -- track -> member -> tag, or false for a head that is gone
@@ -110,18 +109,33 @@ local function track_for(name)
   return track
 end
 
--- A tenant's row is "0" or "1" (at its cap) and JSON: [last, credit, dearest, waiting, since, heads, lines], with heads
+local function read_tenants(ids)
+  for from = 1, #ids, ARGUMENTS do
+    local rows = call("HMGET", tenants_key, unpack(ids, from, min(#ids, from + ARGUMENTS - 1)))
+    for i, row in ipairs(rows) do
+      tenant_rows[ids[from + i - 1]] = row
+    end
+  end
+end
+
+-- A tenant's row is "capped weight cap user_cap|" and JSON: [last, credit, dearest, waiting, since, heads, lines], with heads
 -- [track, tag, cost, seq] and lines [track, user, seq, cost, clock]. A line is the only user that waits on a track, kept here
 -- because most tenants have just one; "*" stands for a crowd with keys of its own. Clocks are strings, since JSON here keeps
 -- fourteen digits too. Many calls need only the policy, so the rest is read when it is asked for.
 local function policy_of(id)
   local tenant = tenants[id]
   if tenant == nil then
-    local row = call("HMGET", tenant_at .. id, "weight", "cap", "user_cap", "state")
-    tenant = row[1] and {
-      id = id, weight = tonumber(row[1]), cap = tonumber(row[2]) or UNLIMITED, user_cap = tonumber(row[3]) or UNLIMITED,
-      is_capped = byte(row[4]) == 49, state = row[4], slots_key = tenant_slots_at .. id,
-    }
+    if tenant_rows[id] == nil then
+      read_tenants({ id })
+    end
+    tenant = false
+    if tenant_rows[id] then
+      local capped, weight, cap, each_user_cap, state = match(tenant_rows[id], "^([01]) (%d+) (%d*) (%d*)|(.*)$")
+      tenant = {
+        id = id, weight = tonumber(weight), cap = tonumber(cap) or UNLIMITED, user_cap = tonumber(each_user_cap) or UNLIMITED,
+        is_capped = capped == "1", state = state, slots_key = tenant_slots_at .. id,
+      }
+    end
     tenants[id] = tenant
   end
   return tenant
@@ -130,7 +144,7 @@ end
 local function tenant_for(id)
   local tenant = policy_of(id)
   if tenant and tenant.state then
-    local row = cjson.decode(sub(tenant.state, 2))
+    local row = cjson.decode(tenant.state)
     tenant.last, tenant.credit, tenant.dearest, tenant.waiting = tonumber(row[1]), tonumber(row[2]), row[3], row[4]
     tenant.since, tenant.state = row[5], nil
     local heads, lines = {}, {}
@@ -153,7 +167,9 @@ local function state_of(tenant)
   for track, line in pairs(tenant.lines) do
     lines[#lines + 1] = { track, line.user, line.seq, line.cost, int(line.clock) }
   end
-  return (tenant.is_capped and "1" or "0") .. cjson.encode({
+  local cap = tenant.cap ~= UNLIMITED and tenant.cap or ""
+  local each_user_cap = tenant.user_cap ~= UNLIMITED and tenant.user_cap or ""
+  return (tenant.is_capped and "1 " or "0 ") .. tenant.weight .. " " .. cap .. " " .. each_user_cap .. "|" .. cjson.encode({
     int(tenant.last), int(tenant.credit), tenant.dearest, tenant.waiting, tenant.since, heads, lines,
   })
 end
@@ -235,11 +251,13 @@ end
 
 -- One write per thing that changed, however often it did.
 local function write_back()
+  local changed = {}
   for id, tenant in pairs(tenants) do
     if tenant and tenant.is_changed then
-      call("HSET", tenant_at .. id, "state", state_of(tenant))
+      changed[#changed + 1], changed[#changed + 2] = id, state_of(tenant)
     end
   end
+  call_many("HSET", tenants_key, changed)
   write_heads()
   local rows, gone = {}, {}
   for id in pairs(node_changes) do

@@ -40,6 +40,11 @@ local function complete(lines)
     ids[#ids + 1], measures[#ids + 1] = id, measured
   end
   read_nodes(ids)
+  local owners = {}
+  for _, id in ipairs(ids) do
+    owners[#owners + 1] = node_rows[id] and match(node_rows[id], "^r|%d+|%d+|%d+|([^|]+)|") or nil
+  end
+  read_tenants(owners)
   for i, id in ipairs(ids) do
     local measured = measures[i]
     local node = node_at(id)
