@@ -76,10 +76,10 @@ class PostgresLedger:
         }
         with self._database.tenant_transaction(tenant_id) as tx:
             placed = tx.one(SQL["place_hold"], parameters, on_duplicate=exists)
-            if placed is None and self._lapsed(tx, hold.user_id, now):
+            if placed is None and self._has_lapsed(tx, hold.user_id, now):
                 placed = tx.one(SQL["place_hold"], parameters, on_duplicate=exists)
             if placed is None:
-                if tx.one(SQL["hold"], {"hold_id": hold.hold_id}):
+                if tx.one(SQL["hold"], parameters):
                     raise exists
                 account = _account(tx, hold.user_id)
                 raise InsufficientPoints(wanted_points=hold.amount, balance_points=account.balance)
@@ -168,7 +168,7 @@ class PostgresLedger:
 
     def lapse(self, tenant_id: UUID, user_id: UUID, *, now: datetime) -> int:
         with self._database.tenant_transaction(tenant_id) as tx:
-            return self._lapsed(tx, user_id, now)
+            return self._lapse(tx, user_id, now) if self._is_due(tx, user_id, now) else 0
 
     def _credit(self, tx: Transaction, change: Change, now: datetime) -> Entry:
         row = tx.one(SQL["credit"], _parameters(change, now), on_duplicate=EntryExists(change.idempotency_key))
@@ -179,7 +179,7 @@ class PostgresLedger:
         parameters = {**_parameters(change, now), "expected_version": expected_version}
         exists = EntryExists(change.idempotency_key)
         row = tx.one(SQL["debit"], parameters, on_duplicate=exists)
-        if row is None and self._lapsed(tx, change.user_id, now):
+        if row is None and self._has_lapsed(tx, change.user_id, now):
             row = tx.one(SQL["debit"], parameters, on_duplicate=exists)
         if row is not None:
             return _entry(row)
@@ -195,8 +195,16 @@ class PostgresLedger:
         lot = {"lot_id": new_id(), "user_id": user_id, "amount": amount, "expires_at": expires_at}
         tx.run(SQL["add_lot"], lot)
 
+    def _has_lapsed(self, tx: Transaction, user_id: UUID, now: datetime) -> bool:
+        return self._is_due(tx, user_id, now) and self._lapse(tx, user_id, now) > 0
+
     @staticmethod
-    def _lapsed(tx: Transaction, user_id: UUID, now: datetime) -> int:
+    def _is_due(tx: Transaction, user_id: UUID, now: datetime) -> bool:
+        row = tx.one(SQL["account"], {"user_id": user_id})
+        return row is not None and row["next_expiry_at"] is not None and row["next_expiry_at"] <= now
+
+    @staticmethod
+    def _lapse(tx: Transaction, user_id: UUID, now: datetime) -> int:
         """Take out what has lapsed by now, under the account's lock."""
         tx.run(SQL["lock_accounts"], {"user_ids": [user_id]})
         parameters = {"user_id": user_id, "now": now, "entry_id": new_id()}
