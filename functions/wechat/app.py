@@ -8,7 +8,7 @@ from aws_lambda_powertools.event_handler import Response
 
 from artiway import bootstrap
 from artiway.errors import ArtiwayError
-from artiway.payments.callbacks import Answer
+from artiway.payments.model import Answer
 from artiway.platform import http
 from artiway.platform.logs import Logger
 

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Protocol
 
 from artiway.payments.credit import Acts, CreditService
-from artiway.payments.model import Forged, Notification, Source, Undecryptable
+from artiway.payments.model import Answer, Forged, Notification, Source, Undecryptable
 from artiway.platform import metrics
 from artiway.platform.clock import Clock
 from artiway.platform.logs import Logger
 
 logger = Logger("callbacks")
-
-
-class Answer(StrEnum):
-    DONE = "done"
-    NOT_FROM_WECHAT = "not from WeChat"
-    UNREADABLE = "unreadable"
 
 
 class Notary(Protocol):

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Protocol
 from uuid import UUID
 
+from artiway.errors import Unavailable
 from artiway.ids import new_id, to_wire
 from artiway.payments.model import (
     CURRENCY,
@@ -22,7 +23,6 @@ from artiway.payments.model import (
     may_become,
 )
 from artiway.platform.clock import Clock
-from artiway.platform.lock import LockUnavailable
 from artiway.points.model import Change, Kind
 from artiway.points.service import PointsService
 
@@ -197,7 +197,7 @@ class CreditService:
         with ExitStack() as stack:
             lock = self._locks.hold(f"order:{order.out_trade_no}", ttl_s=self._lock_ttl_s, wait_s=self._lock_wait_s)
             # Without Redis the row lock and the unique key do.
-            with suppress(LockUnavailable):
+            with suppress(Unavailable):
                 stack.enter_context(lock)
             return stack.pop_all()
 

@@ -48,6 +48,14 @@ class Flag(StrEnum):
     PAID_LATE = "PAID_LATE"
 
 
+class Answer(StrEnum):
+    """What became of a callback, and so how WeChat is answered."""
+
+    DONE = "done"
+    NOT_FROM_WECHAT = "not from WeChat"
+    UNREADABLE = "unreadable"
+
+
 class Source(StrEnum):
     """Who told us of a payment. All of them go through the one credit function."""
 
