@@ -12,7 +12,9 @@ import pytest
 from tests.worker.photos import Photo, photo
 from worker.engines.preview.engine import STEPS as FUNCTIONS
 from worker.engines.preview.engine import PreviewEngine
+from worker.engines.preview.garment import read_garment
 from worker.engines.preview.poses import NAMES
+from worker.engines.preview.raster import box_of, crop_to
 from worker.errors import InputEmptySubject, InputMissing, InputTooManyPixels, StepBadParams
 from worker.pictures import Picture
 from worker.steps import STEPS, read_params, step_of
@@ -230,6 +232,66 @@ def test_a_mug_is_held_and_a_shoe_is_worn_on_the_feet():
     green = (wears.rgb[:, :, 1].astype(int) - wears.rgb[:, :, 0] > 40) & (wears.alpha > 200)
     assert green.sum() > 200
     assert np.flatnonzero(green.any(axis=1)).min() > 0.85 * 480
+
+
+def flat(outline: list[tuple[float, float]], color: tuple[int, int, int]) -> Picture:
+    """A garment laid flat, as an outline in one colour."""
+    alpha = np.zeros((SIDE, SIDE), np.uint8)
+    cv2.fillPoly(alpha, [(np.array(outline) * SIDE).astype(np.int32)], 255, cv2.LINE_AA)
+    return Picture(np.full((SIDE, SIDE, 3), color, np.uint8), alpha)
+
+
+DRESS = [
+    (0.42, 0.08),
+    (0.36, 0.10),
+    (0.40, 0.40),
+    (0.25, 0.92),
+    (0.75, 0.92),
+    (0.60, 0.40),
+    (0.64, 0.10),
+    (0.58, 0.08),
+    (0.5, 0.14),
+]
+LONG = [(0.4, 0.18), (0.3, 0.23), (0.16, 0.72), (0.25, 0.75), (0.33, 0.45), (0.32, 0.85), (0.68, 0.85), (0.67, 0.45),
+        (0.75, 0.75), (0.84, 0.72), (0.7, 0.23), (0.6, 0.18), (0.5, 0.24)]  # fmt: skip
+BOTTLE = [(0.46, 0.1), (0.46, 0.28), (0.38, 0.38), (0.38, 0.9), (0.62, 0.9), (0.62, 0.38), (0.54, 0.28), (0.54, 0.1)]
+BAG = [(0.25, 0.45), (0.75, 0.45), (0.8, 0.88), (0.2, 0.88)]
+
+
+@pytest.mark.parametrize(
+    ("outline", "wear"),
+    [(DRESS, "torso"), (LONG, "torso"), (BOTTLE, "hold"), (BAG, "hold")],
+    ids=["dress", "long", "bottle", "bag"],
+)
+def test_the_outline_tells_how_a_product_is_worn(outline, wear):
+    product = flat(outline, (200, 30, 40))
+    box = box_of(product.alpha)
+    assert box is not None
+    assert read_garment(crop_to(product, box)).wear == wear
+
+
+def test_a_long_sleeve_follows_the_bent_arm_to_the_hand():
+    made = run("model", "figure", {"cutout": flat(LONG, (200, 30, 40))}, pose="wave", width=360, height=480)
+    red = (made.rgb[:, :, 0].astype(int) - made.rgb[:, :, 2] > 90) & (made.alpha > 200)
+    head_row = 0.25 * 480
+    assert red[: int(head_row), 200:].sum() > 50  # the raised forearm is clothed above the shoulder
+
+
+def test_a_dress_reaches_below_the_knees_and_leaves_the_arms_bare():
+    made = run(
+        "model",
+        "figure",
+        {"cutout": flat(DRESS, (200, 30, 40))},
+        pose="stand",
+        look="real",
+        skin=2,
+        width=360,
+        height=480,
+    )
+    red = (made.rgb[:, :, 0].astype(int) - made.rgb[:, :, 1] > 110) & (made.alpha > 200)
+    rows = np.flatnonzero(red.any(axis=1))
+    assert rows[-1] > 0.72 * 480
+    assert rows[-1] < 0.92 * 480
 
 
 def test_a_real_look_has_skin_and_hair_where_a_mannequin_is_plain():

@@ -25,6 +25,7 @@ from worker.pictures import Picture, Pixels
 WORK_SIDE = 420  # GrabCut's cost grows with pixels, its masks hardly improve
 CLUSTERS = 8
 MIN_SHARE, MAX_SHARE = 0.004, 0.97
+MIN_THICKNESS = 2.0  # pixels of the small picture, from the middle to the rim
 PLAIN_NOISE = 3.0  # of Lab, at the 90th percentile of the border: paper and walls are below, shelves far above
 
 Mask = NDArray[np.bool_]
@@ -116,7 +117,9 @@ def with_alike(main: Pixels, found: Pixels, heat: Layer) -> Pixels:
     result = main.copy()
     for index in range(1, count):
         piece = labels == index
-        if (close[piece] > 0).any() and float(heat[piece].mean()) > 0.75 * usual:
+        # A line one pixel wide is a horizon or an edge behind, not a strap.
+        is_thick = float(cv2.distanceTransform(piece.astype(np.uint8), cv2.DIST_L2, 3).max()) >= MIN_THICKNESS
+        if is_thick and (close[piece] > 0).any() and float(heat[piece].mean()) > 0.75 * usual:
             result[piece] = 1
     return result
 

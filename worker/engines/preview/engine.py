@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import cv2
@@ -11,13 +12,20 @@ from worker import VERSION
 from worker.engines.base import EngineInfo, Report
 from worker.engines.inputs import main_input
 from worker.engines.preview import compose, cutout, effects, figure, reshape, scene
-from worker.engines.preview.raster import blur, box_of, crop_to, hex_color, layer, to_pixels
+from worker.engines.preview.raster import blur, box_of, crop_to, hex_color, layer, resized, to_pixels
 from worker.errors import InputEmptySubject
 from worker.pictures import Picture, flatten
 from worker.steps import CutoutParams, Params, SceneParams, Step
 
 Inputs = Mapping[str, Picture]
+WORK_PIXELS = 12_000_000
 INFO = EngineInfo("preview", VERSION, is_neural=False, detail="OpenCV on the CPU; no neural model was used")
+
+
+def reduced(picture: Picture) -> Picture:
+    """No more than this engine can do in seconds and in its memory."""
+    factor = (WORK_PIXELS / picture.pixels) ** 0.5
+    return picture if factor >= 1 else resized(picture, int(picture.width * factor), int(picture.height * factor))
 
 
 def cut(main: Picture, inputs: Inputs, params: CutoutParams) -> Picture:
@@ -67,6 +75,12 @@ class PreviewEngine:
         self, step: Step, model: str | None, inputs: Inputs, params: Params, report: Report
     ) -> tuple[Picture, EngineInfo]:
         report(5)
+        detail = INFO
+        if max((picture.pixels for picture in inputs.values()), default=0) > WORK_PIXELS:
+            inputs = {name: reduced(picture) for name, picture in inputs.items()}
+            detail = replace(
+                INFO, detail=f"{INFO.detail}; inputs were reduced to {WORK_PIXELS // 1_000_000} megapixels"
+            )
         if step.name == "scene":
             product = inputs.get("product")
             assert isinstance(params, SceneParams)
@@ -74,4 +88,4 @@ class PreviewEngine:
         else:
             result = STEPS[step.name](main_input(step, inputs), inputs, params)
         report(95)
-        return result, INFO
+        return result, detail

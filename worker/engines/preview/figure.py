@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 
 from worker.engines.preview.cutout import cut_out
-from worker.engines.preview.garment import Garment, read_garment
+from worker.engines.preview.garment import Garment, Sleeve, bent, read_garment
 from worker.engines.preview.poses import (
     FOREARM,
     HEAD_Y,
@@ -39,6 +39,7 @@ SKINS = ((244, 212, 190), (230, 190, 160), (206, 160, 124), (170, 122, 88), (126
 HAIRS = ((42, 32, 28), (78, 54, 38), (120, 84, 52), (30, 28, 32), (158, 120, 76))
 TROUSERS = ((58, 64, 78), (196, 186, 168), (44, 46, 52), (96, 104, 116), (70, 84, 110))
 MANNEQUIN = (226, 222, 216)
+DRESS_LENGTH = 0.66  # to below the knees
 TOP_LENGTH = 0.375  # of the figure: from the collar to just below the hips
 
 
@@ -178,6 +179,8 @@ def figure(product: Picture, params: FigureParams) -> Picture:
     look = look_of(params, rng_of("look", params.seed, params.variant if params.look == "real" else 0))
     if wear == "torso":
         look = replace(look, top=mean_color(garment.picture))  # what shows at a seam is cloth
+        if garment.picture.height * garment_scale(garment) > 1.45 * TOP_LENGTH * UNIT:
+            look = replace(look, trousers=look.skin)  # a dress is worn without
     canvas = Canvas()
     draw(canvas, pose, look, garment, wear)
     return fit(canvas, params.width, params.height)
@@ -187,7 +190,11 @@ def shortened(product: Picture, garment: Garment) -> Picture:
     """A top laid flat is longer than it hangs; a dress keeps its length."""
     length = product.height * garment_scale(garment) / UNIT
     if length > TOP_LENGTH * 1.45:
-        return product
+        return (
+            product
+            if length < DRESS_LENGTH
+            else resized(product, product.width, max(2, round(product.height * DRESS_LENGTH / length)))
+        )
     return resized(product, product.width, max(2, round(product.height * min(1.0, TOP_LENGTH / length))))
 
 
@@ -225,8 +232,10 @@ def draw(canvas: Canvas, pose: Pose, look: Look, garment: Garment, wear: str) ->
     if wear == "torso":
         matrix = body_matrix(canvas, garment, pose)
         canvas.put(garment.body, matrix)
+    is_sleeveless = garment.left_sleeve is None and garment.right_sleeve is None
+    sleeve_share = 0.62 if wear != "torso" else 0.0 if is_sleeveless else 0.4
     for arm, side in ((left, -1), (right, 1)):
-        draw_arm(canvas, arm, look.skin, look.top, 0.4 if wear == "torso" else 0.62)
+        draw_arm(canvas, arm, look.skin, look.top, sleeve_share)
         if wear == "torso":
             sleeve(canvas, garment, arm, side, matrix)
     draw_head(canvas, head, pose.tilt, look)
@@ -309,7 +318,8 @@ def draw_arm(
     canvas.limb(arm.shoulder, arm.elbow, (0.037, 0.029), skin)
     canvas.limb(arm.elbow, arm.hand, (0.029, 0.020), skin)
     hand(canvas, arm, skin)
-    canvas.limb(arm.shoulder, between(arm.shoulder, arm.elbow, sleeve_share), (0.041, 0.038), sleeve_color)
+    if sleeve_share > 0:
+        canvas.limb(arm.shoulder, between(arm.shoulder, arm.elbow, sleeve_share), (0.041, 0.038), sleeve_color)
 
 
 def between(a: Point, b: Point, share: float) -> Point:
@@ -402,19 +412,31 @@ def garment_scale(garment: Garment) -> float:
 
 
 def sleeve(canvas: Canvas, garment: Garment, arm: Arm, side: int, matrix: Layer) -> None:
-    """The sleeve turned to follow the upper arm, about a point between its seam and the shoulder."""
-    piece = garment.left_sleeve if side < 0 else garment.right_sleeve
-    if piece is None:
+    """The sleeve turned to follow the arm; a long one bends where the elbow is."""
+    whole = garment.left_sleeve if side < 0 else garment.right_sleeve
+    if whole is None:
         return
     scale = garment_scale(garment)
-    px, py = piece.pivot
-    seam = matrix @ layer([px, py, 1])
-    joint, elbow = canvas.at(arm.shoulder), canvas.at(arm.elbow)
-    pivot = seam * 0.55 + layer(joint) * 0.45
-    turn = float(np.arctan2(elbow[1] - joint[1], elbow[0] - joint[0]) - piece.angle)
+    upper, lower = bent(whole, UPPER_ARM * UNIT / scale)
+    joint, elbow, hand_at = canvas.at(arm.shoulder), canvas.at(arm.elbow), canvas.at(arm.hand)
+    seam = matrix @ layer([*upper.pivot, 1])
+    pivot = seam * 0.55 + layer(joint) * 0.45  # between the garment's seam and the shoulder
+    if lower is not None:
+        canvas.put(lower.picture, turned(lower, scale, elbow, direction(elbow, hand_at)))
+    canvas.put(upper.picture, turned(upper, scale, (float(pivot[0]), float(pivot[1])), direction(joint, elbow)))
+
+
+def direction(start: Point, end: Point) -> float:
+    return float(np.arctan2(end[1] - start[1], end[0] - start[0]))
+
+
+def turned(piece: Sleeve, scale: float, pivot: Point, angle: float) -> Layer:
+    turn = angle - piece.angle
     cosine, sine = scale * float(np.cos(turn)), scale * float(np.sin(turn))
-    rows = [[cosine, -sine, pivot[0] - cosine * px + sine * py], [sine, cosine, pivot[1] - sine * px - cosine * py]]
-    canvas.put(piece.picture, layer(rows))
+    px, py = piece.pivot
+    return layer(
+        [[cosine, -sine, pivot[0] - cosine * px + sine * py], [sine, cosine, pivot[1] - sine * px - cosine * py]]
+    )
 
 
 def hold(canvas: Canvas, product: Picture, arm: Arm, skin: tuple[int, int, int]) -> None:

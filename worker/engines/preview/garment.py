@@ -17,9 +17,12 @@ Wear = Literal["torso", "hold", "feet"]
 
 @dataclass(frozen=True)
 class Sleeve:
+    """A sleeve that may be turned about its pivot, in the garment's pixels; `angle` is the way it points."""
+
     picture: Picture
-    pivot: tuple[float, float]  # the shoulder point, in the garment's pixels
-    angle: float  # the way the sleeve points, in the picture's plane
+    pivot: tuple[float, float]
+    angle: float
+    length: float
 
 
 @dataclass(frozen=True)
@@ -28,79 +31,89 @@ class Garment:
     wear: Wear
     body: Picture
     center_x: float
-    shoulder_y: float
     shoulder_width: float
     left_sleeve: Sleeve | None
     right_sleeve: Sleeve | None
+
+
+@dataclass(frozen=True)
+class Outline:
+    """Per row: the outermost edges, and those of the run that holds the middle (sleeves may hang beside it)."""
+
+    left: NDArray[np.int64]
+    right: NDArray[np.int64]
+    body_left: NDArray[np.int64]
+    body_right: NDArray[np.int64]
+
+    def body_width(self, start: float, end: float) -> float:
+        rows = slice(round(start * len(self.left)), max(round(end * len(self.left)), round(start * len(self.left)) + 1))
+        return float(np.median(self.body_right[rows] - self.body_left[rows])) + 1
 
 
 def read_garment(picture: Picture) -> Garment:
     """`picture` is trimmed to its outline."""
     assert picture.alpha is not None
     mask = picture.alpha > 127
+    outline = outline_of(mask)
     height, width = mask.shape
-    columns = np.arange(width)
-    rows = np.maximum(mask.sum(axis=1), 1)
-    center_x = float((mask.sum(axis=0) * columns).sum() / max(1, mask.sum()))
-    lower = slice(round(height * 0.55), round(height * 0.92))
-    left_edge, right_edge = edges(mask)
-    body_left, body_right = float(np.median(left_edge[lower])), float(np.median(right_edge[lower]))
-    body_width = max(4.0, body_right - body_left)
-    has_sleeves = width > 1.25 * body_width
-    shoulder_y = shoulder_row(mask, center_x, body_width)
-    wear = kind_of(mask, rows)
+    low = outline.body_width(0.6, 0.92)
+    middle = slice(round(height * 0.15), max(round(height * 0.85), 1))
+    outer = float((outline.right[middle] - outline.left[middle]).max(initial=0))
+    has_sleeves = outer > 1.25 * low
+    wear = kind_of(mask, outline, has_sleeves=has_sleeves)
+    rows = slice(round(height * 0.6), round(height * 0.92))
+    body_left, body_right = float(np.median(outline.body_left[rows])), float(np.median(outline.body_right[rows]))
     if not has_sleeves:
-        return Garment(picture, wear, picture, center_x, 0.0, body_width, None, None)
-    body, left, right = split(picture, body_left, body_right, shoulder_y)
-    return Garment(picture, wear, body, (body_left + body_right) / 2, 0.0, body_width * 0.98, left, right)
+        # Without sleeves it hangs from the shoulders, however wide its skirt is.
+        shoulders = min(outline.body_width(0.08, 0.2) * 1.05, low * 1.05)
+        return Garment(picture, wear, picture, (width - 1) / 2, max(4.0, shoulders), None, None)
+    body, left, right = split(picture, body_left, body_right)
+    return Garment(picture, wear, body, (body_left + body_right) / 2, max(4.0, low * 0.98), left, right)
 
 
-def edges(mask: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    width = mask.shape[1]
-    return np.argmax(mask, axis=1), width - 1 - np.argmax(mask[:, ::-1], axis=1)
+def outline_of(mask: NDArray[np.bool_]) -> Outline:
+    height, width = mask.shape
+    left, right = np.argmax(mask, axis=1), width - 1 - np.argmax(mask[:, ::-1], axis=1)
+    body_left, body_right = left.copy(), right.copy()
+    center = round(float(np.median((left + right) / 2)))
+    for row in range(height):
+        line = mask[row]
+        if line[center]:
+            gaps = np.flatnonzero(~line)
+            before, after = gaps[gaps < center], gaps[gaps > center]
+            body_left[row] = int(before[-1]) + 1 if before.size else 0
+            body_right[row] = int(after[0]) - 1 if after.size else width - 1
+    return Outline(left, right, body_left, body_right)
 
 
-def shoulder_row(mask: NDArray[np.bool_], center_x: float, body_width: float) -> float:
-    """The first row as wide as the body: above it are collar and neck."""
-    left, right = edges(mask)
-    wide = np.flatnonzero((right - left) > 0.9 * body_width)
-    return float(wide[0]) if wide.size else 0.0
-
-
-def kind_of(mask: NDArray[np.bool_], rows: NDArray[np.int64]) -> Wear:
-    """Tops and dresses are symmetric and widest above; a shoe is long and low; all else is held."""
+def kind_of(mask: NDArray[np.bool_], outline: Outline, *, has_sleeves: bool) -> Wear:
+    """Tops are symmetric with sleeves, dresses symmetric with a neckline; a shoe is long and low; all else is held."""
     height, width = mask.shape
     mirrored = mask[:, ::-1]
     symmetry = float((mask & mirrored).sum() / max(1, (mask | mirrored).sum()))
-    top_width, low_width = float(np.percentile(rows[: height // 2], 90)), float(np.median(rows[height // 2 :]))
-    has_shoulders = top_width > 1.2 * low_width or (
-        height / width > 1.25 and low_width > 1.15 * float(rows[: height // 5].mean())
-    )
     ratio = width / height
-    if symmetry > 0.86 and 0.35 < ratio < 1.7 and has_shoulders:
+    tops = np.where(mask.any(axis=0), np.argmax(mask, axis=0), height)
+    beside = min(int(tops[: width // 2].min()), int(tops[width // 2 :].min()))
+    has_neckline = int(tops[width // 2]) - beside > 0.015 * height
+    if symmetry > 0.86 and (has_sleeves or (has_neckline and height > 1.1 * width)) and 0.35 < ratio < 1.8:
         return "torso"
     if ratio > 1.7 and symmetry < 0.86:
         return "feet"
     return "hold"
 
 
-def split(
-    picture: Picture, body_left: float, body_right: float, shoulder_y: float
-) -> tuple[Picture, Sleeve | None, Sleeve | None]:
+def split(picture: Picture, body_left: float, body_right: float) -> tuple[Picture, Sleeve | None, Sleeve | None]:
     """The garment's body with soft armholes, and each sleeve with enough of the shoulder to turn about it."""
     assert picture.alpha is not None
     height, width = picture.alpha.shape
     x = np.arange(width, dtype=np.float32)[None, :]
-    alpha = layer(picture.alpha)
     soft = max(1.0, width * 0.004)
-    inside = (np.clip((x - body_left) / soft + 0.5, 0, 1) * np.clip((body_right - x) / soft + 0.5, 0, 1)) * np.ones(
-        (height, 1), np.float32
-    )
-    body = Picture(picture.rgb, to_pixels(alpha * inside))
-    return body, sleeve_of(picture, body_left, shoulder_y, -1), sleeve_of(picture, body_right, shoulder_y, 1)
+    inside = np.clip((x - body_left) / soft + 0.5, 0, 1) * np.clip((body_right - x) / soft + 0.5, 0, 1)
+    body = Picture(picture.rgb, to_pixels(layer(picture.alpha) * inside * np.ones((height, 1), np.float32)))
+    return body, sleeve_of(picture, body_left, -1), sleeve_of(picture, body_right, 1)
 
 
-def sleeve_of(picture: Picture, edge: float, shoulder_y: float, side: int) -> Sleeve | None:
+def sleeve_of(picture: Picture, edge: float, side: int) -> Sleeve | None:
     assert picture.alpha is not None
     height, width = picture.alpha.shape
     y, x = np.mgrid[0:height, 0:width].astype(np.float32)
@@ -116,11 +129,35 @@ def sleeve_of(picture: Picture, edge: float, shoulder_y: float, side: int) -> Sl
     seam_rows = np.flatnonzero(at_seam.any(axis=1))
     if seam_rows.size == 0:
         return None
-    top, armpit = float(seam_rows[0]), float(seam_rows[-1])
+    top, armpit = float(seam_rows[0]), float(min(seam_rows[-1], seam_rows[0] + 0.34 * height))
     pivot = (edge, top + (armpit - top) * 0.42)
     cx, cy = centers[best]
+    angle = float(np.arctan2(cy - pivot[1], cx - pivot[0]))
     # A round cap about the pivot hides the joint however far the arm is turned.
     cap = np.clip((armpit - top) * 0.46 - np.hypot(x - pivot[0], y - pivot[1]), -1, 1) * 0.5 + 0.5
     cover = np.maximum(blur(region.astype(np.float32), 0.7), cap)
     piece = Picture(picture.rgb, to_pixels(layer(picture.alpha) * np.clip(cover, 0, 1)))
-    return Sleeve(piece, pivot, float(np.arctan2(cy - pivot[1], cx - pivot[0])))
+    along = (x[region] - pivot[0]) * np.cos(angle) + (y[region] - pivot[1]) * np.sin(angle)
+    return Sleeve(piece, pivot, angle, float(along.max()))
+
+
+def bent(sleeve: Sleeve, upper: float) -> tuple[Sleeve, Sleeve | None]:
+    """A long sleeve in two at the elbow, `upper` along it, each with a round end there; a short one as it is."""
+    if sleeve.length < 1.15 * upper:
+        return sleeve, None
+    assert sleeve.picture.alpha is not None
+    height, width = sleeve.picture.alpha.shape
+    y, x = np.mgrid[0:height, 0:width].astype(np.float32)
+    cosine, sine = float(np.cos(sleeve.angle)), float(np.sin(sleeve.angle))
+    along = (x - sleeve.pivot[0]) * cosine + (y - sleeve.pivot[1]) * sine
+    elbow = (sleeve.pivot[0] + cosine * upper, sleeve.pivot[1] + sine * upper)
+    thick = float(((np.abs(along - upper) < 1) & (sleeve.picture.alpha > 127)).sum()) / 2
+    cap = np.clip(thick * 0.5 - np.hypot(x - elbow[0], y - elbow[1]) + 0.5, 0, 1)
+    alpha = layer(sleeve.picture.alpha)
+    above, below = (
+        np.maximum(np.clip(upper - along + 0.5, 0, 1), cap),
+        np.maximum(np.clip(along - upper + 0.5, 0, 1), cap),
+    )
+    first = Sleeve(Picture(sleeve.picture.rgb, to_pixels(alpha * above)), sleeve.pivot, sleeve.angle, upper)
+    second = Sleeve(Picture(sleeve.picture.rgb, to_pixels(alpha * below)), elbow, sleeve.angle, sleeve.length - upper)
+    return first, second

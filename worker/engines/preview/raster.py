@@ -29,9 +29,17 @@ def to_pixels(array: Any) -> Pixels:
 
 
 def blur(array: Any, sigma: float, sigma_y: float | None = None) -> Layer:
+    """Gaussian. A wide one is computed small: its cost would grow with sigma, its result has nothing fine in it."""
     if sigma <= 0:
         return layer(array)
-    return layer(cv2.GaussianBlur(layer(array), (0, 0), sigma, sigmaY=sigma if sigma_y is None else sigma_y))
+    down = sigma if sigma_y is None else sigma_y
+    height, width = array.shape[:2]
+    step_x, step_y = max(1, min(int(sigma / 5), width // 8)), max(1, min(int(down / 5), height // 8))
+    if step_x * step_y == 1:
+        return layer(cv2.GaussianBlur(layer(array), (0, 0), sigma, sigmaY=down))
+    small = cv2.resize(layer(array), (width // step_x, height // step_y), interpolation=cv2.INTER_AREA)
+    small = cv2.GaussianBlur(small, (0, 0), sigma / step_x, sigmaY=down / step_y)
+    return layer(cv2.resize(small, (width, height), interpolation=cv2.INTER_LINEAR))
 
 
 def resize(array: Any, width: int, height: int) -> Any:

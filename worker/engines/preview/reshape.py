@@ -6,6 +6,7 @@ import cv2
 import numpy as np
 
 from worker.engines.preview.cutout import find_alpha, saliency
+from worker.engines.preview.effects import MAX_OUTPUT_PIXELS
 from worker.engines.preview.fill import Mask, fill
 from worker.engines.preview.palette import color_named, pattern_named
 from worker.engines.preview.raster import (
@@ -24,7 +25,7 @@ from worker.engines.preview.raster import (
     shrink,
     to_pixels,
 )
-from worker.errors import InputEmptySubject, StepBadParams
+from worker.errors import InputEmptySubject, InputTooManyPixels, StepBadParams
 from worker.pictures import Picture, Pixels
 from worker.steps import CropParams, EraseParams, ExtendParams, RepaintParams
 
@@ -89,6 +90,8 @@ def margins(picture: Picture, params: ExtendParams) -> tuple[int, int, int, int]
         across, down = max(0, round(height * ratio) - width), max(0, round(width / ratio) - height)
         left, right, top, bottom = across // 2, across - across // 2, down // 2, down - down // 2
     grown = (width + left + right) * (height + top + bottom) / (width * height)
+    if grown * width * height > MAX_OUTPUT_PIXELS:
+        raise InputTooManyPixels(f"the result would have more than {MAX_OUTPUT_PIXELS} pixels")
     if grown > MAX_GROWTH + 5 or max(left, right) > width * 2 or max(top, bottom) > height * 2:
         raise StepBadParams(f"this would make the picture {grown:.1f} times as large")
     return left, right, top, bottom
@@ -125,8 +128,9 @@ def soften_outwards(grown: Layer, sides: tuple[int, int, int, int], seed: int) -
     down = (np.clip((above - 0.1) / 0.8, 0, 1) * 0.7)[:, None, None]
     result = result * (1 - down) + faded * down
     grain = np.abs(grown - blur(grown, 1.2))[top : height - bottom, left : width - right]
-    noise = rng_of("grain", seed).normal(0, max(float(np.percentile(grain, 50)), 0.1), (height, width, 1))
-    return layer(result + noise * np.maximum(across, down))
+    noise = rng_of("grain", seed).standard_normal((height, width, 1), np.float32)
+    amount = layer(np.maximum(across, down)) * np.float32(max(float(np.percentile(grain[::4, ::4], 50)), 0.1))
+    return layer(result + noise * amount)
 
 
 def region_mask(picture: Picture, mask: Picture | None, regions: list[tuple[float, float, float, float]]) -> Mask:
