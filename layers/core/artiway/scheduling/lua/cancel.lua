@@ -15,7 +15,7 @@ for id in gmatch(ARGV[3], "[^\n]+") do
   else
     local tenant, track = tenant_for(node.tenant.id), node.track
     write_node(id, false)
-    call("ZREM", fifo_at .. track.index .. "|" .. tenant.id .. "|" .. node.user, node.cost .. "|" .. id)
+    call("ZREM", fifo_at .. track.key .. tenant.id .. "|" .. node.user, int(node.cost) .. "|" .. id)
     tenant.waiting, tenant.is_changed = tenant.waiting - 1, true
     track.waiting, track.is_changed = track.waiting - 1, true
     refresh(tenant, node.user, track, false, false)

@@ -20,8 +20,8 @@ local answer = {
 if cap ~= UNLIMITED then answer.tenant_cap = cap end
 if each_cap ~= UNLIMITED then answer.user_cap = each_cap end
 if not node.is_running then
-  local spot = track.index .. "|" .. tenant.id
-  answer.before_of_user = call("ZRANK", fifo_at .. spot .. "|" .. node.user, node.cost .. "|" .. node.id)
+  local spot = track.key .. tenant.id
+  answer.before_of_user = call("ZRANK", fifo_at .. spot .. "|" .. node.user, int(node.cost) .. "|" .. node.id)
   local head = tenant.heads[track.index]
   if head then
     answer.tag = int(head.tag + track.lag)

@@ -37,30 +37,30 @@ local function is_open(track)
     and everything.running < everything.limit
 end
 
--- A dispatch takes at most one head per track and turn, so the first few are all it can need.
-local function heap_of(track, wanted)
-  local heap = heaps[track.index]
-  if heap then
-    return heap
-  end
-  heap = {}
-  local changes = head_changes[track.index] or {}
-  for _ in pairs(changes) do
-    wanted = wanted + 1
-  end
-  local stored = call("ZRANGE", heads_at .. track.index, 0, wanted - 1, "WITHSCORES")
-  local unread = {}
+local CHUNK = 16
+
+-- Heads are read a few at a time. `edge` is the last that was read: what comes before it is known for certain.
+local function read_heads(track, heap)
+  local changes, unread = head_changes[track.index] or {}, {}
+  local stored = call("ZRANGE", heads_at .. track.index, heap.read, heap.read + CHUNK - 1, "WITHSCORES")
   for i = 1, #stored, 2 do
+    local place, tenant = match(stored[i], "^(%d+)|(.+)$")
+    local entry = { tag = tonumber(stored[i + 1]), seq = tonumber(place), tenant = tenant, member = stored[i] }
+    heap.edge = entry
     if changes[stored[i]] == nil then
-      local place, tenant = match(stored[i], "^(%d+)|(.+)$")
-      heap[#heap + 1] = { tag = tonumber(stored[i + 1]), seq = tonumber(place), tenant = tenant, member = stored[i] }
+      push_head(heap, entry)
       if tenant_rows[tenant] == nil then
         unread[#unread + 1] = tenant
       end
     end
   end
+  heap.read, heap.is_all = heap.read + CHUNK, #stored < 2 * CHUNK
   read_tenants(unread)
-  for member, tag in pairs(changes) do
+end
+
+local function heap_of(track)
+  local heap = { read = 0, is_all = false }
+  for member, tag in pairs(head_changes[track.index] or {}) do
     if tag then
       local place, tenant = match(member, "^(%d+)|(.+)$")
       push_head(heap, { tag = tag, seq = tonumber(place), tenant = tenant, member = member })
@@ -96,34 +96,51 @@ local function pop_head(heap)
   heap[at] = last
 end
 
-local function first_on(track, wanted)
-  local heap = heaps[track.index] or heap_of(track, wanted)
-  local first = heap[1]
-  while first and not is_current(track, first) do
-    pop_head(heap)
-    first = heap[1]
+local function first_on(track)
+  local heap = heaps[track.index] or heap_of(track)
+  while true do
+    local first = heap[1]
+    while first and not is_current(track, first) do
+      pop_head(heap)
+      first = heap[1]
+    end
+    if heap.is_all or (first and heap.edge and not head_is_before(heap.edge, first)) then
+      return first
+    end
+    read_heads(track, heap)
   end
-  return first
+end
+
+local function is_ahead(track, entry, choice)
+  local tag = entry.tag + track.lag
+  return tag < choice.tag or (tag == choice.tag and entry.seq < choice.seq)
 end
 
 -- A head whose model is loaded may pass a few others, if none of them could fall behind by more than the bound.
 local function is_fair_to_prefer(choice, open)
   local passed = 0
   for _, track in ipairs(open) do
-    for _, entry in ipairs(heaps[track.index]) do
-      local other = { seq = entry.seq, tag = entry.tag + track.lag }
-      if is_current(track, entry) and head_is_before(other, choice) then
-        passed = passed + 1
-        if passed > PASS_OVER_LIMIT then
+    local heap, before = heaps[track.index], 0
+    repeat
+      local is_known = heap.is_all or (heap.edge and not is_ahead(track, heap.edge, choice))
+      if not is_known then
+        read_heads(track, heap)
+      end
+      before = 0
+      for _, entry in ipairs(heap) do
+        before = before + ((is_current(track, entry) and is_ahead(track, entry, choice)) and 1 or 0)
+      end
+    until is_known or before > PASS_OVER_LIMIT
+    passed = passed + before
+    if passed > PASS_OVER_LIMIT then
+      return false
+    end
+    for _, entry in ipairs(heap) do
+      if entry.tenant ~= choice.tenant and is_current(track, entry) and is_ahead(track, entry, choice) then
+        local tenant = tenant_for(entry.tenant)
+        local cost, weight = tenant.heads[track.index].cost, tenant.weight
+        if choice.tag > entry.tag + track.lag - charge(cost, weight) + charge(max(cost, tenant.dearest), weight) then
           return false
-        end
-        if entry.tenant ~= choice.tenant then
-          local tenant = tenant_for(entry.tenant)
-          local cost = tenant.heads[track.index].cost
-          local latest = other.tag - charge(cost, tenant.weight) + charge(max(cost, tenant.dearest), tenant.weight)
-          if choice.tag > latest then
-            return false
-          end
         end
       end
     end
@@ -132,14 +149,14 @@ local function is_fair_to_prefer(choice, open)
 end
 
 -- The head to take, and the smallest tag of all.
-local function best_choice(warm, wanted)
+local function best_choice(warm)
   local best, best_track, best_tag, preferred
   local open = {}
   for index, track in ipairs(tracks) do
     if is_open(track) then
       local first = tops[index]
       if first == nil then
-        first = first_on(track, wanted) or false
+        first = first_on(track) or false
         tops[index] = first
       end
       if first then
@@ -227,9 +244,9 @@ local function advance_user(tenant, track, spot, line, user, at, ahead, is_cappe
   end
 end
 
-local function take(choice, lease_ms)
+local function take(choice, lease_until)
   local track, tenant = choice.track, tenant_for(choice.tenant)
-  local spot, cost = track.index .. "|" .. tenant.id, tenant.heads[track.index].cost
+  local spot, cost = track.key .. tenant.id, tenant.heads[track.index].cost
   drop_head(tenant, track.index)
   tenant.last = max(tenant.last, choice.tag)
   tenant.dearest = max(tenant.dearest, cost)
@@ -237,7 +254,7 @@ local function take(choice, lease_ms)
   local ahead, user, at = (line.user == "*" and take_from_crowd or take_from_line)(tenant, track, spot, line)
   local declared, id = match(ahead[1], "^(%d+)|(.+)$")
   local node = { id = id, tenant = tenant, user = user, track = track, cost = tonumber(declared), seq = choice.seq, charged = cost }
-  lease_adds[#lease_adds + 1], lease_adds[#lease_adds + 2] = now_ms + lease_ms, id
+  lease_adds[#lease_adds + 1], lease_adds[#lease_adds + 2] = lease_until, id
   hold_slots(node)
   tenant.waiting, track.waiting = tenant.waiting - 1, track.waiting - 1
   everything.running = everything.running + 1
@@ -260,16 +277,16 @@ local function dispatch(limit, lease_ms, warm)
   count_limits()
   local lines = {}
   warm = next(warm) and warm
-  local wanted = warm and limit + PASS_OVER_LIMIT + 1 or limit
+  local lease_until = int(now_ms + lease_ms)
   while #lines < limit do
-    local choice, smallest = best_choice(warm, wanted)
+    local choice, smallest = best_choice(warm)
     if not choice then
       break
     end
     advance(smallest)
-    local node = take(choice, lease_ms)
-    lines[#lines + 1] = node.id .. "|" .. node.tenant.id .. "|" .. node.user .. "|" .. choice.track.name .. "|"
-      .. node.cost .. "|" .. node.charged .. "|" .. int(choice.tag)
+    local node = take(choice, lease_until)
+    lines[#lines + 1] = format("%s|%s|%s|%s|%d|%d|%d", node.id, node.tenant.id, node.user, choice.track.name, node.cost,
+      node.charged, choice.tag)
   end
   return table.concat(lines, "\n")
 end

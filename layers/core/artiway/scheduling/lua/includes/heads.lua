@@ -19,7 +19,7 @@ local function push_head(heap, entry)
 end
 
 local function add_head(tenant, index, tag, cost, place)
-  local member = padded(place) .. "|" .. tenant.id
+  local member = format("%016d|%s", place, tenant.id)
   tenant.heads[index] = { tag = tag, cost = cost, seq = place }
   tenant.is_changed, tops[index] = true, nil
   local changes = head_changes[index]
@@ -30,7 +30,7 @@ local function add_head(tenant, index, tag, cost, place)
 end
 
 local function drop_head(tenant, index)
-  local changes, member = head_changes[index], padded(tenant.heads[index].seq) .. "|" .. tenant.id
+  local changes, member = head_changes[index], format("%016d|%s", tenant.heads[index].seq, tenant.id)
   if changes then changes[member] = false else head_changes[index] = { [member] = false } end
   tenant.heads[index] = nil
   tenant.is_changed, tops[index] = true, nil
@@ -81,7 +81,7 @@ local function first_of(tenant, track)
   elseif line.user ~= "*" then
     return line.seq, line.cost
   end
-  local member = call("ZRANGE", crowd_at .. track.index .. "|" .. tenant.id, 1, 1)[1]
+  local member = call("ZRANGE", crowd_at .. track.key .. tenant.id, 1, 1)[1]
   if member then
     local place, cost = match(member, "^(%d+)|(%d+)|")
     return tonumber(place), tonumber(cost)
@@ -114,7 +114,7 @@ local function refresh_tenant(tenant, track, is_return, is_continuing)
 end
 
 local function crowd_member(place, cost, user)
-  return padded(place) .. "|" .. cost .. "|" .. user
+  return format("%016d|%d|%s", place, cost, user)
 end
 
 -- A second user, or one at its cap, turns a line into a crowd.
@@ -172,7 +172,7 @@ end
 
 -- Brings a user's head in line with its queue and its cap, then the tenant's with the user's.
 local function refresh(tenant, user, track, is_return, is_continuing)
-  local spot = track.index .. "|" .. tenant.id
+  local spot = track.key .. tenant.id
   local first = call("ZRANGE", fifo_at .. spot .. "|" .. user, 0, 0, "WITHSCORES")
   local is_capped = first[1] and is_user_capped(tenant, user)
   local line = tenant.lines[track.index]
@@ -199,7 +199,7 @@ end
 
 local function refresh_all(tenant, user, is_continuing)
   for _, track in ipairs(tracks) do
-    if call("EXISTS", fifo_at .. track.index .. "|" .. tenant.id .. "|" .. user) == 1 then
+    if call("EXISTS", fifo_at .. track.key .. tenant.id .. "|" .. user) == 1 then
       refresh(tenant, user, track, false, is_continuing)
     end
   end
@@ -237,9 +237,9 @@ end
 
 -- Puts a node into its queue. Only the first of a queue is anybody's head, so the rest costs one ZADD.
 local function put(id, tenant, user, track, cost, place, is_return)
-  local spot = track.index .. "|" .. tenant.id
-  write_node(id, "w|" .. track.index .. "|" .. cost .. "|" .. place .. "|" .. tenant.id .. "|" .. user)
-  call("ZADD", fifo_at .. spot .. "|" .. user, place, cost .. "|" .. id)
+  local spot = track.key .. tenant.id
+  write_node(id, format("w|%s%d|%d|%s|%s", track.key, cost, place, tenant.id, user))
+  call("ZADD", fifo_at .. spot .. "|" .. user, int(place), int(cost) .. "|" .. id)
   track.waiting, track.is_changed = track.waiting + 1, true
   tenant.waiting, tenant.is_changed = tenant.waiting + 1, true
   local line = tenant.lines[track.index]
@@ -275,6 +275,5 @@ local function hold_slots(node)
   hold_slot(user_slots_at .. node.tenant.id .. "|" .. node.user, node.id)
   hold_slot(track_slots_at .. node.track.index, node.id)
   node.track.running, node.track.is_changed = node.track.running + 1, true
-  write_node(node.id, "r|" .. node.track.index .. "|" .. node.cost .. "|" .. node.seq .. "|"
-    .. node.tenant.id .. "|" .. node.user .. "|" .. node.charged)
+  write_node(node.id, format("r|%s%d|%d|%s|%s|%d", node.track.key, node.cost, node.seq, node.tenant.id, node.user, node.charged))
 end
