@@ -10,7 +10,7 @@ import pytest
 from artiway.payments.model import Forged, PaymentAway, Undecryptable
 from artiway.payments.wechat import Merchant, Notary, merchant_from_json, verify
 from artiway.platform.secrets import KEPT_S, Secret
-from local.wechat_pay import Keys, Simulator
+from local.wechat_keys import Keys, Signer
 from tests.fakes.clock import FixedClock
 
 KEYS = Keys.generate()
@@ -22,11 +22,11 @@ def merchant(**changes: object) -> Merchant:
 
 
 @pytest.fixture
-def platform() -> Simulator:
-    return Simulator(keys=KEYS, now=lambda: NOW)
+def platform() -> Signer:
+    return Signer(KEYS, lambda: NOW)
 
 
-def test_the_same_bytes_verify_and_one_changed_byte_does_not(platform: Simulator):
+def test_the_same_bytes_verify_and_one_changed_byte_does_not(platform: Signer):
     body = '{"名": "值"}'.encode()
     headers = platform.sign(body)
     verify(merchant(), headers, body, now=NOW)
@@ -35,12 +35,12 @@ def test_the_same_bytes_verify_and_one_changed_byte_does_not(platform: Simulator
             verify(merchant(), headers, changed, now=NOW)
 
 
-def test_an_empty_body_is_signed_as_well(platform: Simulator):
+def test_an_empty_body_is_signed_as_well(platform: Signer):
     verify(merchant(), platform.sign(b""), b"", now=NOW)
 
 
 @pytest.mark.parametrize(("seconds", "is_believed"), [(299, True), (-299, True), (300, False), (-300, False)])
-def test_a_signature_lives_less_than_five_minutes_either_way(platform: Simulator, seconds: int, is_believed: bool):
+def test_a_signature_lives_less_than_five_minutes_either_way(platform: Signer, seconds: int, is_believed: bool):
     headers, at = platform.sign(b"{}"), NOW + timedelta(seconds=seconds)
     if is_believed:
         verify(merchant(), headers, b"{}", now=at)
@@ -64,20 +64,20 @@ def test_a_signature_lives_less_than_five_minutes_either_way(platform: Simulator
     ],
 )
 def test_a_header_that_is_not_as_signed_is_refused_for_a_reason_that_can_be_counted(
-    platform: Simulator, changes: dict[str, str], reason: str
+    platform: Signer, changes: dict[str, str], reason: str
 ):
     with pytest.raises(Forged) as refusal:
         verify(merchant(), {**platform.sign(b"{}"), **changes}, b"{}", now=NOW)
     assert refusal.value.reason == reason
 
 
-def test_without_a_type_the_usual_one_is_meant_and_names_may_be_lower_case(platform: Simulator):
+def test_without_a_type_the_usual_one_is_meant_and_names_may_be_lower_case(platform: Signer):
     headers = {name.lower(): value for name, value in platform.sign(b"{}").items()}
     del headers["wechatpay-signature-type"]
     verify(merchant(), headers, b"{}", now=NOW)
 
 
-def test_certificate_and_public_key_are_both_believed_and_only_if_both_are_in_the_secret(platform: Simulator):
+def test_certificate_and_public_key_are_both_believed_and_only_if_both_are_in_the_secret(platform: Signer):
     for sign_with in ("pub", "cert"):
         verify(merchant(), platform.sign(b"{}", sign_with), b"{}", now=NOW)
     with pytest.raises(Forged, match="unknown_serial"):
@@ -90,7 +90,7 @@ def test_certificate_and_public_key_are_both_believed_and_only_if_both_are_in_th
     "body",
     [b"[]", b"{}", b'{"id": 1, "event_type": "X", "resource": {"ciphertext": "!", "nonce": "0"}}', b"\xff", b'"x"'],
 )
-def test_what_is_signed_and_makes_no_sense_is_unreadable_and_not_a_crash(platform: Simulator, body: bytes):
+def test_what_is_signed_and_makes_no_sense_is_unreadable_and_not_a_crash(platform: Signer, body: bytes):
     with pytest.raises(Undecryptable):
         Notary(merchant, FixedClock(NOW)).open(platform.sign(body), body)
 
@@ -110,7 +110,7 @@ def test_a_merchant_shows_none_of_its_keys():
 
 
 def test_a_new_platform_key_is_taken_up_without_a_deployment_and_asked_for_by_age_alone(
-    platform: Simulator, monkeypatch: pytest.MonkeyPatch
+    platform: Signer, monkeypatch: pytest.MonkeyPatch
 ):
     """However many forged callbacks arrive, the secret is read once per while."""
     text = json.dumps({**KEYS.secret("http://x"), "platformPublicKeyId": "PUB_KEY_ID_OLD"})
