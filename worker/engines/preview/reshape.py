@@ -105,6 +105,11 @@ def background_plate(rgb: Pixels, seed: int) -> Pixels:
         return rgb
     # Wide enough to take the subject's shadow along.
     hole = dilate((alpha > 0.05).astype(np.uint8), max(3, max(alpha.shape) * 0.035)) > 0
+    box = box_of(alpha, 0.3)
+    if box is not None:  # and the pool of shadow around its foot
+        wide, tall = box[2] - box[0], box[3] - box[1]
+        left, right = max(0, round(box[0] - 0.15 * wide)), round(box[2] + 0.2 * wide)
+        hole[round(box[3] - 0.08 * tall) : round(box[3] + 0.08 * tall), left:right] = True
     hole[:2], hole[-2:], hole[:, :2], hole[:, -2:] = False, False, False, False
     plate = layer(resize(layer(fill(small, hole, seed=seed)), rgb.shape[1], rgb.shape[0]))
     cover = np.clip(blur(resize(layer(hole), rgb.shape[1], rgb.shape[0]), rgb.shape[1] / 200), 0, 1)
