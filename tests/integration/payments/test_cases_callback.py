@@ -55,6 +55,22 @@ def test_case_02_fifty_copies_at_once_credit_once_and_are_accepted_after_the_com
     assert world.notify(order) == [204]
 
 
+def test_case_02_nothing_is_accepted_before_the_commit(world: World):
+    order = world.person.buy()
+    world.pay(order, mode="drop")
+    with psycopg.connect(world.addresses.superuser) as blocker:
+        blocker.execute("SELECT 1 FROM pay_order FOR UPDATE")
+        world.control(f"orders/{number(order)}/notify", {"later": True})
+        while not world.rows("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"):
+            pass
+        assert world.trade(order)["deliveries"] == []
+        assert world.recharges() == []
+    while not (deliveries := world.trade(order)["deliveries"]):
+        pass
+    assert [delivery["statuses"] for delivery in deliveries] == [[204]]
+    assert world.recharges() == [100]
+
+
 def test_case_03_the_same_notification_an_hour_later_changes_nothing(world: World):
     order = world.person.buy()
     world.pay(order, id="EV-1")

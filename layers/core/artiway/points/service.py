@@ -8,6 +8,7 @@ from typing import Protocol
 from uuid import UUID
 
 from artiway.errors import Refused
+from artiway.ids import to_wire
 from artiway.platform.clock import Clock
 from artiway.points.model import (
     Account,
@@ -206,10 +207,14 @@ class PointsService:
         if from_user_id == to_user_id:
             raise Refused("points cannot be transferred to oneself")
         out = Change(
-            from_user_id, Kind.TRANSFER_OUT, amount_points, f"to:{to_user_id}", f"transfer:{idempotency_key}:out"
+            from_user_id,
+            Kind.TRANSFER_OUT,
+            amount_points,
+            to_wire("usr", to_user_id),
+            f"transfer:{idempotency_key}:out",
         )
         into = Change(
-            to_user_id, Kind.TRANSFER_IN, amount_points, f"from:{from_user_id}", f"transfer:{idempotency_key}:in"
+            to_user_id, Kind.TRANSFER_IN, amount_points, to_wire("usr", from_user_id), f"transfer:{idempotency_key}:in"
         )
         try:
             return self._ledger.transfer(tenant_id, out, into, now=self._clock.now())
