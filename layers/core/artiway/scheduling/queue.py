@@ -315,7 +315,8 @@ class FairQueue:
     def service_us(self, minute: int) -> dict[str, int]:
         """GPU time that each tenant was given in one minute since the epoch of Unix."""
         row = cast("dict[Any, Any]", self._client.hgetall(self._name(f"service|{minute}")))
-        return {self._text(tenant): int(cost) for tenant, cost in row.items()}
+        found = {self._text(tenant): self._text(cost) for tenant, cost in row.items()}
+        return {tenant: int(cost) for tenant, cost in found.items() if tenant != "|"}
 
     def log(self) -> list[dict[str, str]]:
         """The decisions that are still kept, oldest first: verb, now, in, out."""
