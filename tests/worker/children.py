@@ -26,6 +26,14 @@ def hangs(pipe: Connection, stop: Event, config: Mapping[str, Any]) -> None:
         time.sleep(60)
 
 
+def busy(pipe: Connection, stop: Event, config: Mapping[str, Any]) -> None:
+    """At work and not reading: it learns of its parent's death by watching, or not at all."""
+    child.harden(0)
+    frames.send(pipe, {"kind": "ready"})
+    while True:
+        time.sleep(60)
+
+
 def crashes(pipe: Connection, stop: Event, config: Mapping[str, Any]) -> None:
     _job(pipe)
     os.kill(os.getpid(), signal.SIGSEGV)

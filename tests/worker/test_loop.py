@@ -55,8 +55,12 @@ class Bench:
     def finish(self, work: WorkMessage) -> None:
         self.slots[0].go.set()
         thread = self.accept(work)
-        thread.join(10)
-        assert not thread.is_alive()
+        ended(thread)
+
+
+def ended(thread: threading.Thread) -> None:
+    thread.join(10)
+    assert not thread.is_alive()
 
 
 def data_of(envelope: dict[str, Any]) -> dict[str, Any]:
@@ -85,7 +89,7 @@ def test_the_message_is_deleted_before_the_engine_runs_because_the_lease_is_the_
     assert bench.slots[0].running.wait(10)
     assert bench.queue.deleted == ["r1"]
     bench.slots[0].go.set()
-    thread.join(10)
+    ended(thread)
 
 
 def test_a_duplicate_message_is_dropped_without_work():
@@ -120,7 +124,7 @@ def test_a_message_beyond_the_free_slots_is_given_back_at_once():
     assert bench.worker.accept(message("n2", receipt="r2")) is None
     assert bench.queue.given_back == ["r2"]
     bench.slots[0].go.set()
-    thread.join(10)
+    ended(thread)
 
 
 def test_one_beat_renews_all_nodes():
@@ -135,7 +139,7 @@ def test_one_beat_renews_all_nodes():
     for slot in bench.slots:
         slot.go.set()
     for thread in threads:
-        thread.join(10)
+        ended(thread)
 
 
 def test_only_a_beat_that_was_answered_keeps_the_container_healthy(tmp_path):
@@ -155,7 +159,7 @@ def test_a_cancelled_node_stops_uploads_nothing_and_says_so():
     assert bench.slots[0].running.wait(10)
     bench.internal.verdicts["n1"] = Verdict.CANCELLED
     bench.worker.heartbeat.beat()
-    thread.join(10)
+    ended(thread)
     error = data_of(bench.progress.sent[-1])["error"]
     assert (bench.progress.kinds()[-1], error["code"], error["isRetryable"]) == ("failure", "CANCELLED", False)
     assert list(bench.store.objects) == [f"inputs/{TENANT}/i1"]
@@ -167,7 +171,7 @@ def test_a_fenced_node_stops_and_says_nothing_more():
     assert bench.slots[0].running.wait(10)
     bench.internal.verdicts["n1"] = Verdict.FENCED
     bench.worker.heartbeat.beat()
-    thread.join(10)
+    ended(thread)
     assert bench.progress.kinds() == ["started"]
     assert list(bench.store.objects) == [f"inputs/{TENANT}/i1"]
 
@@ -182,23 +186,38 @@ def test_a_lease_that_no_beat_could_renew_is_given_up_when_it_ends_and_not_befor
     assert thread.is_alive()
     bench.now = 30.0
     bench.worker.heartbeat.beat()
-    thread.join(10)
+    ended(thread)
     assert bench.progress.kinds() == ["started"]
 
 
-def test_a_beat_that_gets_through_starts_the_lease_anew():
+def test_a_beat_that_gets_through_starts_the_lease_anew_from_when_it_was_sent():
     bench = Bench(node())
     thread = bench.accept(message())
     assert bench.slots[0].running.wait(10)
     bench.now = 29.0
     assert bench.worker.heartbeat.beat()
     bench.internal.is_away = True
-    bench.now = 58.0
+    bench.now = 58.9
     bench.worker.heartbeat.beat()
     assert thread.is_alive()
-    bench.slots[0].go.set()
-    thread.join(10)
-    assert bench.progress.kinds()[-1] == "result"
+    bench.now = 59.0
+    bench.worker.heartbeat.beat()
+    ended(thread)
+    assert bench.progress.kinds() == ["started"]
+
+
+def test_a_cancel_that_comes_when_the_picture_is_made_keeps_it_from_being_uploaded():
+    bench = Bench(node())
+
+    def act(report: Callable[[float], None]) -> Made:
+        bench.internal.verdicts["n1"] = Verdict.CANCELLED
+        bench.worker.heartbeat.beat()
+        return MADE
+
+    bench.slots[0].act = act
+    bench.finish(message())
+    assert list(bench.store.objects) == [f"inputs/{TENANT}/i1"]
+    assert data_of(bench.progress.sent[-1])["error"]["code"] == "CANCELLED"
 
 
 @pytest.mark.parametrize(
@@ -263,8 +282,8 @@ def test_draining_waits_for_what_can_be_finished():
     draining = threading.Thread(target=bench.worker.drain)
     draining.start()
     bench.slots[0].go.set()
-    draining.join(10)
-    thread.join(10)
+    ended(draining)
+    ended(thread)
     assert bench.progress.kinds()[-1] == "result"
     assert bench.internal.of("release") == []
 
@@ -275,7 +294,7 @@ def test_draining_announces_no_slots_and_hands_back_what_is_not_finished():
     assert bench.slots[0].running.wait(10)
     bench.worker.stop()
     bench.worker.drain()
-    thread.join(10)
+    ended(thread)
     ((described, _),) = bench.internal.of("beat")
     assert described["slots"] == 0
     assert bench.internal.of("release") == [[("n1", 1)]]
@@ -298,7 +317,6 @@ def test_the_whole_life_from_register_to_drain():
     life.start()
     bench.progress.wait_for("result")
     bench.worker.stop()
-    life.join(10)
-    assert not life.is_alive()
+    ended(life)
     assert bench.internal.calls[0][0] == "register"
     assert bench.internal.of("claim") == [("n1", 1)]

@@ -137,11 +137,12 @@ def test_the_child_sees_no_credentials_and_no_settings(box_of, monkeypatch):
     assert (told.value.code, told.value.message) == ("SEEN", "")
 
 
-def test_a_child_does_not_outlive_a_killed_worker():
+def test_a_busy_child_does_not_outlive_a_killed_worker():
     program = (
         "import sys, time\n"
+        "from tests.worker import children\n"
         "from worker.sandbox import Sandbox\n"
-        f"box = Sandbox({CONFIG!r}, stop_grace_s=1)\n"
+        f"box = Sandbox({CONFIG!r}, stop_grace_s=1, target=children.busy)\n"
         "if __name__ == '__main__':\n"
         "    box.start(); print(box.pid, flush=True); time.sleep(60)\n"
     )
