@@ -17,7 +17,7 @@ app.conf.update(task_ignore_result=True, worker_prefetch_multiplier=64, broker_c
 _lock, _latencies = threading.Lock(), []
 
 
-@app.task
+@app.task(name="bench.work")  # the producer runs this file as __main__, the worker imports it
 def work(due: float, total: int) -> None:
     with _lock:
         _latencies.append((time.time() - due) * 1000)
