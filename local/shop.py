@@ -19,6 +19,7 @@ from local.servers import port_is_open
 
 ANSWER_SECONDS = 40
 RETRY_SECONDS = 0.5
+WORKERS_SECONDS = 60
 ENDED = frozenset({"COMPLETED", "PARTIAL", "FAILED", "CANCELLED"})
 
 
@@ -124,6 +125,14 @@ class Person:
         grant = {"userId": person.user_id, "amount": points, "reason": "a start"}
         await self.call("POST", "/points/grants", grant, key=uuid4().hex)
         return person
+
+    async def wait_for_workers(self, count: int) -> None:
+        """As administrator: until so many workers are alive."""
+        deadline = time.monotonic() + WORKERS_SECONDS
+        while len((await self.call("GET", "/ops/workers"))["items"]) < count:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"fewer than {count} workers after {WORKERS_SECONDS} s")
+            await asyncio.sleep(RETRY_SECONDS)
 
     async def upload(self, picture: bytes, *, content_type: str = "image/png") -> str:
         """Its input id."""

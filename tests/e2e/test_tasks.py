@@ -1,0 +1,311 @@
+"""Pictures, end to end: real workers on the running stack, and a client that sees no more than a shop owner sees."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import struct
+import zlib
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from local import photos
+from local.servers import free_port
+from local.shop import ENDED, Person, Platform, Refused
+from local.stack import Stack
+from local.workers import QUEUES, Workers
+from tests.e2e.conftest import folder
+
+pytestmark = pytest.mark.xdist_group("e2e")
+POINTS = 1_000
+PHOTO = photos.shirt(photos.BLUE, side=240)
+LARGE_PHOTO = photos.shirt(photos.RED, side=700)
+CHANGES = {"queued", "started", "completed", "failed", "cancelled", "settled"}
+
+Scenario = Callable[[Person], Coroutine[Any, Any, None]]
+
+
+class Studio:
+    """A stack with workers, and its people."""
+
+    def __init__(self, stack: Stack, workers: Workers) -> None:
+        self.stack, self.workers = stack, workers
+
+    def run(self, scenario: Scenario) -> None:
+        """As a new shop of its own, so that no test sees another's points."""
+
+        async def play() -> None:
+            async with Platform.at(self.stack.facts, patience_s=20) as platform:
+                administrator = await platform.administrator()
+                await scenario(await administrator.open_shop("shop", points=POINTS, tier="vip"))
+                health = await administrator.call("GET", "/ops/invariants")
+                assert health["ok"], [check for check in health["checks"] if not check["ok"]]
+
+        asyncio.run(play())
+
+    def kill_worker_of(self, node_type: str) -> None:
+        os.kill(self.workers.pids()[list(QUEUES).index(node_type)], signal.SIGKILL)
+
+
+@pytest.fixture(scope="session")
+def studio() -> Iterator[Studio]:
+    with folder() as place:
+        workers = Workers(place / "home")
+        parameters = {"RedeliverySeconds": "5"}
+        with Stack(home=place / "home", port=free_port(), parameters=parameters, services=[workers]) as stack:
+            asyncio.run(workers_ready(stack))
+            yield Studio(stack, workers)
+
+
+async def workers_ready(stack: Stack) -> None:
+    async with Platform.at(stack.facts, patience_s=20) as platform:
+        await (await platform.administrator()).wait_for_workers(len(QUEUES) + 1)
+
+
+async def until(person: Person, task_id: str, is_so: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    async with asyncio.timeout(120):
+        while not is_so(view := await person.task(task_id)):  # noqa: ASYNC110 (it changes elsewhere)
+            await asyncio.sleep(0.1)
+        return view
+
+
+async def ended(person: Person, task_id: str) -> dict[str, Any]:
+    return await until(person, task_id, lambda view: view["status"] in ENDED)
+
+
+async def ledger(person: Person) -> list[tuple[str, int, int]]:
+    entries = await person.all_of("/points/ledger")
+    return [(entry["kind"], entry["balanceDelta"], entry["frozenDelta"]) for entry in reversed(entries)]
+
+
+class Events:
+    """Follows a task as EventSource does: each answer ends, and the next request says where the last one ended."""
+
+    def __init__(self, person: Person, task_id: str) -> None:
+        self._person, self._task_id = person, task_id
+        self.last_id = ""
+        self.answers = 0
+
+    async def follow(self) -> AsyncIterator[tuple[str, str, dict[str, Any]]]:
+        url = f"{self._person.platform.facts['apiUrl']}/tasks/{self._task_id}/events"
+        while True:
+            headers = {"authorization": f"Bearer {self._person.token}"}
+            if self.last_id:
+                headers["last-event-id"] = self.last_id
+            async with self._person.platform.session.get(url, headers=headers) as answer:
+                assert (answer.status, answer.content_type) == (200, "text/event-stream")
+                text = await answer.text()
+            self.answers += 1
+            for block in text.split("\n\n"):
+                fields = dict(line.split(": ", 1) for line in block.splitlines())
+                if "id" in fields:
+                    self.last_id = fields["id"]
+                    yield fields["id"], fields["event"], json.loads(fields["data"])
+                    if fields["event"] == "settled":
+                        return
+
+
+@contextlib.asynccontextmanager
+async def listening(person: Person) -> AsyncIterator[tuple[list[dict[str, Any]], asyncio.Event]]:
+    """What the WebSocket says from now on, and whether it said that a task is settled."""
+    heard: list[dict[str, Any]] = []
+    is_settled = asyncio.Event()
+    url = f"{person.platform.facts['wsUrl']}?token={person.token}"
+    async with person.platform.session.ws_connect(url) as socket:
+        assert (await socket.receive_json(timeout=30))["type"] == "connected"
+
+        async def listen() -> None:
+            async for message in socket:
+                heard.append(message.json())
+                if heard[-1]["type"] == "task.settled":
+                    is_settled.set()
+
+        listener = asyncio.create_task(listen())
+        try:
+            yield heard, is_settled
+        finally:
+            listener.cancel()
+
+
+def png(width: int, height: int, data: bytes) -> bytes:
+    """A file whose header is in order, whatever its content."""
+
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+
+
+def test_a_photo_becomes_pictures_and_each_is_paid_for_once(studio: Studio) -> None:
+    async def scenario(person: Person) -> None:
+        product = await person.upload(PHOTO)
+        key, body = uuid4().hex, {"tool": "model_photo", "inputs": {"product": product}, "count": 2}
+        task = await person.call("POST", "/tasks", body, key=key)
+        assert task["pricePoints"] == 20
+        assert await person.call("GET", "/points") == {"balance": POINTS - 20, "frozen": 20}
+        assert await person.call("POST", "/tasks", body, key=key) == task
+
+        view = await ended(person, task["taskId"])
+        assert (view["status"], view["progress"], view["chargedPoints"]) == ("COMPLETED", 100, 20)
+        assert {node["name"]: node["dependsOn"] for node in view["nodes"]} == {
+            "cutout": [],
+            "model_1": ["cutout"],
+            "model_2": ["cutout"],
+            "compose_1": ["model_1"],
+            "compose_2": ["model_2"],
+        }
+        assert {(node["status"], node["engine"]["isNeural"]) for node in view["nodes"]} == {("COMPLETED", False)}
+        pictures = [await person.fetch(result["url"]) for result in view["results"]]
+        sizes = [struct.unpack(">II", picture[16:24]) for picture in pictures]
+        assert sizes == [(result["width"], result["height"]) for result in view["results"]] == [(960, 1280)] * 2
+        assert pictures[0] != pictures[1]
+        with pytest.raises(Refused) as late:
+            await person.call("POST", f"/tasks/{task['taskId']}/cancel")
+        assert (late.value.status, late.value.body["code"]) == (409, "TASK_409_ENDED")
+        assert await ledger(person) == [("GIFT", POINTS, 0), ("FREEZE", -20, 20), ("CONFIRM", 0, -20)]
+
+    studio.run(scenario)
+
+
+def test_server_sent_events_tell_every_change_once_and_in_order_and_the_websocket_tells_each_with_its_place(
+    studio: Studio,
+) -> None:
+    async def scenario(person: Person) -> None:
+        product = await person.upload(PHOTO)
+        async with listening(person) as (heard, is_settled):
+            task = await person.submit("background", {"product": product}, count=2)
+            events = Events(person, task["taskId"])
+            told = [event async for event in events.follow()]
+            await asyncio.wait_for(is_settled.wait(), 30)
+
+        assert events.answers > 1
+        ids = [tuple(map(int, place.split("-"))) for place, _, _ in told]
+        assert ids == sorted(set(ids))
+        changes = [(body["sequence"], event, body.get("node")) for _, event, body in told if event in CHANGES]
+        assert [sequence for sequence, _, _ in changes] == list(range(1, len(changes) + 1))
+        assert changes[0][1:] == ("queued", None)
+        assert [change[1:] for change in changes[-2:]] == [("completed", None), ("settled", None)]
+        for node in ("cutout", "compose_1", "compose_2"):
+            assert [event for _, event, name in changes if name == node] == ["started", "completed"]
+
+        assert {message["taskId"] for message in heard} == {task["taskId"]}
+        pushed = [
+            (message["sequence"], message["type"].removeprefix("task."), message.get("node"))
+            for message in heard
+            if message["type"] != "task.progress"
+        ]
+        # Messages may overtake one another on their way through the push queue: their sequence says where they belong.
+        assert sorted(pushed) == changes
+
+        again = Events(person, task["taskId"])
+        again.last_id = told[len(told) // 2][0]
+        assert [event async for event in again.follow()] == told[len(told) // 2 + 1 :]
+
+    studio.run(scenario)
+
+
+def test_a_cancel_in_flight_stops_what_waits_and_gives_back_what_was_not_delivered(studio: Studio) -> None:
+    async def scenario(person: Person) -> None:
+        product = await person.upload(PHOTO)
+        task = await person.submit("outfit_poses", {"product": product}, count=8)
+        await until(person, task["taskId"], lambda view: any(n["status"] == "PROCESSING" for n in view["nodes"]))
+        await person.call("POST", f"/tasks/{task['taskId']}/cancel")
+        view = await ended(person, task["taskId"])
+        assert view["status"] == "CANCELLED"
+        assert {node["status"] for node in view["nodes"]} <= {"CANCELLED", "COMPLETED"}
+        assert view["chargedPoints"] == 10 * len(view["results"]) < 80
+        left = POINTS - view["chargedPoints"]
+        assert await person.call("GET", "/points") == {"balance": left, "frozen": 0}
+        again = await person.call("POST", f"/tasks/{task['taskId']}/cancel")
+        assert again == {"taskId": task["taskId"], "status": "CANCELLED"}
+
+    studio.run(scenario)
+
+
+def test_what_cannot_be_done_is_refused_before_anything_is_held(studio: Studio) -> None:
+    async def scenario(person: Person) -> None:
+        product = await person.upload(PHOTO)
+        administrator = await person.platform.administrator()
+        other = await administrator.open_shop("other", points=1, tier="free")
+        foreign = await other.upload(PHOTO)
+        text = await person.upload(b"not a picture at all, but long enough")
+        huge = await person.upload(png(30_000, 30_000, b"x"))
+        wrong = await person.upload(PHOTO, content_type="image/jpeg")
+        ticket = await person.call("POST", "/uploads", {"contentType": "image/png", "bytes": 1_000})
+
+        def task(**body: Any) -> tuple[str, dict[str, Any]]:
+            return "/tasks", {"tool": "cutout", "inputs": {"product": product}, **body}
+
+        def flow(*nodes: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+            return "/flows", {"name": "mine", "nodes": nodes}
+
+        def node(name: str, *after: str) -> dict[str, Any]:
+            return {"name": name, "type": "cutout", "inputs": {"product": product}, "dependsOn": after}
+
+        cases = [
+            ("/uploads", {"contentType": "image/gif", "bytes": 1_000}, 422, "REQUEST_422_INVALID"),
+            ("/uploads", {"contentType": "image/png", "bytes": 20_000_001}, 422, "UPLOAD_422_NOT_A_PICTURE"),
+            (*task(inputs={"product": text}), 422, "UPLOAD_422_NOT_A_PICTURE"),
+            (*task(inputs={"product": huge}), 422, "UPLOAD_422_NOT_A_PICTURE"),
+            (*task(inputs={"product": wrong}), 422, "UPLOAD_422_NOT_A_PICTURE"),
+            (*task(inputs={"product": ticket["inputId"]}), 422, "UPLOAD_422_NOT_UPLOADED"),
+            (*task(inputs={"product": foreign}), 404, "UPLOAD_404_NO_INPUT"),
+            (*task(inputs={}), 422, "REQUEST_422_INVALID"),
+            (*task(tool="teleport"), 422, "REQUEST_422_INVALID"),
+            (*task(params={"colour": "red"}), 422, "REQUEST_422_INVALID"),
+            (*task(params={"featherPx": 900}), 422, "REQUEST_422_INVALID"),
+            (*task(count=2), 422, "REQUEST_422_INVALID"),
+            (*flow(node("a", "b"), node("b", "c"), node("c", "a")), 422, "DAG_422_CYCLE"),
+            (*flow(node("a"), node("a")), 422, "REQUEST_422_INVALID"),
+            (*flow(node("a", "nobody")), 422, "REQUEST_422_INVALID"),
+            (*flow({**node("a"), "type": "teleport"}), 422, "REQUEST_422_INVALID"),
+        ]
+        for path, body, status, code in cases:
+            with pytest.raises(Refused) as refusal:
+                await person.call("POST", path, body, key=uuid4().hex)
+            assert (refusal.value.status, refusal.value.body["code"]) == (status, code), (path, body)
+        assert await ledger(person) == [("GIFT", POINTS, 0)]
+        assert await person.all_of("/tasks") == []
+
+    studio.run(scenario)
+
+
+def test_a_picture_that_no_worker_can_decode_fails_its_task_and_costs_nothing(studio: Studio) -> None:
+    async def scenario(person: Person) -> None:
+        noise = png(200, 200, b"this is no stream of pixels")
+        torn = PHOTO[: len(PHOTO) // 3]
+        # Says that it is small, and goes on for a hundred megabytes: what is too much is left where it is.
+        bomb = png(200, 200, zlib.compress(bytes(100_000_000), 9))
+        inputs = [await person.upload(picture) for picture in (noise, torn, bomb)]
+        tasks = [await person.submit("cutout", {"product": picture}) for picture in inputs]
+        views = [await ended(person, task["taskId"]) for task in tasks]
+        for view in views:
+            (node,) = view["nodes"]
+            assert (view["status"], node["status"], node["attempt"]) == ("FAILED", "FAILED", 1)
+            assert view["error"] == node["error"]
+            assert view["results"] == []
+        assert {view["error"]["code"] for view in views} == {"INPUT_UNDECODABLE", "INPUT_EMPTY_SUBJECT"}
+        assert await person.call("GET", "/points") == {"balance": POINTS, "frozen": 0}
+
+    studio.run(scenario)
+
+
+def test_a_worker_killed_in_mid_node_costs_an_attempt_and_nothing_else(studio: Studio) -> None:
+    async def scenario(person: Person) -> None:
+        product = await person.upload(LARGE_PHOTO)
+        task = await person.submit("upscale", {"product_1": product}, params={"scale": 4})
+        await until(person, task["taskId"], lambda view: view["nodes"][0]["status"] == "PROCESSING")
+        studio.kill_worker_of("hd_fix")
+        view = await ended(person, task["taskId"])
+        assert (view["status"], view["chargedPoints"], len(view["results"])) == ("COMPLETED", 6, 1)
+        assert view["nodes"][0]["attempt"] == 2
+        assert await ledger(person) == [("GIFT", POINTS, 0), ("FREEZE", -6, 6), ("CONFIRM", 0, -6)]
+
+    studio.run(scenario)
