@@ -64,8 +64,9 @@ test: lint $(VENV)/.ready .tools/emulator/.ready .tools/sam/.ready .tools/checko
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 
 .PHONY: test-worker
-test-worker: .tools/worker/.ready ## the worker's tests, in the worker's own environment
-	@.tools/worker/bin/python -m pytest -c worker/pytest.ini --rootdir=. tests/worker
+test-worker: .tools/worker/.ready ## the worker's types and tests, in the worker's own environment
+	@.tools/worker/bin/mypy --config-file worker/pyproject.toml
+	@OPENBLAS_NUM_THREADS=1 .tools/worker/bin/python -m pytest -c worker/pyproject.toml --rootdir=. tests/worker
 
 .PHONY: bench
 bench: $(VENV)/.ready .tools/emulator/.ready ## every benchmark, as tables and as JSON under bench/results/

@@ -128,6 +128,7 @@ def _environment(facts: Mapping[str, Any]) -> dict[str, str]:
         "AWS_ENDPOINT_URL": facts["awsUrl"],
         "AWS_ENDPOINT_URL_LAMBDA": facts["lambdaUrl"],
         "OMP_NUM_THREADS": "1",  # several workers share a few cores
+        "OPENBLAS_NUM_THREADS": "1",
     }
 
 
