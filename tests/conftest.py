@@ -103,15 +103,16 @@ def worker_addresses(make_addresses: Callable[[str], Addresses]) -> Addresses:
 
 @pytest.fixture
 def addresses(worker_addresses: Addresses) -> Addresses:
-    """This worker's database, emptied."""
+    """This worker's database, emptied. Only tables that hold something are touched: truncating all costs far more."""
     with psycopg.connect(worker_addresses.superuser, autocommit=True) as connection:
+        connection.execute("SET session_replication_role = replica")  # the order of foreign keys does not matter here
         tables = connection.execute(
             "SELECT format('%I', relname) FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace"
             " WHERE nspname = 'public' AND relkind IN ('r', 'p') AND relname <> 'schema_migration'"
         ).fetchall()
-        if tables:
-            names = ", ".join(name for (name,) in tables)
-            connection.execute(f"TRUNCATE {names} RESTART IDENTITY CASCADE".encode())
+        probe = " UNION ALL ".join(f"SELECT '{name}' WHERE EXISTS (SELECT FROM {name})" for (name,) in tables)
+        for (name,) in connection.execute(probe.encode()).fetchall() if tables else []:
+            connection.execute(f"DELETE FROM {name}".encode())
     return worker_addresses
 
 

@@ -59,8 +59,9 @@ def test_what_has_expired_is_purged_over_all_tenants(environment, addresses, dat
         with database.tenant_transaction(tenant_id) as tx:
             bootstrap.audit().record(tx, actor_id=None, action="a", target="t")
         bootstrap.idempotency().run(tenant_id=tenant_id, key="k", request_hash="h", perform=lambda: (200, ""))
-    assert bootstrap.purge_expired() == {"idempotency_keys": 0, "audit_entries": 0}
+    assert set(bootstrap.purge_expired().values()) == {0}
     with psycopg.connect(addresses.superuser) as connection:
         connection.execute("UPDATE idempotency_key SET created_at = now() - interval '25 hours'")
         connection.execute("UPDATE audit_log SET at = now() - interval '181 days'")
-    assert bootstrap.purge_expired() == {"idempotency_keys": 2, "audit_entries": 2}
+    purged = bootstrap.purge_expired()
+    assert (purged["idempotency_keys"], purged["audit_entries"]) == (2, 2)
