@@ -1,0 +1,109 @@
+"""A worker that makes nothing: claims, uploads one pixel and reports. What is left is the platform's own time."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+from local.emulator import client
+from local.workers import QUEUES, _physical_ids
+
+OUTPUTS = {"cutout": "cutout", "figure": "model"}
+ENGINE = {"name": "idle", "version": "1", "isNeural": False, "detail": "nothing is made"}
+PIXEL = bytes.fromhex(
+    "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
+    "1f15c4890000000d49444154789c6360606060000000050001a5f645400000000049454e44ae426082"
+)
+
+
+class IdleWorkers:
+    """A service of the stack: `slots` threads for each node type of the shared pool, all one worker per type."""
+
+    name = "idle workers"
+
+    def __init__(self, *, slots: int) -> None:
+        self._slots = slots
+        self._is_stopping = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    def start(self, facts: Mapping[str, Any]) -> Mapping[str, Any]:
+        physical = _physical_ids(facts["awsUrl"])
+        for node_type, name in QUEUES.items():
+            card = {"workerId": f"idle-{node_type}-{uuid4().hex[:6]}", "pool": "gpu", "types": [node_type]}
+            internal = _Internal(facts["lambdaUrl"], {**card, "slots": self._slots})
+            internal.call("register", engine="idle")
+            self._run(internal.beat_until, self._is_stopping)
+            for _ in range(self._slots):
+                self._run(self._work, facts, physical, internal, physical[f"WorkGpu{name}Queue"])
+        return {}
+
+    def stop(self) -> None:
+        self._is_stopping.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _run(self, work: Any, *arguments: Any) -> None:
+        thread = threading.Thread(target=work, args=arguments, daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+    def _work(self, facts: Mapping[str, Any], physical: Mapping[str, str], internal: _Internal, queue_url: str) -> None:
+        sqs, s3 = client("sqs", facts["awsUrl"]), client("s3", facts["awsUrl"])
+        while not self._is_stopping.is_set():
+            found = sqs.receive_message(QueueUrl=queue_url, MaxNumberOfMessages=1, WaitTimeSeconds=1)
+            for message in found.get("Messages", []):
+                hint = json.loads(message["Body"])["data"]
+                answer = internal.call("claim", nodeId=hint["nodeId"], attempt=hint["attempt"])
+                sqs.delete_message(QueueUrl=queue_url, ReceiptHandle=message["ReceiptHandle"])
+                if answer["outcome"] != "claimed":
+                    continue
+                node = answer["node"]
+                name = OUTPUTS.get(node["params"]["step"], "picture")
+                key = f"{node['outputPrefix'].rstrip('/')}/{name}.png"
+                s3.put_object(Bucket=physical["ArtefactBucket"], Key=key, Body=PIXEL, ContentType="image/png")
+                output = {"name": name, "key": key, "contentType": "image/png", "width": 1, "height": 1}
+                for sequence, (kind, fields) in enumerate(
+                    (
+                        ("started", {"progress": 0}),
+                        ("result", {"progress": 100, "outputs": [{**output, "bytes": len(PIXEL)}], "engine": ENGINE}),
+                    ),
+                    start=1,
+                ):
+                    body = _envelope(kind, node, internal.worker_id, sequence, fields)
+                    sqs.send_message(
+                        QueueUrl=physical["ProgressQueue"], MessageBody=body, MessageGroupId=node["tenantId"]
+                    )
+
+
+class _Internal:
+    def __init__(self, lambda_url: str, card: Mapping[str, Any]) -> None:
+        self._lambda, self._card = client("lambda", lambda_url), card
+        self.worker_id = card["workerId"]
+
+    def call(self, action: str, **more: Any) -> Any:
+        request = json.dumps({"action": action, **self._card, **more}).encode()
+        answer = self._lambda.invoke(FunctionName="InternalFunction", Payload=request)
+        body = json.loads(answer["Payload"].read())
+        assert "FunctionError" not in answer, body
+        return body
+
+    def beat_until(self, is_stopping: threading.Event) -> None:
+        while not is_stopping.wait(10):
+            self.call("beat", nodes=[])
+
+
+def _envelope(kind: str, node: Mapping[str, Any], worker_id: str, sequence: int, fields: Mapping[str, Any]) -> str:
+    data = {key: node[key] for key in ("nodeId", "taskId", "tenantId", "attempt")}
+    return json.dumps(
+        {
+            "type": kind,
+            "aggregate": f"node:{node['nodeId']}",
+            "traceId": "",
+            "at": datetime.now(UTC).isoformat(),
+            "data": {**data, "workerId": worker_id, "sequence": sequence, "gpuSeconds": 0, **fields},
+        }
+    )
