@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from bench.wfq.ours import cpu_us
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 HOME = ROOT / ".tools" / "bench"
-PYTHON_PEERS = ["celery==5.6.0", "dramatiq==2.0.0", "redis==6.4.0"]
+PYTHON_PEERS = ["celery==5.6.0", "dramatiq==2.0.0", "packaging", "redis==6.4.0"]
 NODE_PEERS = ["bullmq@5.66.0"]
 WAIT_S = 300
 
@@ -34,14 +35,15 @@ class Peer:
 def install() -> None:
     """A throw-away environment beside the other tools."""
     HOME.mkdir(parents=True, exist_ok=True)
-    if not (HOME / "venv" / ".ready").exists():
+    ready = HOME / "venv" / f".ready-{zlib.crc32(repr(PYTHON_PEERS).encode()):08x}"
+    if not ready.exists():
         uv = str(ROOT / ".tools" / "uv" / "bin" / "uv")
         subprocess.run(
             [uv, "venv", "--quiet", "--allow-existing", "--python", sys.executable, str(HOME / "venv")], check=True
         )
         python = str(HOME / "venv" / "bin" / "python")
         subprocess.run([uv, "pip", "install", "--quiet", "--python", python, *PYTHON_PEERS], check=True)
-        (HOME / "venv" / ".ready").touch()
+        ready.touch()
     if not (HOME / "node" / "node_modules" / "bullmq").exists():
         (HOME / "node").mkdir(exist_ok=True)
         subprocess.run(["npm", "install", "--silent", "--prefix", str(HOME / "node"), *NODE_PEERS], check=True)

@@ -38,11 +38,12 @@ local function is_open(track)
 end
 
 local CHUNK = 16
+local chunk = CHUNK -- a dispatch of one looks at one
 
 -- Heads are read a few at a time. `edge` is the last that was read: what comes before it is known for certain.
 local function read_heads(track, heap)
   local changes, unread = head_changes[track.index] or {}, {}
-  local stored = call("ZRANGE", heads_at .. track.index, heap.read, heap.read + CHUNK - 1, "WITHSCORES")
+  local stored = call("ZRANGE", heads_at .. track.index, heap.read, heap.read + chunk - 1, "WITHSCORES")
   for i = 1, #stored, 2 do
     local place, tenant = match(stored[i], "^(%d+)|(.+)$")
     local entry = { tag = tonumber(stored[i + 1]), seq = tonumber(place), tenant = tenant, member = stored[i] }
@@ -54,7 +55,7 @@ local function read_heads(track, heap)
       end
     end
   end
-  heap.read, heap.is_all = heap.read + CHUNK, #stored < 2 * CHUNK
+  heap.read, heap.is_all = heap.read + chunk, #stored < 2 * chunk
   read_tenants(unread)
 end
 
@@ -277,6 +278,7 @@ local function dispatch(limit, lease_ms, warm)
   count_limits()
   local lines = {}
   warm = next(warm) and warm
+  chunk = warm and CHUNK or max(1, min(CHUNK, limit))
   local lease_until = int(now_ms + lease_ms)
   while #lines < limit do
     local choice, smallest = best_choice(warm)
