@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -328,3 +328,74 @@ def get_invariants() -> InvariantsBody:
             for check in health.checks
         ],
     )
+
+
+class DeadQueueBody(http.Wire):
+    queue: str
+    depth: int
+
+
+class DeadQueuesBody(http.Wire):
+    items: list[DeadQueueBody]
+    next_cursor: None = None
+
+
+class DeadLetterBody(http.Wire):
+    message_id: str
+    body: str
+    sent_at: datetime
+    receive_count: int
+
+
+class DeadLettersBody(http.Wire):
+    items: list[DeadLetterBody] = Field(description="at most 100")
+    next_cursor: None = None
+
+
+class ReplayBody(http.Wire):
+    message_ids: list[str] | None = Field(default=None, max_length=100, description="all, at most 100, if left out")
+
+
+class DiscardBody(ReplayBody):
+    reason: str = Field(min_length=1, max_length=500)
+
+
+class MovedBody(http.Wire):
+    count: int
+
+
+@api.get("/ops/dlq", permission="ops.read")
+def list_dead_queues() -> DeadQueuesBody:
+    """How many messages each dead-letter queue holds."""
+    depths = bootstrap.dead_letters().depths()
+    return DeadQueuesBody(items=[DeadQueueBody(queue=name, depth=depth) for name, depth in depths.items()])
+
+
+@api.get("/ops/dlq/<queue>", permission="ops.read")
+def list_dead_letters(queue: str) -> DeadLettersBody:
+    """What could not be handled."""
+    return DeadLettersBody(
+        items=[
+            DeadLetterBody(
+                message_id=letter.message_id,
+                body=letter.body,
+                sent_at=datetime.fromtimestamp(letter.sent_at_ms / 1_000, UTC),
+                receive_count=letter.receive_count,
+            )
+            for letter in bootstrap.dead_letters().letters(queue)
+        ]
+    )
+
+
+@api.post("/ops/dlq/<queue>/replay", permission="ops.write", errors=[409])
+def replay_dead_letters(queue: str, body: ReplayBody) -> MovedBody:
+    """Send messages back to where they failed."""
+    count = bootstrap.dead_letters().replay(queue, body.message_ids, actor_id=api.identity.user_id)
+    return MovedBody(count=count)
+
+
+@api.post("/ops/dlq/<queue>/discard", permission="ops.write", errors=[409])
+def discard_dead_letters(queue: str, body: DiscardBody) -> MovedBody:
+    """Throw messages away, for a reason that is kept."""
+    count = bootstrap.dead_letters().discard(queue, body.message_ids, reason=body.reason, actor_id=api.identity.user_id)
+    return MovedBody(count=count)

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from artiway.points.repository import PostgresOverview
     from artiway.points.service import PointsService
     from artiway.push.service import PushService
+    from artiway.recovery.deadletters import DeadLetters
     from artiway.recovery.invariants import Invariants
     from artiway.recovery.service import Sweeper
     from artiway.scheduling.dispatcher import Dispatcher
@@ -349,6 +350,21 @@ def invariants() -> Invariants:
     from artiway.recovery.repository import PostgresLooks
 
     return Invariants(PostgresLooks(service_database()))
+
+
+@once
+def dead_letters() -> DeadLetters:
+    from artiway.recovery.deadletters import DeadLetters, Pair
+    from artiway.recovery.queue import SqsQueues
+    from artiway.recovery.repository import AuditJournal
+
+    pairs = [Pair(name, urls[0], urls[1:]) for name, urls in settings().dead_letters.items()]
+    return DeadLetters(
+        pairs,
+        SqsQueues(),
+        AuditJournal(service_database(), audit()),
+        once=lambda name: locks().hold(name, ttl_s=settings().dead_letter_lock_s),
+    )
 
 
 @once

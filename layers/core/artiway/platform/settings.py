@@ -68,6 +68,9 @@ class Settings(BaseSettings):
     webhook_timeout_s: float = Field(default=8, gt=0, le=30)
     is_private_webhook_allowed: bool = False  # for machines without an outside
 
+    # Name -> the dead-letter queue, then the queues whose letters it keeps.
+    dead_letters: dict[str, tuple[str, ...]] = Field(default_factory=dict, max_length=100)
+    dead_letter_lock_s: float = Field(default=60, ge=1, le=600)
     watchdog_interval_s: int = Field(default=25, ge=0, le=60)
     watchdog_work_s: int = Field(default=50, ge=0, le=600)
     watchdog_batch: int = Field(default=500, ge=1, le=10_000)

@@ -58,3 +58,4 @@ class DeadLetter:
     receive_count: int
     receipt: str
     source_arn: str = ""
+    group: str = ""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+from artiway.audit.repository import AuditLog
 from artiway.outbox.repository import Outbox
 from artiway.platform import sql
 from artiway.platform.database import Database
@@ -93,3 +94,14 @@ class PostgresLooks:
             rows = tx.all(SQL[broken], {"limit": limit, "grace_s": grace_s})
         assert row is not None
         return Check(name, int(row["checked"]), tuple(rows))
+
+
+class AuditJournal:
+    """Operators act beyond any tenant."""
+
+    def __init__(self, database: Database, audit: AuditLog) -> None:
+        self._database, self._audit = database, audit
+
+    def acted(self, *, actor_id: UUID, action: str, target: str, details: Mapping[str, object]) -> None:
+        with self._database.service_transaction() as tx:
+            self._audit.record(tx, actor_id=actor_id, action=action, target=target, details=details)
