@@ -9,6 +9,7 @@ import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any, Protocol
 from uuid import UUID
@@ -26,7 +27,6 @@ from artiway.delivery.webhooks.service import WebhookService
 from artiway.outbox.model import Envelope
 from artiway.outbox.repository import Outbox, PostgresStore
 from artiway.outbox.service import Relay
-from artiway.platform.clock import SystemClock
 from artiway.platform.database import Database
 from artiway.points.model import Change, Kind
 from artiway.points.repository import PostgresLedger
@@ -34,11 +34,14 @@ from artiway.points.service import PointsService
 from artiway.recovery.invariants import Invariants
 from artiway.recovery.repository import PostgresFinds, PostgresLooks
 from artiway.recovery.service import Patience, Sweeper
+from artiway.scheduling.dispatcher import Dispatcher as FairDispatcher
+from artiway.scheduling.queue import FairQueue
+from artiway.scheduling.repository import PostgresBook
 from artiway.tasks import catalogue
 from artiway.tasks.lifecycle import NodeService, Rules
-from artiway.tasks.model import FlowNode, Left, Report, WorkerCard
+from artiway.tasks.model import FlowNode, Left, Published, Report, WorkerCard
 from artiway.tasks.progress import Progress
-from artiway.tasks.repository import PostgresNodes, PostgresTasks, PostgresWork
+from artiway.tasks.repository import PostgresNodes, PostgresTasks
 from artiway.tasks.service import Picture, TaskService
 
 POOL = "gpu"
@@ -52,37 +55,87 @@ class Crash(Exception):
 
 @dataclass
 class Chaos:
-    """What goes wrong, and how often. All zero is a quiet day."""
+    """What goes wrong, and how often. All zero is a quiet day.
+
+    Before and after each effect on the world there is a point where the process can die. It is named by who acts and by
+    how many points that act has passed, so the list of points is found by letting things happen and writing them down.
+    """
 
     random: Random
     crash: float = 0.0
-    drop: float = 0.0
     duplicate: float = 0.0
     refuse: float = 0.0
-    # Points where a crash can be, by name, as they were met.
-    met: dict[str, int] = field(default_factory=dict)
-    # A single point to die at: its name and how often it is passed before.
-    fuse: tuple[str, int] | None = None
+    actor: str = "nobody"
+    passed: int = 0
+    met: dict[str, None] = field(default_factory=dict)
+    # One point to die at.
+    fuse: str | None = None
+
+    def act(self, actor: str) -> None:
+        self.actor, self.passed = actor, 0
 
     def point(self, name: str) -> None:
-        self.met[name] = self.met.get(name, 0) + 1
-        if self.fuse is not None and self.fuse == (name, self.met[name]):
+        self.passed += 1
+        full = f"{self.actor} {self.passed}: {name}"
+        self.met[full] = None
+        if self.fuse == full:
             self.fuse = None
-            raise Crash(name)
+            raise Crash(full)
         if self.crash and self.random.random() < self.crash:
-            raise Crash(name)
+            raise Crash(full)
 
-    def after_commit(self, name: str, act: Callable[[], object]) -> None:
-        """What follows a commit may never happen; the process that would do it may be dead."""
-        try:
-            self.point(f"before {name}")
-            act()
-            self.point(f"after {name}")
-        except Crash:
-            return
+    @contextlib.contextmanager
+    def around(self, effect: str) -> Iterator[None]:
+        self.point(f"before {effect}")
+        yield
+        self.point(f"after {effect}")
 
     def calm(self) -> None:
-        self.crash = self.drop = self.duplicate = self.refuse = 0.0
+        self.crash = self.duplicate = self.refuse = 0.0
+
+
+class MortalDatabase(Database):
+    """Dies, now and then, before a commit or after it. A transaction that wrote nothing has no effect to die at."""
+
+    chaos: Chaos
+
+    def _end(self, command: bytes) -> None:
+        if command != b"COMMIT" or not self._has_written():
+            super()._end(command)
+            return
+        try:
+            with self.chaos.around("commit"):
+                super()._end(command)
+        except Crash:
+            self.close()  # whoever dies takes the connection along
+            raise
+
+    def _has_written(self) -> bool:
+        assert self._connection is not None
+        row = self._connection.execute(b"SELECT pg_current_xact_id_if_assigned() AS written").fetchone()
+        return row is not None and row["written"] is not None
+
+
+class MortalFeed(RedisFeed):
+    chaos: Chaos
+
+    def add(self, events: Sequence[Published]) -> None:
+        with self.chaos.around("event stream"):
+            super().add(events)
+
+    def note_progress(self, report: Report, node: str, body: dict[str, Any]) -> str:
+        with self.chaos.around("progress stream"):
+            return super().note_progress(report, node, body)
+
+
+class MovingClock:
+    """The real time, and what the world has let pass."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+
+    def now(self) -> datetime:
+        return datetime.now(UTC) + timedelta(seconds=self._network.now)
 
 
 class Dispatcher(Protocol):
@@ -122,18 +175,6 @@ class Picker:
         assert held is not None
         chosen = [(row["node_id"], row["cost_us"], 1) for row in rows[: max(0, self._slots - held["held"])]]
         return len(self._nodes.dispatch(chosen)) if chosen else 0
-
-
-class CrashingTasks(PostgresTasks):
-    """Dies, now and then, with the whole transaction done and not committed."""
-
-    chaos: Chaos
-
-    @contextlib.contextmanager
-    def open(self, tenant_id: UUID) -> Iterator[PostgresWork]:
-        with super().open(tenant_id) as work:
-            yield work
-            self.chaos.point("before commit")
 
 
 class Pictures:
@@ -178,7 +219,8 @@ class Network:
         for envelope in envelopes:
             if self.chaos.refuse and self.chaos.random.random() < self.chaos.refuse:
                 continue
-            self.post(envelope.destination, json.loads(envelope.body), envelope.delay_s)
+            with self.chaos.around(f"message to {envelope.destination.partition(':')[0]}"):
+                self.post(envelope.destination, json.loads(envelope.body), envelope.delay_s)
             accepted.add(envelope.outbox_id)
         return accepted
 
@@ -305,28 +347,28 @@ class World:
         self.chaos = Chaos(self.random)
         self.network = Network(self.chaos)
         self.machine = Machine(self.network)
-        self.database, self.service_database = Database(addresses.app), Database(addresses.service)
+        self.database, self.service_database = MortalDatabase(addresses.app), MortalDatabase(addresses.service)
+        self.database.chaos = self.service_database.chaos = self.chaos
         self.superuser = psycopg.connect(addresses.superuser, autocommit=True, row_factory=dict_row)
-        self.clock = SystemClock()
+        self.clock = MovingClock(self.network)
         self.redis = client
-        self.feed = RedisFeed(client, interval_ms=5_000)
-        self.relay = Relay(PostgresStore(self.service_database), self.network, crash_point=self.chaos.point)
-        app_relay = Relay(PostgresStore(self.database), self.network, crash_point=self.chaos.point)
-        outbox = Outbox(lambda tenant, names: self.chaos.after_commit("send", lambda: app_relay.deliver(tenant, names)))
-        service_outbox = Outbox(
-            lambda tenant, names: self.chaos.after_commit("send", lambda: self.relay.deliver(tenant, names))
-        )
+        self.feed = MortalFeed(client, interval_ms=5_000)
+        self.feed.chaos = self.chaos
+        self.relay = Relay(PostgresStore(self.service_database), self.network)
+        app_relay = Relay(PostgresStore(self.database), self.network)
+        # What follows a commit may never happen; the process that would do it may be dead.
+        outbox = Outbox(lambda tenant, names: self.mortal(lambda: app_relay.deliver(tenant, names)))
+        service_outbox = Outbox(lambda tenant, names: self.mortal(lambda: self.relay.deliver(tenant, names)))
         self.nodes = PostgresNodes(self.service_database, service_outbox)
         self.dispatcher: Dispatcher = Picker(self.nodes, self.service_database, self.chaos, slots=slots)
         tell = announce(self.feed)
-        self.store = CrashingTasks(
+        self.store = PostgresTasks(
             self.database,
             outbox,
             self.clock,
-            announce=lambda events: self.chaos.after_commit("announce", lambda: tell(events)),
-            release=lambda left: self.chaos.after_commit("release", lambda: self.dispatcher.left(left)),
+            announce=lambda events: self.mortal(lambda: tell(events)),
+            release=lambda left: self.mortal(lambda: self.dispatcher.left(left)),
         )
-        self.store.chaos = self.chaos
         self.points = PointsService(PostgresLedger(self.database, AuditLog()), self.clock)
         self.webhooks = WebhookService(PostgresWebhooks(self.database, outbox), NoPost(), self.clock)
         self.life = NodeService(
@@ -402,7 +444,23 @@ class World:
         account = self.points.account(tenant_id=tenant_id, user_id=user_id)
         return account.balance, account.frozen
 
+    def use_fair_queue(self) -> Callable[[str], FairQueue]:
+        """The real scheduler in the place of the plain picker."""
+        queues: dict[str, FairQueue] = {}
+
+        def queue_of(pool: str) -> FairQueue:
+            return queues.setdefault(pool, FairQueue(self.redis, pool))
+
+        book = PostgresBook(self.service_database, AuditLog(), silence_s=30, window_s=3_600, samples=200, prefetch=0)
+        self.dispatcher = FairDispatcher(self.nodes, book, queue_of, self.clock, crash_point=self.chaos.point)
+        return queue_of
+
     # Letting things happen
+
+    @staticmethod
+    def mortal(act: Callable[[], object]) -> None:
+        with contextlib.suppress(Crash):
+            act()
 
     def advance(self, seconds: float) -> None:
         """Time passes: every timestamp of the world grows older, and the clocks of leases with it."""
@@ -426,6 +484,7 @@ class World:
 
     def receive(self, letter: Letter) -> None:
         data = letter.body["data"]
+        self.chaos.act(letter.destination.partition(":")[0])
         match letter.destination.partition(":")[0]:
             case "machine":
                 if letter.destination == "machine:start":
@@ -467,7 +526,6 @@ class World:
         )
         assert not unmet, f"{order['name']} started before its dependencies"
         assert all(source["key"] for source in order["inputs"])
-        self.chaos.point("after claim")
         if all(held.order["nodeId"] != order["nodeId"] for held in worker.held):
             worker.held.append(Holding(order))
 
@@ -506,22 +564,28 @@ class World:
 
     def beat(self) -> None:
         for worker in self.workers:
-            awake = [held for held in worker.held if not held.is_asleep]
-            held = [(UUID(one.order["nodeId"]), one.order["attempt"]) for one in awake]
-            verdicts = self.life.beat(worker.card, held)
-            for one in awake:
-                if verdicts[UUID(one.order["nodeId"])] != "go":
-                    worker.held.remove(one)
+            self.chaos.act("beat")
+            self.mortal(lambda worker=worker: self._beat(worker))  # type: ignore[misc]
+
+    def _beat(self, worker: Worker) -> None:
+        awake = [held for held in worker.held if not held.is_asleep]
+        held = [(UUID(one.order["nodeId"]), one.order["attempt"]) for one in awake]
+        verdicts = self.life.beat(worker.card, held)
+        for one in awake:
+            if verdicts[UUID(one.order["nodeId"])] != "go":
+                worker.held.remove(one)
 
     def sweep(self, *, is_slow: bool = False) -> None:
-        for act in (
-            lambda: self.relay.sweep(age_s=0, limit=500),
-            self.sweeper.quick,
-            *((self.sweeper.slow,) if is_slow else ()),
-            lambda: self.dispatcher.reconcile(POOL),
-        ):
-            with contextlib.suppress(Crash):
-                act()
+        acts: dict[str, Callable[[], object]] = {
+            "relay": lambda: self.relay.sweep(age_s=0, limit=500),
+            "quick sweep": self.sweeper.quick,
+            "scheduler": lambda: self.dispatcher.reconcile(POOL),
+        }
+        if is_slow:
+            acts["slow sweep"] = self.sweeper.slow
+        for name, act in acts.items():
+            self.chaos.act(name)
+            self.mortal(act)
 
     def settle_down(self, *, rounds: int = 200) -> None:
         """A quiet time in which all that was begun comes to its end, by deliveries, beats and sweeps alone."""

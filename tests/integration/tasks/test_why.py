@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from artiway.audit.repository import AuditLog
-from artiway.scheduling.dispatcher import Dispatcher
-from artiway.scheduling.queue import FairQueue
-from artiway.scheduling.repository import PostgresBook
 from artiway.tasks.model import NoSuchTask
 from artiway.tasks.why import WhyService
 from tests.integration.tasks.test_life import deliver_all, held, submit, submit_flow
@@ -15,15 +11,7 @@ from tests.integration.tasks.test_life import deliver_all, held, submit, submit_
 
 @pytest.fixture
 def why(world):
-    """The world with the real scheduler in the place of the plain picker."""
-    queues = {}
-
-    def queue_of(pool):
-        return queues.setdefault(pool, FairQueue(world.redis, pool))
-
-    book = PostgresBook(world.service_database, AuditLog(), silence_s=30, window_s=3_600, samples=200, prefetch=0)
-    world.dispatcher = Dispatcher(world.nodes, book, queue_of, world.clock)
-    return WhyService(world.tasks, queue_of, world.clock)
+    return WhyService(world.tasks, world.use_fair_queue(), world.clock)
 
 
 def reasons(why, task):

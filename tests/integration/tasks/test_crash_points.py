@@ -1,0 +1,93 @@
+"""A process may die between any two effects. The points are found by playing a story; then each is died at once."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from tests.fakes.tasks import Crash, World
+from tests.integration.tasks.test_life import submit_flow
+
+SEED = 7
+SHARDS = 4  # for as many processes
+# Everybody who acts in the story. A new one has to be listed, or its crashes would go unseen.
+ACTORS = {"submit", "gate", "lane", "work", "progress", "settle", "relay", "quick sweep", "cancel"}
+
+
+def play(world, fuse=None):
+    """Two tasks: one fails once and then succeeds, one is cancelled half-way. Whoever dies is not missed."""
+    world.use_fair_queue()
+    world.worker(slots=8)
+    tenant = world.tenant(points=1_000)
+    world.chaos.fuse = fuse
+    world.chaos.refuse = 0.15  # so that the relay has something to do
+    tasks = []
+    for edges in (("a", "a>b"), ("x", "x>y")):
+        world.chaos.act("submit")
+        with contextlib.suppress(Crash):
+            tasks.append(submit_flow(world, tenant, *edges))
+    has_failed = False
+    for turn in range(45):
+        world.deliver_one()
+        worker = world.workers[0]
+        if worker.held and turn % 3 == 2:
+            holding = worker.held[0]
+            if holding.order["name"] == "a" and not has_failed:
+                has_failed = True
+                world.fail(worker, holding, is_retryable=True)
+            elif holding.order["name"] != "y":
+                world.report(worker, holding, "progress", progress=50)
+                world.finish(worker, holding)
+        if turn % 15 == 14:
+            world.advance(31)
+            world.beat()
+            world.sweep()
+    world.chaos.act("cancel")
+    with contextlib.suppress(Crash, Exception):
+        world.tasks.cancel(tenant_id=tenant[0], task_id=tasks[-1].task_id)
+    return tenant
+
+
+@pytest.fixture(scope="module")
+def points(make_addresses, valkey_url):
+    """Every point that the story passes, in order."""
+    import redis
+
+    with redis.Redis.from_url(valkey_url, decode_responses=True) as client:
+        client.flushall()
+        world = World(make_addresses("crash_points"), client, seed=SEED)
+        with contextlib.closing(world):
+            play(world)
+            world.settle_down()
+            world.assert_sound()
+            return list(world.chaos.met)
+
+
+def test_the_story_passes_points_of_everybody_who_acts(points):
+    assert {point.partition(": ")[0].rpartition(" ")[0] for point in points} >= ACTORS
+    effects = {point.partition(": ")[2] for point in points}
+    assert {"before commit", "after commit", "before event stream", "before progress stream"} <= effects
+    assert {f"before message to {kind}" for kind in ("machine", "lane", "work", "push")} <= effects
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_dying_at_any_point_loses_nothing(addresses, valkey, points, subtests, shard):
+    for number, point in enumerate(points[shard::SHARDS]):
+        world = World(addresses, valkey, seed=SEED)
+        with contextlib.closing(world), subtests.test(point):
+            valkey.flushall()
+            tenant = play(world, fuse=point)
+            world.settle_down()
+            balance, frozen = world.balance(*tenant)
+            assert frozen == 0
+            charged = world.rows(
+                "SELECT coalesce(sum(charged_points), 0) AS points FROM task WHERE tenant_id = %s", tenant[0]
+            )
+            assert balance == 1_000 - charged[0]["points"]
+            assert world.rows("SELECT 1 FROM slot_in_use") == []
+            if number % 10 == 0:
+                world.assert_sound()
+    world = World(addresses, valkey, seed=SEED)
+    with contextlib.closing(world):
+        world.assert_sound()
