@@ -892,7 +892,7 @@ CREATE TABLE public.worker (
     registered_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     beat_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     CONSTRAINT worker_engine_check CHECK ((length(engine) <= 100)),
-    CONSTRAINT worker_slots_check CHECK (((slots >= 1) AND (slots <= 1000))),
+    CONSTRAINT worker_slots_check CHECK (((slots >= 0) AND (slots <= 1000))),
     CONSTRAINT worker_types_check CHECK (((cardinality(types) >= 1) AND (cardinality(types) <= 32))),
     CONSTRAINT worker_worker_id_check CHECK (((length(worker_id) >= 1) AND (length(worker_id) <= 200)))
 );

@@ -51,7 +51,8 @@ CREATE TABLE worker (
     worker_id     text PRIMARY KEY CHECK (length(worker_id) BETWEEN 1 AND 200),
     pool          text NOT NULL,
     types         text[] NOT NULL CHECK (cardinality(types) BETWEEN 1 AND 32),
-    slots         integer NOT NULL CHECK (slots BETWEEN 1 AND 1000),
+    -- None while it finishes what it holds before it leaves.
+    slots         integer NOT NULL CHECK (slots BETWEEN 0 AND 1000),
     engine        text NOT NULL DEFAULT '' CHECK (length(engine) <= 100),
     registered_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     beat_at       timestamptz NOT NULL DEFAULT clock_timestamp()
