@@ -42,6 +42,7 @@ WORKERS_KILLED = 0.3
 WORKER_KILL_SECONDS = 8
 FAULT_SECONDS = 12
 LOOK_SECONDS = 3
+TELL_SECONDS = 15
 TIERS = ("vip", "free", "standard", "enterprise")
 # What a process's command line says of it.
 ROLES = {
@@ -232,12 +233,12 @@ async def _statuses(people: list[Person]) -> list[dict[str, Any]]:
 
 
 async def _until_over(people: list[Person], figures: Figures, *, deadline: float) -> list[dict[str, Any]]:
-    told = -1
+    told, told_at = -1, 0.0
     while True:
         tasks = await _statuses(people)
         open_ones = [task for task in tasks if task["status"] not in ENDED]
-        if len(open_ones) != told:
-            told = len(open_ones)
+        if len(open_ones) != told and (not open_ones or time.monotonic() - told_at > TELL_SECONDS):
+            told, told_at = len(open_ones), time.monotonic()
             figures.say(f"{told} of {len(tasks)} tasks are not over yet")
         if not open_ones or time.monotonic() > deadline:
             return tasks
@@ -276,12 +277,16 @@ def _results(view: Mapping[str, Any]) -> int:
     return sum(node["name"] not in needed for node in view["nodes"])
 
 
-def _dead_letters(aws_url: str) -> int:
-    """Since the emulator was last started: it forgets its queues."""
+def _dead_letters(aws_url: str) -> dict[str, int]:
+    """By queue, since the emulator was last started: it forgets its queues."""
     sqs, name = client("sqs", aws_url), "ApproximateNumberOfMessages"
     urls = [url for page in sqs.get_paginator("list_queues").paginate() for url in page.get("QueueUrls", [])]
-    dead = [url for url in urls if "DeadLetter" in url]
-    return sum(int(sqs.get_queue_attributes(QueueUrl=url, AttributeNames=[name])["Attributes"][name]) for url in dead)
+    counts = {
+        url.rpartition("/")[2]: int(sqs.get_queue_attributes(QueueUrl=url, AttributeNames=[name])["Attributes"][name])
+        for url in urls
+        if "DeadLetter" in url
+    }
+    return {queue: count for queue, count in counts.items() if count}
 
 
 async def _play(launcher: Launcher, arguments: argparse.Namespace) -> int:
@@ -320,14 +325,14 @@ async def _play(launcher: Launcher, arguments: argparse.Namespace) -> int:
         "points charged": counts["charged points"],
         **dict(sorted(figures.faults.items())),
         "requests repeated by clients": platform.asked_again,
-        "dead letters": letters,
+        **{f"dead letters in {queue}": count for queue, count in letters.items()},
         "invariants checked": len(health["checks"]),
         "violations": len(figures.violations),
         "seconds": round(time.monotonic() - figures.began),
     }
     print()
     for name, value in rows.items():
-        print(f"  {name:30} {value:>8}")
+        print(f"  {name:44} {value:>8}")
     for violation in figures.violations:
         print(f"VIOLATION  {violation}", file=sys.stderr)
     return 1 if figures.violations else 0
