@@ -596,12 +596,15 @@ class World:
             for worker in self.workers:
                 for holding in list(worker.held):
                     self.finish(worker, holding)
-            if not self.network.letters and not self.live():
+            if not self.network.letters and not self.unsent() and not self.live():
                 return
             if number % 3 == 2:
                 self.advance(45)
                 self.sweep(is_slow=number % 9 == 8)
-        raise AssertionError(f"still alive: {self.live()}")
+        raise AssertionError(f"still alive: {self.live()}, unsent: {self.unsent()}")
+
+    def unsent(self) -> list[dict[str, Any]]:
+        return self.rows("SELECT destination FROM outbox WHERE sent_at IS NULL AND tenant_id = ANY (%s)", self.tenants)
 
     def live(self) -> list[dict[str, Any]]:
         return self.rows(
