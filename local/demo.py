@@ -235,7 +235,8 @@ async def _show_fairness(administrator: Person, guests: list[Guest]) -> None:
                 f"   {letter}  weight {share['weight']}  {share['service']:6.1f} s  share {share['share']:4.0%}"
                 f"  {'contending' if share['isContending'] else 'not always waiting, so not compared'}"
             )
-    print(f"   no pair may differ by more than {found['bound']:.1f} s per weight; Jain's index {found['jain']:.2f}")
+    if worst := found["worst"]:
+        print(f"   worst pair: {worst['gap']:.1f} s per weight apart, {worst['bound']:.1f} s allowed")
 
 
 def _is_right(guest: Guest) -> bool:
