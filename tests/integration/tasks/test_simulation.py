@@ -152,6 +152,10 @@ def check_task(world, tenant_id, task_id):
         task_id,
     )
     assert all(node["dispatched"] == node["attempt"] for node in attempts)
+    # What was delivered is the work of the attempt that was in force.
+    done = world.rows("SELECT attempt, output FROM task_node WHERE task_id = %s AND status = 'COMPLETED'", task_id)
+    for node in done:
+        assert f"/{node['attempt']}/" in node["output"][0]["key"]
     # Whoever listens from the beginning hears every change of state once and in order.
     heard = listen(world, tenant_id, task_id)
     assert heard == list(range(1, row["event_sequence"] + 1))
