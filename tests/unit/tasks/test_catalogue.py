@@ -13,7 +13,7 @@ from artiway.tasks.model import Cycle, FlowNode
 
 CATALOGUE = catalogue.load()
 WORKER_STEPS = json.loads((Path(__file__).parents[3] / "worker/steps.json").read_text("utf-8"))
-PICTURE = uuid4()
+PICTURE = UUID(int=7)
 TOOLS = {
     "ai_model": {"model_photo", "outfit_poses", "real_model"},
     "product_picture": {"scene", "background", "style"},
