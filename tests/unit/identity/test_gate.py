@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -15,7 +15,7 @@ from artiway.platform.gate import AccessGate
 from artiway.platform.ratelimit import Decision
 from tools.openapi import apis
 
-ME = Access(uuid4(), uuid4(), frozenset({"thing.write"}), rate_per_second=5, burst=10, session_id=uuid4())
+ME = Access(UUID(int=1), UUID(int=2), frozenset({"thing.write"}), rate_per_second=5, burst=10, session_id=UUID(int=3))
 ALLOWED = Decision(is_allowed=True, limit=10, remaining=9, reset_s=1, retry_after_s=0)
 
 
