@@ -112,23 +112,20 @@ class Events:
 
 
 @contextlib.asynccontextmanager
-async def listening(person: Person) -> AsyncIterator[tuple[list[dict[str, Any]], asyncio.Event]]:
-    """What the WebSocket says from now on, and whether it said that a task is settled."""
-    heard: list[dict[str, Any]] = []
-    is_settled = asyncio.Event()
+async def listening(person: Person) -> AsyncIterator[asyncio.Queue[dict[str, Any]]]:
+    """What the WebSocket says from now on."""
+    heard: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
     url = f"{person.platform.facts['wsUrl']}?token={person.token}"
     async with person.platform.session.ws_connect(url) as socket:
         assert (await socket.receive_json(timeout=30))["type"] == "connected"
 
         async def listen() -> None:
             async for message in socket:
-                heard.append(message.json())
-                if heard[-1]["type"] == "task.settled":
-                    is_settled.set()
+                heard.put_nowait(message.json())
 
         listener = asyncio.create_task(listen())
         try:
-            yield heard, is_settled
+            yield heard
         finally:
             listener.cancel()
 
@@ -182,7 +179,7 @@ def test_server_sent_events_tell_every_change_once_and_in_order_and_the_websocke
         wanted = {"tool": "background", "inputs": {"product": product}, "count": 2}
         lane = (await person.call("POST", "/tasks/estimate", wanted))["lane"]
         administrator = await person.platform.administrator()
-        async with listening(person) as (heard, is_settled):
+        async with listening(person) as heard:
             # A lane that stands still: the first answer ends before the task does, so there must be a second one.
             await administrator.call("POST", f"/ops/lanes/{lane}/pause")
             task = await person.call("POST", "/tasks", wanted, key=uuid4().hex)
@@ -191,24 +188,23 @@ def test_server_sent_events_tell_every_change_once_and_in_order_and_the_websocke
             told = [await anext(following)]
             await administrator.call("POST", f"/ops/lanes/{lane}/resume")
             told += [event async for event in following]
-            await asyncio.wait_for(is_settled.wait(), 30)
+            changes = [(body["sequence"], event, body.get("node")) for _, event, body in told if event in CHANGES]
+            pushed: list[tuple[int, str, str | None]] = []
+            while len(pushed) < len(changes):
+                message = await asyncio.wait_for(heard.get(), 30)
+                assert message["taskId"] == task["taskId"]
+                if message["type"] != "task.progress":
+                    pushed.append((message["sequence"], message["type"].removeprefix("task."), message.get("node")))
 
         assert events.answers > 1
         ids = [tuple(map(int, place.split("-"))) for place, _, _ in told]
         assert ids == sorted(set(ids))
-        changes = [(body["sequence"], event, body.get("node")) for _, event, body in told if event in CHANGES]
         assert [sequence for sequence, _, _ in changes] == list(range(1, len(changes) + 1))
         assert changes[0][1:] == ("queued", None)
         assert [change[1:] for change in changes[-2:]] == [("completed", None), ("settled", None)]
         for node in ("cutout", "compose_1", "compose_2"):
             assert [event for _, event, name in changes if name == node] == ["started", "completed"]
 
-        assert {message["taskId"] for message in heard} == {task["taskId"]}
-        pushed = [
-            (message["sequence"], message["type"].removeprefix("task."), message.get("node"))
-            for message in heard
-            if message["type"] != "task.progress"
-        ]
         # Messages may overtake one another on their way through the push queue: their sequence says where they belong.
         assert sorted(pushed) == changes
 
