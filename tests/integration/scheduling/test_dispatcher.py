@@ -135,6 +135,12 @@ def test_nothing_is_dispatched_without_a_worker_until_one_comes(make, yard, cloc
     assert scheduler.dispatch("gpu") == 1
 
 
+def test_nothing_is_sent_after_a_worker_that_is_leaving(make, yard):
+    yard.worker(0)
+    nodes = yard.task(yard.tenant(), 1)
+    assert make(prefetch=1).ready(nodes) == 0
+
+
 def test_a_tenant_at_its_cap_waits_and_others_do_not(make, yard):
     yard.worker(10)
     capped, other = yard.tenant("enterprise", concurrency=1), yard.tenant("free")

@@ -53,11 +53,13 @@ class PostgresBook:
         for worker in workers:
             for kind in worker.types:
                 slots[kind] = slots.get(kind, 0) + worker.slots
-        # A little more than the workers hold, so that the next node is there when one ends.
+        # A little more than the workers hold, so that the next node is there when one ends. A worker that is leaving
+        # holds none, and nothing is sent after it.
+        served = {kind: count + self._prefetch for kind, count in slots.items() if count}
         return Pool(
-            slots={kind: count + self._prefetch for kind, count in slots.items()},
+            slots={**dict.fromkeys(slots, 0), **served},
             lanes=lanes,
-            capacity=sum(worker.slots for worker in workers) + self._prefetch * len(slots),
+            capacity=sum(worker.slots for worker in workers) + self._prefetch * len(served),
         )
 
     def workers(self) -> list[WorkerState]:
