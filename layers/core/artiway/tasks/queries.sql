@@ -252,8 +252,9 @@ UPDATE task_node SET superseded_at = clock_timestamp()
  WHERE node_id = ANY (%(node_ids)s::uuid[]) AND status = 'CANCELLED' AND superseded_at IS NULL;
 
 -- name: remember_token
+-- A token for a node that is not there waits for nothing: it is not kept, and times out by itself.
 INSERT INTO node_token (tenant_id, token_id, node_id, kind, token)
-VALUES (current_tenant(), %(token_id)s, %(node_id)s, %(kind)s, %(token)s)
+SELECT node.tenant_id, %(token_id)s, node.node_id, %(kind)s, %(token)s FROM task_node AS node WHERE node.node_id = %(node_id)s
 ON CONFLICT (node_id, token) DO NOTHING;
 
 -- name: remember_ready_token
