@@ -235,7 +235,7 @@ async def _show_fairness(administrator: Person, guests: list[Guest]) -> None:
                 f"   {letter}  weight {share['weight']}  {share['service']:6.1f} s  share {share['share']:4.0%}"
                 f"  {'contending' if share['isContending'] else 'not always waiting, so not compared'}"
             )
-    if worst := found["worst"]:
+    if worst := found["worstPair"]:
         print(f"   worst pair: {worst['gap']:.1f} s per weight apart, {worst['bound']:.1f} s allowed")
 
 

@@ -1,15 +1,18 @@
-"""Operations: lanes and their switches, the scheduler's clocks, fairness, what-if, workers."""
+"""Operations: lanes, the scheduler's clocks, fairness, what-if, workers; what went wrong, and who did what."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from aws_lambda_powertools.event_handler.openapi.params import Query
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
 from artiway import bootstrap
+from artiway.audit.model import AuditEntry, AuditFilter
+from artiway.errors import NotFound
 from artiway.ids import from_wire, to_wire
 from artiway.platform import http
 from artiway.scheduling.model import LaneChange, LaneState, TenantPolicy, Waits
@@ -20,6 +23,7 @@ handler = api.handler
 PoolName = Literal["gpu", "enterprise"]
 NodeType = Literal["cutout", "model", "compose", "extend", "hd_fix"]
 SECOND_US = 1_000_000
+DIFFERENCES_LIMIT = 10_000
 Window = Annotated[int, Query(alias="windowSeconds", ge=60, le=7_200)]
 
 
@@ -36,7 +40,7 @@ class LaneBody(http.Wire):
 
 class LanesBody(http.Wire):
     items: list[LaneBody]
-    next_cursor: None = None
+    next_cursor: str | None
 
 
 class LaneChangeBody(http.Wire):
@@ -58,7 +62,8 @@ class TenantClockBody(http.Wire):
 class PoolBody(http.Wire):
     pool: str
     gvt: float = Field(description="virtual time in seconds")
-    slots: dict[str, int] = Field(description="by node type, a little prefetch included")
+    slots: int = Field(description="of all node types, a little prefetch included")
+    slots_by_type: dict[str, int]
     running: int
     tenants: list[TenantClockBody]
 
@@ -85,13 +90,16 @@ class PairBody(http.Wire):
 class FairnessBody(http.Wire):
     tenants: list[ShareBody]
     bound: float = Field(description="the largest difference that any pair may show, in GPU seconds per weight")
-    worst: PairBody | None
+    worst: float = Field(description="the difference that the worst pair shows; 0 where nobody is compared")
+    worst_pair: PairBody | None
     jain: float = Field(description="1 is perfectly fair")
 
 
 class WhatIfTenantBody(http.Wire):
+    """What is not named stays as it is."""
+
     tenant_id: str = Field(max_length=64)
-    weight: int = Field(ge=1, le=1_000)
+    weight: int | None = Field(default=None, ge=1, le=1_000)
     concurrency: int | None = Field(default=None, ge=0, le=100_000)
 
 
@@ -139,13 +147,14 @@ class WorkerBody(http.Wire):
 
 class WorkersBody(http.Wire):
     items: list[WorkerBody]
-    next_cursor: None = None
+    next_cursor: str | None
 
 
 @api.get("/ops/lanes", permission="ops.read")
-def list_lanes() -> LanesBody:
+def list_lanes(cursor: http.Cursor = None, limit: http.Limit = 50) -> LanesBody:
     """Every lane: what waits, what runs, its switches."""
-    return LanesBody(items=[_lane(lane) for lane in bootstrap.operations().lanes()])
+    lanes, next_cursor = http.page_of(bootstrap.operations().lanes(), cursor, limit)
+    return LanesBody(items=[_lane(lane) for lane in lanes], next_cursor=next_cursor)
 
 
 @api.patch("/ops/lanes/<lane>", permission="ops.write")
@@ -180,7 +189,8 @@ def get_scheduler() -> SchedulerBody:
             PoolBody(
                 pool=state.pool,
                 gvt=state.clock_us / SECOND_US,
-                slots=dict(state.slots),
+                slots=sum(state.slots.values()),
+                slots_by_type=dict(state.slots),
                 running=state.running,
                 tenants=[
                     TenantClockBody(
@@ -216,7 +226,8 @@ def get_fairness(window_seconds: Window = 3_600, pool: PoolName = "gpu") -> Fair
             for share in found.tenants
         ],
         bound=found.bound_us / SECOND_US,
-        worst=PairBody(
+        worst=found.worst.gap_us / SECOND_US if found.worst else 0,
+        worst_pair=PairBody(
             tenants=[_tenant_word(found.worst.first), _tenant_word(found.worst.second)],
             gap=found.worst.gap_us / SECOND_US,
             bound=found.worst.bound_us / SECOND_US,
@@ -227,14 +238,11 @@ def get_fairness(window_seconds: Window = 3_600, pool: PoolName = "gpu") -> Fair
     )
 
 
-@api.post("/ops/simulate", permission="ops.read")
+@api.post("/ops/simulate", permission="ops.read", errors=[404])
 def simulate(body: SimulateBody) -> SimulationBody:
     """Replay the last arrivals under other weights, caps or workers. Production is not touched."""
     outcomes = bootstrap.operations().simulate(
-        tenants=[
-            TenantPolicy(str(from_wire("tnt", change.tenant_id)), weight=change.weight, cap=change.concurrency)
-            for change in body.changes.tenants
-        ],
+        tenants=_changed_policies(body.changes.tenants),
         slots={pool: {str(kind): n for kind, n in change.slots.items()} for pool, change in body.changes.pools.items()},
         window_s=body.window_seconds,
     )
@@ -251,9 +259,25 @@ def simulate(body: SimulateBody) -> SimulationBody:
     )
 
 
+def _changed_policies(changes: Sequence[WhatIfTenantBody]) -> list[TenantPolicy]:
+    wanted = {from_wire("tnt", change.tenant_id): change for change in changes}
+    now = bootstrap.tenants().policies(list(wanted)) if wanted else {}
+    if missing := wanted.keys() - now.keys():
+        raise NotFound("there is no such tenant", tenant_id=to_wire("tnt", min(missing)))
+    return [
+        TenantPolicy(
+            str(tenant_id),
+            weight=change.weight or now[tenant_id].weight,
+            cap=now[tenant_id].concurrency if change.concurrency is None else change.concurrency,
+        )
+        for tenant_id, change in wanted.items()
+    ]
+
+
 @api.get("/ops/workers", permission="ops.read")
-def list_workers() -> WorkersBody:
+def list_workers(cursor: http.Cursor = None, limit: http.Limit = 100) -> WorkersBody:
     """Workers that are alive."""
+    workers, next_cursor = http.page_of(bootstrap.operations().workers(), cursor, limit)
     return WorkersBody(
         items=[
             WorkerBody(
@@ -265,8 +289,9 @@ def list_workers() -> WorkersBody:
                 registered_at=worker.registered_at,
                 last_beat_at=worker.beat_at,
             )
-            for worker in bootstrap.operations().workers()
-        ]
+            for worker in workers
+        ],
+        next_cursor=next_cursor,
     )
 
 
@@ -337,7 +362,7 @@ class DeadQueueBody(http.Wire):
 
 class DeadQueuesBody(http.Wire):
     items: list[DeadQueueBody]
-    next_cursor: None = None
+    next_cursor: str | None
 
 
 class DeadLetterBody(http.Wire):
@@ -348,15 +373,20 @@ class DeadLetterBody(http.Wire):
 
 
 class DeadLettersBody(http.Wire):
-    items: list[DeadLetterBody] = Field(description="at most 100")
-    next_cursor: None = None
+    items: list[DeadLetterBody] = Field(description="the first hundred of the queue")
+    next_cursor: str | None
+
+
+MessageIds = Annotated[list[str] | None, Field(max_length=100, description="all, at most 100, if left out")]
 
 
 class ReplayBody(http.Wire):
-    message_ids: list[str] | None = Field(default=None, max_length=100, description="all, at most 100, if left out")
+    message_ids: MessageIds = None
+    reason: str | None = Field(default=None, max_length=500)
 
 
-class DiscardBody(ReplayBody):
+class DiscardBody(http.Wire):
+    message_ids: MessageIds = None
     reason: str = Field(min_length=1, max_length=500)
 
 
@@ -365,15 +395,17 @@ class MovedBody(http.Wire):
 
 
 @api.get("/ops/dlq", permission="ops.read")
-def list_dead_queues() -> DeadQueuesBody:
+def list_dead_queues(cursor: http.Cursor = None, limit: http.Limit = 50) -> DeadQueuesBody:
     """How many messages each dead-letter queue holds."""
-    depths = bootstrap.dead_letters().depths()
-    return DeadQueuesBody(items=[DeadQueueBody(queue=name, depth=depth) for name, depth in depths.items()])
+    depths, next_cursor = http.page_of(list(bootstrap.dead_letters().depths().items()), cursor, limit)
+    items = [DeadQueueBody(queue=name, depth=depth) for name, depth in depths]
+    return DeadQueuesBody(items=items, next_cursor=next_cursor)
 
 
 @api.get("/ops/dlq/<queue>", permission="ops.read")
-def list_dead_letters(queue: str) -> DeadLettersBody:
+def list_dead_letters(queue: str, cursor: http.Cursor = None, limit: http.Limit = 100) -> DeadLettersBody:
     """What could not be handled."""
+    letters, next_cursor = http.page_of(bootstrap.dead_letters().letters(queue), cursor, limit)
     return DeadLettersBody(
         items=[
             DeadLetterBody(
@@ -382,8 +414,9 @@ def list_dead_letters(queue: str) -> DeadLettersBody:
                 sent_at=datetime.fromtimestamp(letter.sent_at_ms / 1_000, UTC),
                 receive_count=letter.receive_count,
             )
-            for letter in bootstrap.dead_letters().letters(queue)
-        ]
+            for letter in letters
+        ],
+        next_cursor=next_cursor,
     )
 
 
@@ -399,3 +432,164 @@ def discard_dead_letters(queue: str, body: DiscardBody) -> MovedBody:
     """Throw messages away, for a reason that is kept."""
     count = bootstrap.dead_letters().discard(queue, body.message_ids, reason=body.reason, actor_id=api.identity.user_id)
     return MovedBody(count=count)
+
+
+class BillDayBody(http.Wire):
+    day: date = Field(description="in Shanghai")
+    status: Literal["WAITING", "FAILED", "COMPARED", "DONE"]
+    tries: int
+    payments: int | None
+    refunds: int | None
+    total_fen: int | None
+    differences: int | None = Field(description="found when the bill was last compared")
+    last_error: str | None
+    updated_at: datetime
+
+
+class BillDaysBody(http.Wire):
+    items: list[BillDayBody]
+    next_cursor: str | None
+
+
+class DifferenceBody(http.Wire):
+    kind: str
+    reference: str = Field(description="WeChat's or our number of the payment or refund")
+    tenant_id: str | None
+    order_id: str | None
+    ours_fen: int | None
+    theirs_fen: int | None
+    resolution: Literal["OPEN", "REPAIRED"]
+    found_at: datetime
+    resolved_at: datetime | None
+
+
+class BillDayViewBody(BillDayBody):
+    items: list[DifferenceBody]
+    next_cursor: str | None
+
+
+@api.get("/ops/reconciliations", permission="ops.read")
+def list_reconciliations(cursor: http.Cursor = None, limit: http.Limit = 50) -> BillDaysBody:
+    """Days whose bill was compared with our orders, newest first."""
+    place = http.place_of(cursor)
+    before = date.max if place is None else date.fromordinal(max(1, min(place.int, date.max.toordinal())))
+    found = bootstrap.bills().days(before=before, limit=limit + 1)
+    last = found[limit - 1]["day"] if len(found) > limit else None
+    return BillDaysBody(
+        items=[BillDayBody(**row) for row in found[:limit]],
+        next_cursor=http.cursor_of(None if last is None else UUID(int=last.toordinal())),
+    )
+
+
+@api.get("/ops/reconciliations/<day>", permission="ops.read")
+def get_reconciliation(day: str, cursor: http.Cursor = None, limit: http.Limit = 100) -> BillDayViewBody:
+    """One day: the differences that were found, and what became of them."""
+    wanted = _day(day)
+    found = bootstrap.bills().days(before=wanted + timedelta(days=1), limit=1)
+    if not found or found[0]["day"] != wanted:
+        raise NotFound("the bill of this day was not asked for")
+    rows, next_cursor = http.page_of(bootstrap.bills().differences(wanted, limit=DIFFERENCES_LIMIT), cursor, limit)
+    items = [
+        DifferenceBody(
+            **{
+                **row,
+                "tenant_id": row["tenant_id"] and to_wire("tnt", row["tenant_id"]),
+                "order_id": row["order_id"] and to_wire("ord", row["order_id"]),
+            }
+        )
+        for row in rows
+    ]
+    return BillDayViewBody(**found[0], items=items, next_cursor=next_cursor)
+
+
+def _day(text: str) -> date:
+    try:
+        day = date.fromisoformat(text)
+        if day.isoformat() != text or day == date.max:
+            raise ValueError(text)
+    except ValueError:
+        raise NotFound("there is no such day") from None
+    return day
+
+
+class AuditBody(http.Wire):
+    audit_id: str
+    tenant_id: str | None
+    actor_id: str | None
+    action: str
+    target: str
+    details: dict[str, Any]
+    trace_id: str
+    at: datetime
+
+
+class AuditsBody(http.Wire):
+    items: list[AuditBody]
+    next_cursor: str | None
+
+
+@api.get("/ops/audit", permission="ops.read")
+def list_audit(
+    actor: Annotated[str | None, Query(max_length=64, description="a user's id")] = None,
+    action: Annotated[str | None, Query(max_length=100)] = None,
+    target: Annotated[str | None, Query(max_length=200)] = None,
+    since: Annotated[AwareDatetime | None, Query(alias="from")] = None,
+    until: Annotated[AwareDatetime | None, Query(alias="to")] = None,
+    cursor: http.Cursor = None,
+    limit: http.Limit = 50,
+) -> AuditsBody:
+    """Who did what to which thing, newest first, over all tenants. Kept for 180 days."""
+    try:
+        actor_id = None if actor is None else from_wire("usr", actor)
+    except NotFound:
+        return AuditsBody(items=[], next_cursor=None)
+    wanted = AuditFilter(actor_id, action, target, since, until)
+    page = bootstrap.audit_trail().find(wanted, cursor=cursor, limit=limit)
+    return AuditsBody(items=[_audit(entry) for entry in page.items], next_cursor=page.next_cursor)
+
+
+def _audit(entry: AuditEntry) -> AuditBody:
+    return AuditBody(
+        audit_id=to_wire("aud", entry.audit_id),
+        tenant_id=None if entry.tenant_id is None else to_wire("tnt", entry.tenant_id),
+        actor_id=None if entry.actor_id is None else to_wire("usr", entry.actor_id),
+        action=entry.action,
+        target=entry.target,
+        details=dict(entry.details),
+        trace_id=entry.trace_id,
+        at=entry.at,
+    )
+
+
+class ReadingBody(http.Wire):
+    name: str
+    ok: bool
+    value: float | None = Field(description="null where it could not be measured")
+    limit: float
+    unit: str
+
+
+class GuardBody(http.Wire):
+    state: Literal["NORMAL", "DEGRADED"]
+    checks: dict[str, str] = Field(description="what we stand on: ok or away")
+    readings: list[ReadingBody]
+
+
+@api.get("/ops/health", permission="ops.read")
+def get_guard() -> GuardBody:
+    """Whether the platform keeps up, and the readings behind that."""
+    found = bootstrap.guard().look()
+    return GuardBody(
+        state=found.state,
+        checks=dict(found.health.checks),
+        readings=[
+            ReadingBody(
+                name=reading.name,
+                ok=reading.is_ok,
+                value=reading.value,
+                limit=reading.limit,
+                unit=reading.unit,
+            )
+            for reading in found.readings
+        ],
+    )

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Any
 from uuid import UUID
 
-from aws_lambda_powertools.event_handler.openapi.params import Query
 from pydantic import Field
 
 from artiway import bootstrap
-from artiway.idempotency.model import KeyInvalid
 from artiway.ids import from_wire, new_id, to_wire
 from artiway.payments.model import Channel, Order, OrderStatus, RefundStatus
 from artiway.platform import http
@@ -28,7 +26,7 @@ class PackageBody(http.Wire):
 
 class PackagesBody(http.Wire):
     items: list[PackageBody]
-    next_cursor: str | None = None
+    next_cursor: str | None
 
 
 class NewOrderBody(http.Wire):
@@ -72,14 +70,14 @@ class RefundBody(http.Wire):
 
 
 @api.get("/packages")
-def list_packages() -> PackagesBody:
+def list_packages(cursor: http.Cursor = None, limit: http.Limit = 50) -> PackagesBody:
     """What is for sale."""
-    found = bootstrap.orders().packages
+    found, next_cursor = http.page_of(bootstrap.orders().packages, cursor, limit)
     items = [PackageBody(package_id=one.package_id, amount_fen=one.amount_fen, points=one.points) for one in found]
-    return PackagesBody(items=items)
+    return PackagesBody(items=items, next_cursor=next_cursor)
 
 
-@api.post("/orders", permission="order.create", status=201, errors=[409])
+@api.post("/orders", permission="order.create", status=201, errors=[409], keyed=True)
 def create_order(body: NewOrderBody) -> tuple[OrderBody, int]:
     """Order a package. Repeated with its Idempotency-Key it is the same order, with a code that still works."""
     key, request_hash = _once()
@@ -98,9 +96,7 @@ def create_order(body: NewOrderBody) -> tuple[OrderBody, int]:
 
 
 @api.get("/orders", permission="order.create")
-def list_orders(
-    cursor: Annotated[str | None, Query(max_length=64)] = None, limit: Annotated[int, Query(ge=1, le=100)] = 50
-) -> OrdersBody:
+def list_orders(cursor: http.Cursor = None, limit: http.Limit = 50) -> OrdersBody:
     """My orders, newest first; for who may refund, those of the tenant."""
     found = bootstrap.orders().page(
         tenant_id=api.identity.tenant_id, user_id=_whose(), before=http.place_of(cursor), limit=limit + 1
@@ -137,7 +133,7 @@ def close_order(order_id: str) -> OrderBody:
     return _order(bootstrap.orders().close(**_mine(order_id)))
 
 
-@api.post("/orders/<order_id>/refunds", permission="order.refund", status=202, errors=[402, 409])
+@api.post("/orders/<order_id>/refunds", permission="order.refund", status=202, errors=[402, 409], keyed=True)
 def refund_order(order_id: str, body: NewRefundBody) -> tuple[RefundBody, int]:
     """Give money back, in full or in part, if the points are still there."""
     key, request_hash = _once()
@@ -165,9 +161,7 @@ def _whose() -> UUID | None:
 
 def _once() -> tuple[str, str]:
     """The key and what was asked under it. The order itself is the memory: it must be stored before WeChat is asked."""
-    key = api.event.get("headers", {}).get("idempotency-key") or str(new_id())
-    if not (len(key) <= http.IDEMPOTENCY_KEY_LIMIT and key.isascii() and key.isprintable()):
-        raise KeyInvalid
+    key = api.idempotency_key or str(new_id())
     user_id = api.identity.user_id
     asked = f"{user_id}\n{api.event['rawPath']}\n".encode() + api.raw_body
     return f"{user_id.hex}:{key}", hashlib.sha256(asked).hexdigest()

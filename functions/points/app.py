@@ -14,7 +14,7 @@ from aws_lambda_powertools.event_handler.openapi.params import Query
 from pydantic import AwareDatetime, Field
 
 from artiway import bootstrap
-from artiway.idempotency.model import KeyInvalid, KeyReused
+from artiway.idempotency.model import KeyReused
 from artiway.ids import from_wire, new_id, to_wire
 from artiway.platform import http
 from artiway.points.model import Entry, Kind, LedgerFilter, Terms
@@ -72,8 +72,8 @@ def list_entries(
     kind: Kind | None = None,
     since: Annotated[AwareDatetime | None, Query(alias="from")] = None,
     until: Annotated[AwareDatetime | None, Query(alias="to")] = None,
-    cursor: Annotated[str | None, Query(max_length=64)] = None,
-    limit: Annotated[int, Query(ge=1, le=100)] = 50,
+    cursor: http.Cursor = None,
+    limit: http.Limit = 50,
     form: Annotated[Literal["json", "csv"], Query(alias="format")] = "json",
 ) -> LedgerBody | str:
     """Every change of my points, newest first. As CSV a page has 10,000 lines and names the next in X-Next-Cursor."""
@@ -94,12 +94,12 @@ def list_entries(
     return LedgerBody(items=[_entry(entry) for entry in items], next_cursor=next_cursor)
 
 
-@api.post("/points/grants", permission="points.grant", status=201, errors=[404, 409])
+@api.post("/points/grants", permission="points.grant", status=201, errors=[404, 409], keyed=True)
 def grant_points(body: GrantBody) -> tuple[EntryBody, int]:
     """Give points to a user of any tenant. A campaign gives to each user once."""
     user_id = from_wire("usr", body.user_id)
     # The gift lies in the user's tenant and not in ours, so its own ledger key makes it happen once.
-    key = f"grant:{api.identity.user_id.hex}:{_idempotency_key() or new_id()}"
+    key = f"grant:{api.identity.user_id.hex}:{api.idempotency_key or new_id()}"
     entry = bootstrap.points().grant(
         tenant_id=bootstrap.points_overview().tenant_of_user(user_id),
         user_id=user_id,
@@ -124,13 +124,6 @@ def transfer_points(body: TransferBody) -> tuple[EntryBody, int]:
         idempotency_key=str(new_id()),
     )
     return _entry(entry), 201
-
-
-def _idempotency_key() -> str | None:
-    key: str | None = api.event.get("headers", {}).get("idempotency-key")
-    if key is not None and not (0 < len(key) <= http.IDEMPOTENCY_KEY_LIMIT and key.isascii() and key.isprintable()):
-        raise KeyInvalid
-    return key
 
 
 def _entry(entry: Entry) -> EntryBody:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from aws_lambda_powertools.event_handler.openapi.params import Query
 from pydantic import Field, StringConstraints
 
 from artiway import bootstrap
@@ -70,9 +69,7 @@ class TenantsBody(http.Wire):
 
 
 @api.get("/tenants", permission="tenant.manage")
-def list_tenants(
-    cursor: Annotated[str | None, Query(max_length=64)] = None, limit: Annotated[int, Query(ge=1, le=100)] = 50
-) -> TenantsBody:
+def list_tenants(cursor: http.Cursor = None, limit: http.Limit = 50) -> TenantsBody:
     """All tenants with what they may use now."""
     found = bootstrap.tenants().list(after=http.place_of(cursor), limit=limit + 1)
     next_place = found[limit - 1].tenant.tenant_id if len(found) > limit else None

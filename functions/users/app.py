@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Literal
 
-from aws_lambda_powertools.event_handler.openapi.params import Query
 from pydantic import AwareDatetime, Field
 
 from artiway import bootstrap
@@ -17,8 +16,6 @@ from artiway.platform import http
 api = http.Api("users", gate=bootstrap.gate)
 handler = api.handler
 
-Limit = Annotated[int, Query(ge=1, le=100)]
-Cursor = Annotated[str | None, Query(max_length=64)]
 RoleName = Annotated[str, Field(min_length=1, max_length=40)]
 OwnRoleName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{1,39}$")]
 Permissions = Annotated[list[Permission], Field(max_length=64)]
@@ -121,7 +118,7 @@ def get_me() -> MeBody:
 
 
 @api.get("/users", permission="user.manage")
-def list_users(cursor: Cursor = None, limit: Limit = 50) -> UsersBody:
+def list_users(cursor: http.Cursor = None, limit: http.Limit = 50) -> UsersBody:
     """The people of the tenant."""
     found = bootstrap.people().users(api.identity.tenant_id, after=http.place_of(cursor), limit=limit + 1)
     next_place = found[limit - 1].user_id if len(found) > limit else None
@@ -150,10 +147,10 @@ def disable_user(user_id: str) -> tuple[None, int]:
 
 
 @api.get("/roles", permission="user.manage")
-def list_roles() -> RolesBody:
+def list_roles(cursor: http.Cursor = None, limit: http.Limit = 50) -> RolesBody:
     """Built-in roles and the tenant's own."""
-    found = bootstrap.people().roles(api.identity.tenant_id)
-    return RolesBody(items=[_role(role) for role in found], next_cursor=None)
+    found, next_cursor = http.page_of(bootstrap.people().roles(api.identity.tenant_id), cursor, limit)
+    return RolesBody(items=[_role(role) for role in found], next_cursor=next_cursor)
 
 
 @api.post("/roles", permission="user.manage", status=201, errors=[409])
@@ -179,7 +176,7 @@ def delete_role(name: str) -> tuple[None, int]:
 
 
 @api.get("/api-keys")
-def list_api_keys(cursor: Cursor = None, limit: Limit = 50) -> KeysBody:
+def list_api_keys(cursor: http.Cursor = None, limit: http.Limit = 50) -> KeysBody:
     """My keys; for who manages users, those of the tenant."""
     found = bootstrap.api_keys().keys(_actor(), after=http.place_of(cursor), limit=limit + 1)
     next_place = found[limit - 1].key_id if len(found) > limit else None

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from pydantic import SecretStr
     from redis import Redis
 
-    from artiway.audit.repository import AuditLog
+    from artiway.audit.repository import AuditLog, AuditTrail
     from artiway.delivery.feed.queue import RedisFeed
     from artiway.delivery.feed.service import FeedService
     from artiway.delivery.uploads.repository import S3Objects
     from artiway.delivery.uploads.service import UploadService
     from artiway.delivery.webhooks.service import WebhookService
     from artiway.geo.service import GeoService
-    from artiway.health.service import HealthService
+    from artiway.health.service import Guard, HealthService
     from artiway.idempotency.service import IdempotencyService
     from artiway.identity.access.service import AccessService, CachedAccess
     from artiway.identity.keys.service import ApiKeyService
@@ -136,14 +136,18 @@ def outbox() -> Outbox:
 def push() -> PushService:
     from artiway.platform.clock import SystemClock
     from artiway.push.repository import ApiGatewaySockets, PostgresConnections
-    from artiway.push.service import PushService
+    from artiway.push.service import GREETING_DELAY_S, PushService
 
-    return PushService(
-        PostgresConnections(service_database(), service_outbox()),
-        ApiGatewaySockets(settings().websocket_endpoint),
-        SystemClock(),
-        connection_ttl_s=settings().connection_ttl_s,
+    lease_s = settings().connection_lease_s
+    connections = PostgresConnections(
+        service_database(),
+        service_outbox(),
+        settling_s=GREETING_DELAY_S,
+        lease_s=lease_s,
+        resume_s=settings().connection_resume_s,
     )
+    sockets = ApiGatewaySockets(settings().websocket_endpoint)
+    return PushService(connections, sockets, SystemClock(), ttl_s=settings().connection_ttl_s, lease_s=lease_s)
 
 
 @once
@@ -391,6 +395,36 @@ def health() -> HealthService:
 
 
 @once
+def guard() -> Guard:
+    from artiway.health.service import Guard, Meter
+    from artiway.outbox.repository import PostgresStore
+    from artiway.platform import redis as platform_redis
+
+    def waiting() -> int:
+        return sum(lane.depth for lane in operations().lanes())
+
+    def redis_memory() -> float:
+        with platform_redis.translated():
+            found = redis().info("memory")
+        return 100 * float(found["used_memory"]) / float(found["maxmemory"] or found["total_system_memory"])
+
+    def redis_connections() -> int:
+        with platform_redis.translated():
+            return int(redis().info("clients")["connected_clients"])
+
+    oldest = PostgresStore(service_database()).oldest_unsent_age_s
+    return Guard(
+        health(),
+        [
+            Meter("outboxOldest", oldest, settings().guard_outbox_s, "s"),
+            Meter("nodesWaiting", waiting, settings().guard_waiting, "nodes"),
+            Meter("redisMemory", redis_memory, settings().guard_redis_memory_percent, "%"),
+            Meter("redisConnections", redis_connections, settings().guard_redis_connections, "connections"),
+        ],
+    )
+
+
+@once
 def cache() -> Cache:
     from artiway.platform.cache import Cache, Limits
 
@@ -439,6 +473,13 @@ def audit() -> AuditLog:
     from artiway.audit.repository import AuditLog
 
     return AuditLog()
+
+
+@once
+def audit_trail() -> AuditTrail:
+    from artiway.audit.repository import AuditTrail
+
+    return AuditTrail(service_database(), audit())
 
 
 @once
@@ -491,11 +532,11 @@ def gate() -> AccessGate:
     """What stands before every protected route: `http.Api("area", gate=bootstrap.gate)`."""
     from artiway.platform.gate import AccessGate
 
-    return AccessGate(_access(), rate_limiter(), idempotency)
+    return AccessGate(access(), rate_limiter(), idempotency)
 
 
 @once
-def _access() -> AccessService:
+def access() -> AccessService:
     from artiway.identity.access.repository import PostgresAccess, SpentNonces
     from artiway.identity.access.service import AccessService
     from artiway.platform.clock import SystemClock

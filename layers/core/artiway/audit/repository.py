@@ -19,7 +19,7 @@ from artiway.audit.model import (
     to_cursor,
 )
 from artiway.platform import sql, tracing
-from artiway.platform.database import Transaction
+from artiway.platform.database import Database, Transaction
 from artiway.platform.logs import masked
 
 SQL = sql.load("artiway.audit")
@@ -64,3 +64,14 @@ class AuditLog:
     def purge(self, tx: Transaction, *, limit: int) -> int:
         """Delete entries older than 180 days, at most `limit`; in a service transaction."""
         return tx.run(SQL["purge_old"], {"limit": limit})
+
+
+class AuditTrail:
+    """The entries of all tenants, for operators."""
+
+    def __init__(self, service_database: Database, log: AuditLog) -> None:
+        self._service, self._log = service_database, log
+
+    def find(self, wanted: AuditFilter, *, cursor: str | None, limit: int) -> AuditPage:
+        with self._service.service_transaction() as tx:
+            return self._log.find(tx, wanted, cursor=cursor, limit=limit)

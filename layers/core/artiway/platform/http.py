@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 from uuid import UUID
 
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
@@ -18,6 +18,7 @@ from aws_lambda_powertools.event_handler.openapi.exceptions import (
     RequestUnsupportedContentType,
     RequestValidationError,
 )
+from aws_lambda_powertools.event_handler.openapi.params import Query
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
@@ -39,6 +40,10 @@ IDEMPOTENCY_KEY_LIMIT = 200
 _BODY_METHODS = frozenset({"POST", "PUT", "PATCH"})
 _PARAMETER = re.compile(r"<(\w+)>")
 _Handler = TypeVar("_Handler", bound=Callable[..., Any])
+_Item = TypeVar("_Item")
+# What every list takes.
+Limit = Annotated[int, Query(ge=1, le=100)]
+Cursor = Annotated[str | None, Query(max_length=200)]
 
 
 class Wire(BaseModel):
@@ -156,11 +161,12 @@ class Api:
         also: str = "",
         raw: bool = False,
         idempotent: bool = False,
+        keyed: bool = False,
     ) -> Callable[[_Handler], _Handler]:
         """Declare a route: its place, who may call it, what it answers with.
 
         `also` is another media type that it can answer in. `raw` leaves the body to the handler. An `idempotent` route
-        takes an Idempotency-Key and performs once for it.
+        takes an Idempotency-Key and performs once for it; a `keyed` one does too, but sees to that itself.
         """
         rule = BASE + path
         key = f"{method} " + _PARAMETER.sub(r"{\1}", rule)
@@ -182,7 +188,7 @@ class Api:
             for code in sorted(documented)
         }
         extensions: dict[str, Any] = {"x-permission": "public" if public else permission or "user"}
-        if idempotent:
+        if idempotent or keyed:
             extensions["x-idempotent"] = True
         if also:
             extensions["x-also"] = also
@@ -240,6 +246,12 @@ class Api:
             return viewer.rpartition(":")[0]
         return str(self._event.get("requestContext", {}).get("http", {}).get("sourceIp", ""))
 
+    @property
+    def idempotency_key(self) -> str | None:
+        """The key that the request came with, if any, for a `keyed` route."""
+        key = self._event.get("headers", {}).get("idempotency-key")
+        return None if key is None else _checked_key(str(key))
+
     def fallback(self, explain: Callable[[str, str], ArtiwayError]) -> None:
         """What to say of a request that no route of the whole API takes."""
         self._explain_missing = explain
@@ -250,16 +262,19 @@ class Api:
         request_id = str(request.get("requestId", ""))
         route_key = str(event.get("routeKey", ""))
         trace_id = tracing.parse(event.get("headers", {}).get("x-amzn-trace-id"))
+        rule = self.rules.get(route_key)
+        is_raw = rule is not None and rule.is_raw
         self._identity, self._limit = None, None
         with tracing.traced(trace_id) as trace_id, logs.context(request_id=request_id, route=route_key):
             try:
-                answer = self._answer(event, route_key, context)
+                answer = self._answer(event, rule, context)
             except ArtiwayError as error:
-                answer = _rendered(error, request_id)
+                answer = _failed(error) if is_raw else _rendered(error, request_id)
             except Exception:
                 logger.exception("request failed")
                 metrics.emit("RequestFailures", 1, area=self.area)
-                answer = _rendered(ArtiwayError("something went wrong on our side"), request_id)
+                bug = ArtiwayError("something went wrong on our side")
+                answer = _failed(bug) if is_raw else _rendered(bug, request_id)
             answer["headers"] = {
                 "cache-control": "no-store",
                 **answer.get("headers", {}),
@@ -270,8 +285,7 @@ class Api:
             logger.info("request answered", status=answer["statusCode"])
             return answer
 
-    def _answer(self, event: Mapping[str, Any], route_key: str, context: Any) -> dict[str, Any]:
-        rule = self.rules.get(route_key)
+    def _answer(self, event: Mapping[str, Any], rule: _Rule | None, context: Any) -> dict[str, Any]:
         http = event["requestContext"]["http"]
         if rule is None:
             raise self._explain_missing(http["method"], event["rawPath"])
@@ -304,9 +318,7 @@ class Api:
 
     def _once(self, key: str, event: Mapping[str, Any], perform: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Only what succeeded is kept under the key: what was refused changed nothing and may be tried again."""
-        if not (0 < len(key) <= IDEMPOTENCY_KEY_LIMIT and key.isascii() and key.isprintable()):
-            reason = f"1 to {IDEMPOTENCY_KEY_LIMIT} printable ASCII characters"
-            raise Refused("the request is not valid", fields=[{"field": "Idempotency-Key", "reason": reason}])
+        _checked_key(key)
         if self.gate is None:
             return perform()
 
@@ -368,12 +380,27 @@ def place_of(cursor: str | None) -> UUID | None:
         raise Refused("the request is not valid", fields=fields) from None
 
 
+def page_of(items: Sequence[_Item], cursor: str | None, limit: int) -> tuple[Sequence[_Item], str | None]:
+    """One page of a list that is at hand whole, and the place of the next."""
+    place = place_of(cursor)
+    start = 0 if place is None else min(place.int, len(items))
+    end = start + limit
+    return items[start:end], cursor_of(UUID(int=end)) if end < len(items) else None
+
+
 class _NotKept(Exception):
     """Carries a refusal out through the transaction, which it rolls back."""
 
     def __init__(self, answer: dict[str, Any]) -> None:
         super().__init__("not kept")
         self.answer = answer
+
+
+def _checked_key(key: str) -> str:
+    if not (0 < len(key) <= IDEMPOTENCY_KEY_LIMIT and key.isascii() and key.isprintable()):
+        reason = f"1 to {IDEMPOTENCY_KEY_LIMIT} printable ASCII characters"
+        raise Refused("the request is not valid", fields=[{"field": "Idempotency-Key", "reason": reason}])
+    return key
 
 
 def _request(event: Mapping[str, Any]) -> Request:
@@ -501,6 +528,12 @@ def _rendered(error: ArtiwayError, request_id: str) -> dict[str, Any]:
         headers["allow"] = ", ".join(error.details["allow"])
     body = {"code": error.code, "message": error.message, "requestId": request_id, "details": error.details}
     return {"statusCode": error.status, "headers": headers, "body": _to_json(body)}
+
+
+def _failed(error: ArtiwayError) -> dict[str, Any]:
+    """What WeChat understands, the only one who calls raw routes."""
+    body = _to_json({"code": "FAIL", "message": error.message})
+    return {"statusCode": error.status, "headers": {"content-type": "application/json"}, "body": body}
 
 
 def _to_json(value: Any) -> str:

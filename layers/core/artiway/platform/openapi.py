@@ -18,6 +18,24 @@ _IDEMPOTENCY_KEY = {
     "description": "The same key and body within 24 hours give the same answer, and the act happens once.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 200},
 }
+_LAST_EVENT_ID = {
+    "name": "Last-Event-ID",
+    "in": "header",
+    "required": False,
+    "description": "The id of the last event that was heard; the answer goes on after it.",
+    "schema": {"type": "string", "maxLength": 200},
+}
+_HEADERS = {
+    "X-Request-Id": ("string", "Names this request; quote it to support."),
+    "X-Trace-Id": ("string", "One id from this request to the worker and back."),
+    "RateLimit-Limit": ("integer", "Requests that fit into the bucket."),
+    "RateLimit-Remaining": ("integer", "Requests that still fit."),
+    "RateLimit-Reset": ("integer", "Seconds until the bucket is full again."),
+    "Retry-After": ("integer", "Seconds after which the same request may pass."),
+    "X-Next-Cursor": ("string", "The cursor of the next page, where there is one."),
+}
+_ALWAYS = ("X-Request-Id", "X-Trace-Id")
+_LIMITED = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
 _UNUSED = ("HTTPValidationError", "ValidationError", "ResponseValidationError")
 
 
@@ -42,7 +60,12 @@ def merged(apis: Iterable[Any]) -> dict[str, Any]:
         },
         "servers": [{"url": "/"}],
         "paths": {},
-        "components": {"schemas": {"ErrorBody": ErrorBody.model_json_schema(by_alias=True)}},
+        "components": {
+            "schemas": {"ErrorBody": ErrorBody.model_json_schema(by_alias=True)},
+            "headers": {
+                name: {"description": text, "schema": {"type": kind}} for name, (kind, text) in _HEADERS.items()
+            },
+        },
     }
     for api in apis:
         part = json.loads(
@@ -69,11 +92,42 @@ def merged(apis: Iterable[Any]) -> dict[str, Any]:
             if also := operation.pop("x-also", None):
                 success = next(answer for status, answer in operation["responses"].items() if status.startswith("2"))
                 success["content"][also] = {"schema": {"type": "string"}}
+                success["headers"] = {"X-Next-Cursor": _header("X-Next-Cursor")}
             if operation.get("x-idempotent"):
                 operation.setdefault("parameters", []).append(_IDEMPOTENCY_KEY)
+            if any("text/event-stream" in answer.get("content", {}) for answer in operation["responses"].values()):
+                operation.setdefault("parameters", []).append(_LAST_EVENT_ID)
+            _add_headers(operation)
+            _share_errors(operation, document["components"].setdefault("responses", {}))
     document["paths"] = dict(sorted(document["paths"].items()))
     document["components"]["schemas"] = dict(sorted(document["components"]["schemas"].items()))
     return document
+
+
+def _add_headers(operation: dict[str, Any]) -> None:
+    """Who is not let in has no bucket yet, so 401 has no word of one."""
+    is_limited = operation["x-permission"] != "public"
+    for status, answer in operation["responses"].items():
+        names = [*_ALWAYS, *(_LIMITED if is_limited and status != "401" else ())]
+        names += ["Retry-After"] if status in {"429", "503"} else []
+        answer.setdefault("headers", {}).update({name: _header(name) for name in names})
+
+
+def _share_errors(operation: dict[str, Any], shared: dict[str, Any]) -> None:
+    """Routes fail alike, so each way to fail is written once."""
+    kind = "Public" if operation["x-permission"] == "public" else ""
+    for status, answer in operation["responses"].items():
+        if status.startswith("2"):
+            continue
+        name = f"{kind}Error{status}"
+        if shared.setdefault(name, answer) != answer:
+            name = f"Brief{name}"
+            shared.setdefault(name, answer)
+        operation["responses"][status] = {"$ref": f"#/components/responses/{name}"}
+
+
+def _header(name: str) -> dict[str, str]:
+    return {"$ref": f"#/components/headers/{name}"}
 
 
 def text() -> str:

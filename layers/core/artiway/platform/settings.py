@@ -46,6 +46,8 @@ class Settings(BaseSettings):
     scheduler_cost_samples: int = Field(default=200, ge=20, le=10_000)
 
     connection_ttl_s: int = Field(default=7_200, ge=60, le=7_200)  # API Gateway ends a WebSocket after two hours
+    connection_lease_s: int = Field(default=10, ge=1, le=900)  # no less than the push function may run
+    connection_resume_s: int = Field(default=120, ge=0, le=3_600)
 
     task_machine_arn: str = ""
     hold_ttl_s: int = Field(default=172_800, ge=3_600, le=30 * 86_400)  # longer than an execution may take
@@ -86,6 +88,11 @@ class Settings(BaseSettings):
     cache_load_s: float = Field(default=3, gt=0, le=60)
     cache_wait_s: float = Field(default=8, gt=0, le=60)
     purge_batch: int = Field(default=1_000, ge=1, le=100_000)
+
+    guard_outbox_s: int = Field(default=60, ge=1, le=86_400)
+    guard_waiting: int = Field(default=1_000, ge=1, le=10_000_000)
+    guard_redis_memory_percent: int = Field(default=80, ge=1, le=100)
+    guard_redis_connections: int = Field(default=1_000, ge=1, le=100_000)
 
     # In order; each is the name of a parser and an address. None means that every location is unknown.
     geo_sources: tuple[tuple[Literal["pconline", "baidu"], str], ...] = (
