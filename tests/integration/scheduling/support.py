@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 
 import redis
@@ -128,7 +127,7 @@ class Twins:
         self.oracle.pool.capacity = capacity
 
     def check(self) -> None:
-        """Clocks, tags and slots are the same on both sides, and the sets of heads are what the tenants' rows say."""
+        """Clocks, tags and slots are the same on both sides, and so are the nodes that wait and run."""
         queue, oracle = self.queue, self.oracle
         fields = queue._fields()
         tracks = {track: index for index, track in queue._indexed(fields)}
@@ -138,39 +137,22 @@ class Twins:
         costs = {f[2:]: tuple(map(int, v.split())) for f, v in fields.items() if f.startswith("c:")}
         assert costs == oracle.costs
 
-        pipeline = self.client.pipeline(transaction=False)
-        for name in oracle.tenants:
-            pipeline.hget(queue._name("tenants"), name)
-            pipeline.smembers(queue._name(f"tenant_slots|{name}"))
-        for index in tracks.values():
-            pipeline.zrange(queue._name(f"heads|{index}"), 0, -1, withscores=True)
-            pipeline.smembers(queue._name(f"track_slots|{index}"))
-        answers = iter(pipeline.execute())
+        rows = {row[0]: row[4:] for row in queue._tenant_rows()}
+        assert rows.keys() == oracle.tenants.keys()
+        assert queue.running_ids() == oracle.running.keys()
         for name, tenant in oracle.tenants.items():
-            row, slots = next(answers), next(answers)
-            last, credit, dearest, waiting, _, listed, _ = json.loads(row.partition("|")[2])
-            heads = sorted((track, int(tag), cost, seq) for track, tag, cost, seq in listed)
+            last, credit, dearest, waiting, running, is_capped, _, listed = rows[name]
+            heads = sorted(tuple(map(int, head.split())) for head in listed.split(",") if head)
             assert heads == sorted((tracks[t], h.tag, h.cost, h.seq) for t, h in tenant.heads.items()), name
-            assert (int(last), int(credit), row[0] == "1", dearest) == (
+            assert (int(last), int(credit), is_capped == "1", int(dearest)) == (
                 tenant.last,
                 tenant.credit,
                 tenant.is_capped,
                 tenant.dearest,
             ), name
-            assert slots == {i for i, (_, run) in oracle.running.items() if run.node.tenant_id == name}
-            assert waiting == sum(w.node.tenant_id == name for w in oracle.waiting.values())
+            assert int(running) == sum(run.node.tenant_id == name for _, run in oracle.running.values())
+            assert int(waiting) == sum(w.node.tenant_id == name for w in oracle.waiting.values())
         for track, index in tracks.items():
-            heads, slots = next(answers), next(answers)
-            assert heads == sorted(
-                (
-                    (f"{h.seq:016d}|{name}", h.tag)
-                    for name, t in oracle.tenants.items()
-                    for k, h in t.heads.items()
-                    if k == track
-                ),
-                key=lambda pair: (pair[1], pair[0]),
-            )
-            assert slots == {i for i, (_, run) in oracle.running.items() if run.node.track == track}
             running, waiting = map(int, fields[f"d:{index}"].split()[1:])
-            assert running == len(slots)
+            assert running == sum(run.node.track == track for _, run in oracle.running.values())
             assert waiting == sum(w.node.track == track for w in oracle.waiting.values())

@@ -194,11 +194,10 @@ def test_more_tracks_than_a_catalogue_can_have_are_refused(valkey: redis.Redis) 
 def test_a_malformed_argument_is_refused_before_the_first_write(valkey, verb: str, arguments: list[str]) -> None:
     queue = FairQueue(valkey, "gpu")
     queue.rebuild(Snapshot(POOL, [TenantPolicy("A")], waiting=nodes("a", 2, "A", 1)), now_ms=0)
-    before = {key: valkey.dump(key) for key in valkey.scan_iter()}
-    keys = [queue._keys.epoch, *queue._state_keys]
+    before = queue.snapshot(), queue.tenants(), queue.log()
     with pytest.raises(redis.ResponseError, match="INVALID"):
-        scripts.run(valkey, verb, keys, queue.epoch, 0, *arguments)
-    assert {key: valkey.dump(key) for key in valkey.scan_iter()} == before
+        scripts.run(valkey, verb, Keys("gpu").of(queue.epoch), queue.epoch, 0, *arguments)
+    assert (queue.snapshot(), queue.tenants(), queue.log()) == before
 
 
 def test_a_clock_near_the_end_of_exact_numbers_asks_for_a_rebuild(valkey: redis.Redis) -> None:

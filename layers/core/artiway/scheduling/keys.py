@@ -6,28 +6,10 @@ from dataclasses import dataclass
 
 from artiway.scheduling.model import named
 
-# In the order in which lua/includes/pool.lua names them, after the epoch. A trailing | awaits an id.
-_STATE = (
-    "pool",
-    "nodes",
-    "leases",
-    "log",
-    "tenants",
-    "heads|",
-    "crowd|",
-    "roll|",
-    "fifo|",
-    "tenant_slots|",
-    "user_slots|",
-    "track_slots|",
-    "user_caps",
-    "service|",
-)
-
 
 @dataclass(frozen=True)
 class Keys:
-    """Key names of one pool. State lives under its epoch: a rebuild fills a new one and then switches over."""
+    """Key names of one pool. The queue itself lives in the memory of the functions (lua/library.lua)."""
 
     pool: str
 
@@ -46,12 +28,9 @@ class Keys:
     def loading(self) -> str:
         return f"{self.tag}:loading"
 
-    def name(self, epoch: str, what: str) -> str:
-        return f"{self.tag}:{epoch}:{what}"
+    def log(self, epoch: str) -> str:
+        return f"{self.tag}:{epoch}:log"
 
-    def state(self, epoch: str) -> list[str]:
-        return [self.name(epoch, what) for what in _STATE]
-
-    def all_of(self, epoch: str) -> str:
-        """A pattern for SCAN."""
-        return f"{self.tag}:{epoch}:*"
+    def of(self, epoch: str) -> list[str]:
+        """In the order in which lua/library.lua names them."""
+        return [self.epoch, self.loading, self.log(epoch)]

@@ -141,15 +141,15 @@ class Oracle:
     def reclaim(self, *, now_ms: int, limit: int = 100) -> list[str]:
         """Nodes that were popped and never confirmed go back to their old place, and their charge is returned."""
         overdue = sorted(
-            (run.lease_ms, node_id)
-            for node_id, (_, run) in self.running.items()
+            (run.lease_ms, waiting.seq, node_id)
+            for node_id, (waiting, run) in self.running.items()
             if run.lease_ms is not None and run.lease_ms <= now_ms
         )[:limit]
-        for _, node_id in overdue:
+        for *_, node_id in overdue:
             entry = self.running[node_id]
             self._release(entry, 0)
             self._put(entry[0])
-        return [node_id for _, node_id in overdue]
+        return [node_id for *_, node_id in overdue]
 
     def adopt(self, nodes: Iterable[Running]) -> None:
         for run in nodes:
@@ -167,7 +167,8 @@ class Oracle:
             tenant.heads[track] = head._replace(tag=head.tag + change)
             tenant.last += change
         tenant.policy = policy
-        users = sorted({user for (owner, user, _), queue in self.queues.items() if owner == policy.tenant_id and queue})
+        firsts = sorted((q[0].seq, u) for (owner, u, _), q in self.queues.items() if owner == policy.tenant_id and q)
+        users = dict.fromkeys(user for _, user in firsts)
         self._cap(policy.tenant_id, None)
         for user in users:
             self._refresh_all(policy.tenant_id, user)

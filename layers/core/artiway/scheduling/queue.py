@@ -1,4 +1,4 @@
-"""The fair queue on Redis. Each verb is one script; a lost or replaced queue answers StaleEpoch and changes nothing."""
+"""The fair queue on Redis. Each verb is one function; a lost or replaced queue answers StaleEpoch and changes nothing."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from typing import Any, TypeVar, cast
 
@@ -42,7 +43,6 @@ LEASE_MS = 30_000
 LOG_LENGTH = 5_000
 BATCH_LIMIT = 1_000
 LOAD_CHUNK = 1_000
-SCAN_COUNT = 1_000
 
 T = TypeVar("T")
 
@@ -65,7 +65,6 @@ class FairQueue:
         self._lease_ms = whole("lease_ms", lease_ms, 1, COUNT_LIMIT)
         self._log_length = whole("log_length", log_length, 0, COUNT_LIMIT)
         self._epoch = ""
-        self._state_keys: list[str] = []
 
     @property
     def epoch(self) -> str:
@@ -73,9 +72,11 @@ class FairQueue:
 
     def attach(self) -> bool:
         """Take up the queue that Redis holds. False: there is none, and somebody has to rebuild it."""
-        epoch = self._text(self._client.get(self._keys.epoch))
-        self._use(epoch)
-        return bool(epoch)
+        self._epoch = self._text(self._client.get(self._keys.epoch))
+        try:
+            return self._run("attach", 0) == "attached"
+        except StaleEpoch:
+            return False
 
     # The life of a node
 
@@ -170,22 +171,21 @@ class FairQueue:
 
     def rebuild(self, snapshot: Snapshot, *, now_ms: int) -> str:
         """Fill a new epoch from the database and switch to it. Whoever began later wins: the other gets StaleEpoch."""
-        old, epoch = self._text(self._client.get(self._keys.epoch)), secrets.token_hex(8)
-        self._client.set(self._keys.loading, epoch)
-        self._use(epoch)
-        self._load(snapshot, now_ms)
-        answer = scripts.run(self._client, "commit", [self._keys.epoch, self._keys.loading], epoch)
-        if answer == "stale":
-            self._forget(epoch)
-            raise StaleEpoch("another rebuild began later")
-        if old:
-            self._forget(old)
-        return epoch
+        self._epoch = secrets.token_hex(8)
+        self._forget(self._run("begin", now_ms))
+        try:
+            self._load(snapshot, now_ms)
+            old = self._run("commit", now_ms)
+        except StaleEpoch:
+            self._forget(self._epoch)
+            raise
+        self._forget(old)
+        return self._epoch
 
     def _load(self, snapshot: Snapshot, now_ms: int) -> None:
         pool = snapshot.pool
         # The log's length goes first, so that the log begins with the rest.
-        self._run("configure", now_ms, _field_lines({"log": self._log_length}), is_load=True)
+        self._run("configure", now_ms, _field_lines({"log": self._log_length}))
         fields: dict[str, int | str | None] = {"clock": snapshot.clock_us, "capacity": pool.capacity}
         fields |= {f"s:{kind}": count for kind, count in pool.slots.items()}
         fields |= {f"m:{model}": limit for model, limit in pool.models.items()}
@@ -193,27 +193,20 @@ class FairQueue:
         fields |= {f"n:{lane.name}": lane.parallelism for lane in pool.lanes.values()}
         fields |= {f"h:{lane.name}": lane.share_percent for lane in pool.lanes.values()}
         fields |= {f"c:{kind}": f"{count} {average}" for kind, (count, average) in snapshot.costs.items()}
-        self._run("configure", now_ms, _field_lines(fields), is_load=True)
+        self._run("configure", now_ms, _field_lines(fields))
         for tenants in _batches(snapshot.tenants, LOAD_CHUNK):
             lasts = "\n".join(f"{t.tenant_id}|{max(0, snapshot.last_us.get(t.tenant_id, 0))}" for t in tenants)
-            self._run("set_tenants", now_ms, _policy_lines(tenants), lasts, is_load=True)
+            self._run("set_tenants", now_ms, _policy_lines(tenants), lasts)
         for (tenant_id, user_id), cap in snapshot.user_caps.items():
-            self._run("set_user", now_ms, named("tenant", tenant_id), named("user", user_id), cap, is_load=True)
+            self._run("set_user", now_ms, named("tenant", tenant_id), named("user", user_id), cap)
         for running in _batches(snapshot.running, LOAD_CHUNK):
-            self._run("adopt", now_ms, "\n".join(map(_running_line, running)), is_load=True)
+            self._run("adopt", now_ms, "\n".join(map(_running_line, running)))
         for waiting in _batches(snapshot.waiting, LOAD_CHUNK):
-            self._run("enqueue", now_ms, "", "\n".join(map(_node_line, waiting)), "1", is_load=True)
+            self._run("enqueue", now_ms, "", "\n".join(map(_node_line, waiting)), "1")
 
     def _forget(self, epoch: str) -> None:
-        """Remove an epoch's keys a few at a time; nobody reads them any more."""
-        batch: list[Any] = []
-        for key in self._client.scan_iter(match=_escaped(self._keys.all_of(epoch)), count=SCAN_COUNT):
-            batch.append(key)
-            if len(batch) >= SCAN_COUNT:
-                self._client.unlink(*batch)
-                batch = []
-        if batch:
-            self._client.unlink(*batch)
+        if epoch:
+            self._client.unlink(self._keys.log(epoch))
 
     # Looking at it
 
@@ -264,70 +257,65 @@ class FairQueue:
         return {track: _numbers(fields[f"d:{index}"])[2] for index, track in self._indexed(fields)}
 
     def tenant_ids(self) -> list[str]:
-        return sorted(self._text(name) for name in cast("list[Any]", self._client.hkeys(self._name("tenants"))))
+        return sorted(_lines(self._run("tenants", 0, "*")))
 
     def tenants(self, tenant_ids: Sequence[str] | None = None) -> list[TenantState]:
-        """The tenants' clocks, queues and slots; one pipeline, not one atomic view."""
-        wanted = self.tenant_ids() if tenant_ids is None else list(tenant_ids)
-        if not wanted:
-            return []
-        pipeline = self._client.pipeline(transaction=False)
-        pipeline.hmget(self._name("tenants"), wanted)
-        for tenant_id in wanted:
-            pipeline.scard(self._name(f"tenant_slots|{tenant_id}"))
-        rows, *running = pipeline.execute()
-        found = zip(wanted, rows, running, strict=True)
-        return [_tenant_state(name, self._text(row), held) for name, row, held in found if row]
+        """The tenants' clocks, queues and slots, some at a time: not one atomic view."""
+        return [_tenant_state(row) for row in self._tenant_rows(tenant_ids)]
+
+    def _tenant_rows(self, tenant_ids: Sequence[str] | None = None) -> Iterator[list[str]]:
+        for part in _batches(self.tenant_ids() if tenant_ids is None else tenant_ids, LOAD_CHUNK):
+            for line in _lines(self._run("tenants", 0, "\n".join(part))):
+                yield line.split("|")
 
     def running_ids(self) -> set[str]:
         """Every node that holds a slot here, to be compared with the database."""
-        held: set[str] = set()
-        for index, _ in self._indexed(self._fields()):
-            for member in self._client.sscan_iter(self._name(f"track_slots|{index}"), count=SCAN_COUNT):
-                held.add(self._text(member))
-        return held
+        return {line.partition("|")[0] for line in _lines(self._run("running", 0))}
 
     def snapshot(self) -> Snapshot:
         """A copy to run forward, read in chunks so that nobody waits. Nodes may move meanwhile: forecasts bear it."""
         fields = self._fields()
-        tracks = dict(self._indexed(fields))
-        waiting: list[tuple[int, Node]] = []
-        running: list[Running] = []
-        for key, value in self._client.hscan_iter(self._name("nodes"), count=SCAN_COUNT):
-            state, track, cost, seq, tenant, user, *charged = self._text(value).split("|")
-            node = Node(self._text(key), tenant, user, tracks[int(track)], int(cost))
-            if state == "w":
-                waiting.append((int(seq), node))
-            else:
-                running.append(Running(node, int(charged[0])))
         states = self.tenants()
+        waiting = sorted(self._waiting([state.policy.tenant_id for state in states if state.waiting]))
         return Snapshot(
             pool=self.pool(),
             tenants=[state.policy for state in states],
             user_caps=self._user_caps(),
-            running=running,
-            waiting=[node for _, node in sorted(waiting, key=lambda pair: pair[0])],
+            running=[_running(line) for line in _lines(self._run("running", 0))],
+            waiting=[_node(*words) for _, words in waiting],
             clock_us=int(fields.get("clock", 0)),
             last_us={state.policy.tenant_id: state.last_us for state in states},
             costs={f[2:]: (_numbers(v)[0], _numbers(v)[1]) for f, v in fields.items() if f.startswith("c:")},
         )
 
+    def _waiting(self, tenant_ids: list[str]) -> Iterator[tuple[int, list[str]]]:
+        """Place and words of each node."""
+        for part in _batches(tenant_ids, LOAD_CHUNK):
+            place = "|"
+            while True:
+                place, *lines = self._run("waiting", 0, LOAD_CHUNK, "\n".join(part), place).split("\n")
+                for line in lines:
+                    seq, *words = line.split("|")
+                    yield int(seq), words
+                if place == "|":
+                    break
+                part = part[part.index(place.partition("|")[0]) :]
+
     def service_us(self, minute: int) -> dict[str, int]:
         """GPU time that each tenant was given in one minute since the epoch of Unix."""
-        row = cast("dict[Any, Any]", self._client.hgetall(self._name(f"service|{minute}")))
-        found = {self._text(tenant): self._text(cost) for tenant, cost in row.items()}
-        return {tenant: int(cost) for tenant, cost in found.items() if tenant != "|"}
+        rows = (line.split("|") for line in _lines(self._run("service", 0, minute)))
+        return {tenant: int(cost) for tenant, cost in rows}
 
     def log(self) -> list[dict[str, str]]:
         """The decisions that are still kept, oldest first: verb, now, in, out."""
-        rows = cast("list[Any]", self._client.xrange(self._name("log")))
+        rows = cast("list[Any]", self._client.xrange(self._keys.log(self._epoch)))
         return [{self._text(k): self._text(v) for k, v in row.items()} for _, row in rows]
 
     # The wire
 
-    def _run(self, verb: str, now_ms: int, *arguments: str | int, is_load: bool = False) -> str:
-        pointer = self._keys.loading if is_load else self._keys.epoch
-        answer = scripts.run(self._client, verb, [pointer, *self._state_keys], self._epoch, now_ms, *arguments)
+    def _run(self, verb: str, now_ms: int, *arguments: str | int) -> str:
+        keys = self._keys.of(self._epoch)
+        answer = scripts.run(self._client, verb, keys, self._epoch, now_ms, *arguments)
         if answer == "stale":
             raise StaleEpoch(f"epoch {self._epoch or '(none)'} is not in force")
         if answer.startswith("unknown_tenant\n"):
@@ -336,19 +324,13 @@ class FairQueue:
             raise TooManyTracks("too many combinations of type, lane and model")
         return answer
 
-    def _use(self, epoch: str) -> None:
-        self._epoch, self._state_keys = epoch, self._keys.state(epoch)
-
-    def _name(self, what: str) -> str:
-        return self._keys.name(self._epoch, what)
-
     def _fields(self) -> dict[str, str]:
-        row = cast("dict[Any, Any]", self._client.hgetall(self._name("pool")))
-        return {self._text(k): self._text(v) for k, v in row.items()}
+        rows = (line.partition("|") for line in _lines(self._run("pool", 0)))
+        return {field: value for field, _, value in rows if value}
 
     def _user_caps(self) -> dict[tuple[str, str], int]:
-        row = cast("dict[Any, Any]", self._client.hgetall(self._name("user_caps")))
-        return {cast("tuple[str, str]", tuple(self._text(k).split("|"))): int(v) for k, v in row.items()}
+        rows = (line.split("|") for line in _lines(self._run("caps", 0)))
+        return {(tenant, user): int(cap) for tenant, user, cap in rows}
 
     @staticmethod
     def _indexed(fields: Mapping[str, str]) -> Iterator[tuple[int, Track]]:
@@ -375,12 +357,12 @@ def _ids(node_ids: Iterable[str]) -> str:
     return "\n".join(named("node", node_id) for node_id in node_ids)
 
 
+def _lines(text: str) -> list[str]:
+    return text.split("\n") if text else []
+
+
 def _numbers(text: str) -> list[int]:
     return [int(word) for word in text.split()]
-
-
-def _escaped(pattern: str) -> str:
-    return pattern.replace("[", "\\[").replace("]", "\\]")
 
 
 def _node_line(node: Node) -> str:
@@ -405,28 +387,39 @@ def _field_lines(fields: Mapping[str, int | str | None]) -> str:
     return "\n".join(f"{field}|{'' if value is None else value}" for field, value in fields.items())
 
 
+@cache
+def _track(node_type: str, lane: str, model: str) -> Track:
+    return Track(node_type, lane, model)
+
+
+def _node(node_id: str, tenant: str, user: str, kind: str, lane: str, model: str, cost: str) -> Node:
+    return Node(node_id, tenant, user, _track(kind, lane, model), int(cost))
+
+
+def _running(line: str) -> Running:
+    *words, charged, lease = line.split("|")
+    return Running(_node(*words), int(charged), int(lease) if lease else None)
+
+
 def _dispatched(lines: str) -> list[Dispatched]:
     found = []
-    for line in lines.split("\n") if lines else ():
-        node_id, tenant, user, kind, lane, model, cost, charged, tag = line.split("|")
-        node = Node(node_id, tenant, user, Track(kind, lane, model), int(cost))
-        found.append(Dispatched(node, int(charged), int(tag)))
+    for line in _lines(lines):
+        *words, charged, tag = line.split("|")
+        found.append(Dispatched(_node(*words), int(charged), int(tag)))
     return found
 
 
-def _tenant_state(tenant_id: str, row: str, running: int) -> TenantState:
-    """The row as lua/includes/pool.lua packs it."""
-    head, _, state = row.partition("|")
-    _, weight, cap, user_cap = head.split(" ")
-    policy = TenantPolicy(tenant_id, int(weight), int(cap) if cap else None, int(user_cap) if user_cap else None)
-    last, _, dearest, waiting, since, heads, _ = json.loads(state)
+def _tenant_state(row: list[str]) -> TenantState:
+    """The row as lua/verbs/tenants.lua writes it."""
+    name, weight, cap, user_cap, last, _, dearest, waiting, running, _, since, heads = row
+    policy = TenantPolicy(name, int(weight), int(cap) if cap else None, int(user_cap) if user_cap else None)
     # The clock runs ahead by the heads that are tagged and still wait.
-    ahead_us = sum(charge_us(cost, policy.weight) for _, _, cost, _ in heads)
+    ahead_us = sum(charge_us(_numbers(head)[2], policy.weight) for head in heads.split(",") if head)
     return TenantState(
         policy=policy,
         last_us=int(last) - ahead_us,
-        waiting=waiting,
-        running=running,
-        dearest_us=dearest,
-        contending_since_ms=since if heads else None,
+        waiting=int(waiting),
+        running=int(running),
+        dearest_us=int(dearest),
+        contending_since_ms=int(since) if heads else None,
     )

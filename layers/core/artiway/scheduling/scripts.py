@@ -1,4 +1,4 @@
-"""The Lua verbs: one file each, with shared parts included where a file asks for them."""
+"""The Lua library of the fair queue: one file per verb, shared parts, put together into the text that Redis loads."""
 
 from __future__ import annotations
 
@@ -11,30 +11,42 @@ from typing import Any, NamedTuple
 import redis
 
 _FOLDER = Path(__file__).parent / "lua"
-_INCLUDE = re.compile(r"^--@include (\w+)$", re.MULTILINE)
+_INCLUDE = re.compile(r"^--@include ([\w/]+)$", re.MULTILINE)
 
 
-class Script(NamedTuple):
+class Library(NamedTuple):
     text: str
-    digest: str
+    version: str
 
 
 @cache
-def script(verb: str) -> Script:
-    text = (_FOLDER / f"{verb}.lua").read_text()
-    text = _INCLUDE.sub(lambda match: (_FOLDER / "includes" / f"{match[1]}.lua").read_text(), text)
-    return Script(text, sha1(text.encode(), usedforsecurity=False).hexdigest())
+def library() -> Library:
+    """The version is part of every function's name, so that no release ever calls the functions of another."""
+    text = (_FOLDER / "library.lua").read_text()
+    text = text.replace("--@verbs", "\n".join(f"--@include verbs/{verb}" for verb in verbs()))
+    text = _INCLUDE.sub(lambda match: (_FOLDER / f"{match[1]}.lua").read_text(), text)
+    version = sha1(text.encode(), usedforsecurity=False).hexdigest()[:12]
+    named = (f'redis.register_function("{function(verb, version)}", answer_to("{verb}"))' for verb in verbs())
+    return Library(text.replace("--@register", "\n".join(named)), version)
+
+
+def function(verb: str, version: str) -> str:
+    return f"artiway_{verb}_{version}"
 
 
 def verbs() -> list[str]:
-    return sorted(path.stem for path in _FOLDER.glob("*.lua"))
+    return sorted(path.stem for path in (_FOLDER / "verbs").glob("*.lua"))
 
 
 def run(client: redis.Redis, verb: str, keys: list[str], *arguments: str | int) -> str:
-    """One round trip, or two when the server has not seen the script since it started."""
-    code = script(verb)
+    """One round trip, or three when the server has not seen this library since it started."""
+    code = library()
+    name = function(verb, code.version)
     try:
-        answer: Any = client.evalsha(code.digest, len(keys), *keys, *arguments)
-    except redis.exceptions.NoScriptError:
-        answer = client.eval(code.text, len(keys), *keys, *arguments)
+        answer: Any = client.fcall(name, len(keys), *keys, *arguments)
+    except redis.exceptions.ResponseError as error:
+        if "Function not found" not in str(error):
+            raise
+        client.function_load(code.text, replace=True)
+        answer = client.fcall(name, len(keys), *keys, *arguments)
     return answer.decode() if isinstance(answer, bytes) else str(answer)

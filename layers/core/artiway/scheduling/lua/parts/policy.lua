@@ -1,0 +1,54 @@
+--[[ policy: a tenant's weight and caps, which act on what waits at once. ]]
+local function set_tenant(id, weight, cap, user_cap)
+  local tenant = queue.tenants[id]
+  if not tenant then
+    tenant = {
+      id = id, weight = weight, cap = cap, user_cap = user_cap, last = 0, credit = 0, dearest = 0, waiting = 0, running = 0,
+      is_capped = cap <= 0, since = now_ms, heads = {}, crowds = {}, users = {},
+    }
+    queue.tenants[id] = tenant
+    return
+  end
+  local old_weight, old_user_cap = tenant.weight, tenant.user_cap
+  tenant.weight, tenant.cap, tenant.user_cap = weight, cap, user_cap
+  if weight ~= old_weight then
+    for index, head in pairs(tenant.heads) do
+      local difference = charge(head.cost, weight) - charge(head.cost, old_weight)
+      tenant.last = tenant.last + difference
+      put_head(tenant, queue.tracks[index], head.tag + difference, head.cost, head.seq)
+    end
+  end
+  cap_tenant(tenant)
+  if user_cap ~= old_user_cap then
+    local waiting = {}
+    for _, user in pairs(tenant.users) do
+      local since = UNLIMITED
+      for _, line in pairs(user.lines) do
+        since = min(since, line.first.seq)
+      end
+      waiting[#waiting + 1] = { user = user, since = since }
+    end
+    sort(waiting, function(a, b) return a.since < b.since end)
+    for _, one in ipairs(waiting) do
+      refresh_user(one.user, false)
+    end
+  end
+  uncap_tenant(tenant)
+end
+
+local function set_tenants(lines)
+  for id, weight, cap, user_cap in gmatch(lines, "([^|\n]+)|(%d+)|(%d*)|(%d*)") do
+    set_tenant(id, tonumber(weight), tonumber(cap) or UNLIMITED, tonumber(user_cap) or UNLIMITED)
+  end
+end
+
+-- Tenants that nobody told us about, in the order in which they were named.
+local function missing_tenants(ids)
+  local missing, seen = {}, {}
+  for _, id in ipairs(ids) do
+    if not queue.tenants[id] and not seen[id] then
+      missing[#missing + 1], seen[id] = id, true
+    end
+  end
+  return missing[1] and "unknown_tenant\n" .. concat(missing, "\n")
+end

@@ -1,0 +1,48 @@
+--[[ state: what a queue is made of.
+  queue   clock and seq; tracks and tenants; nodes by id; running: node -> the time by which it has to be confirmed;
+          switches of operators (slots, paused, parallelism, share, models, capacity); costs as they were measured;
+          service: minute -> tenant -> microseconds
+  track   nodes that the same limits can block: type, lane, model. `heads` is a heap of the tenants that could go
+  tenant  policy and clock (`last` is the latest tag), users by name, and by track a head and a crowd
+  head    a tenant's first node on a track: tag, seq, cost. Tags are on the track's own clock, `lag` behind the pool's
+  crowd   the users of a tenant that could go on a track: a heap of lines, with a clock of its own
+  line    a user's nodes on a track, linked in order of arrival; tag, seq and cost of the first
+  node    id, user, track, cost, seq, charged; next and previous in its line ]]
+local match, gmatch, find, format, max, min, floor, ceil, concat, sort, call
+
+-- While a library is being loaded it sees nothing of Lua or Redis: the first call binds what all of them use.
+local function bind()
+  match, gmatch, find, format = string.match, string.gmatch, string.find, string.format
+  max, min, floor, ceil = math.max, math.min, math.floor, math.ceil
+  concat, sort, call = table.concat, table.sort, redis.call
+end
+
+local UNLIMITED = 1 / 0
+local SAMPLES_BEFORE_AVERAGE = 20
+local PASS_OVER_LIMIT = 24
+local TRACK_LIMIT = 256
+local CLOCK_LIMIT = 4503599627370496
+local SERVICE_MINUTES = 120
+
+local verbs = {}
+local pools = {} -- epoch key -> epoch -> queue
+local queue, now_ms -- of the call that runs
+
+local function new_queue()
+  return {
+    is_loading = true, clock = 0, seq = 0, log_length = 0,
+    tracks = {}, track_named = {}, tenants = {}, nodes = {}, running = {},
+    slots = {}, paused = {}, parallelism = {}, share = {}, models = {}, capacity = UNLIMITED,
+    everything = { running = 0, limit = UNLIMITED }, kinds = {}, lanes = {}, of_model = {}, are_limits_known = false,
+    costs = {}, service = {},
+  }
+end
+
+-- Numbers as text. Joining a number with .. keeps fourteen digits, too few for tags and clocks.
+local function int(number)
+  return format("%d", number)
+end
+
+local function optional(number)
+  return number and number ~= UNLIMITED and format("%d", number) or ""
+end
