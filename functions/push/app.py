@@ -1,4 +1,4 @@
-"""Brings notices from the queue to the WebSockets of the people they are for."""
+"""Brings the WebSockets of the people whom a message is about up to date."""
 
 from __future__ import annotations
 
@@ -18,4 +18,4 @@ def _deliver(message: Received) -> None:
         notice = Notice.from_data(message.data)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise PoisonMessage(f"not a notice: {error}") from error
-    bootstrap.push().deliver(notice)
+    bootstrap.push().deliver(notice, is_again=message.receive_count > 1)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 from artiway import bootstrap
 from artiway.errors import Unauthenticated, Unavailable
 from artiway.platform import logs, tracing
+from artiway.push.model import parse_cursor
 
 FRAME_LIMIT = 4_096
 
@@ -28,14 +30,32 @@ def handler(event: dict[str, Any], _context: Any) -> dict[str, int]:
 
 
 def _connect(connection_id: str, event: dict[str, Any]) -> int:
+    asked = event.get("queryStringParameters") or {}
     try:
-        claims = bootstrap.token_verifier().verify((event.get("queryStringParameters") or {}).get("token", ""))
-        bootstrap.push().connect(connection_id=connection_id, tenant_id=claims.tenant_id, user_id=claims.user_id)
+        claims = bootstrap.token_verifier().verify(asked.get("token", ""))
+        # As at the gate of every route: a token outlives the session that it was made for.
+        access = bootstrap.access().of_session(
+            tenant_id=claims.tenant_id, user_id=claims.user_id, session_id=_session(claims.family_id)
+        )
+        bootstrap.push().connect(
+            connection_id=connection_id,
+            tenant_id=access.tenant_id,
+            user_id=access.user_id,
+            session_id=_session(claims.family_id),
+            after=parse_cursor(asked.get("after")),
+        )
     except Unauthenticated:
         return 401
     except Unavailable:
         return 503
     return 200
+
+
+def _session(family_id: str) -> UUID:
+    try:
+        return UUID(family_id)
+    except ValueError:
+        raise Unauthenticated("log in first") from None
 
 
 def _answer(connection_id: str, frame: str) -> None:

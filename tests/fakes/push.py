@@ -2,49 +2,134 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from artiway.outbox.model import Message
-from artiway.push.model import Connection, ConnectionGone
+from artiway.push.model import Connection, ConnectionGone, Look, News, Outcome, Socket
 
 
 class FakeSockets:
+    """`before_post` may raise: what it raises happens before the message is heard, `after_post` after."""
+
     def __init__(self) -> None:
         self.open: dict[str, list[Mapping[str, Any]]] = {}
+        self.closed: list[str] = []
+        self.before_post: Callable[[str], object] = lambda _: None
+        self.after_post: Callable[[str], object] = lambda _: None
 
     def post(self, connection_id: str, payload: Mapping[str, Any]) -> None:
         if connection_id not in self.open:
             raise ConnectionGone
+        self.before_post(connection_id)
         self.open[connection_id].append(payload)
+        self.after_post(connection_id)
+
+    def close(self, connection_id: str) -> None:
+        self.open.pop(connection_id, None)
+        self.closed.append(connection_id)
+
+
+@dataclass
+class Row:
+    connection: Connection
+    told: int
+    is_greeted: bool = False
+    posting: int | None = None
+    posting_until: datetime | None = None
+    closed_at: datetime | None = None
 
 
 class FakeConnections:
-    def __init__(self) -> None:
-        self.stored: dict[str, Connection] = {}
-        self.greetings: list[Message] = []
+    def __init__(self, *, lease_s: float = 60, resume_s: int = 60) -> None:
+        self.rows: dict[str, Row] = {}
+        self.news: list[tuple[UUID, UUID, News, datetime]] = []
+        self.hints: list[Message] = []
+        self._lease, self._resume = timedelta(seconds=lease_s), timedelta(seconds=resume_s)
 
-    def remember(self, connection: Connection, greeting: Message) -> None:
-        if connection.connection_id not in self.stored:
-            self.stored[connection.connection_id] = connection
-            self.greetings.append(greeting)
+    def publish(self, tenant_id: UUID, user_id: UUID, payload: Mapping[str, Any]) -> int:
+        number = len(self.news) + 1
+        self.news.append((tenant_id, user_id, News(number, payload), datetime.now(UTC)))
+        return number
 
-    def forget(self, connection_id: str) -> None:
-        self.stored.pop(connection_id, None)
-
-    def of_user(self, tenant_id: UUID, user_id: UUID) -> Sequence[str]:
-        now = datetime.now(UTC)
-        return [
-            connection.connection_id
-            for connection in self.stored.values()
-            if (connection.tenant_id, connection.user_id) == (tenant_id, user_id) and connection.expires_at > now
+    def remember(self, connection: Connection, hint: Message, *, after: int | None) -> None:
+        left = [
+            row
+            for row in self.rows.values()
+            if row.connection.session_id == connection.session_id
+            and row.closed_at is not None
+            and row.closed_at > datetime.now(UTC) - self._resume
         ]
+        if left:
+            last = max(left, key=lambda row: row.closed_at or datetime.now(UTC))
+            del self.rows[last.connection.connection_id]
+            after = last.told if after is None else after
+        newest = max((news.number for news, _ in self._of(connection.tenant_id, connection.user_id)), default=0)
+        if connection.connection_id not in self.rows:
+            told = newest if after is None else min(after, newest)
+            self.rows[connection.connection_id] = Row(connection, told)
+            self.hints.append(hint)
+
+    def close(self, connection_ids: Sequence[str]) -> None:
+        for connection_id in connection_ids:
+            row = self.rows.get(connection_id)
+            if row is not None and row.closed_at is None:
+                self.rows[connection_id] = replace(row, closed_at=datetime.now(UTC), posting=None, posting_until=None)
+
+    def claim(self, tenant_id: UUID, user_id: UUID) -> Look:
+        now = datetime.now(UTC)
+        rows = [
+            row
+            for row in self.rows.values()
+            if (row.connection.tenant_id, row.connection.user_id) == (tenant_id, user_id)
+            and row.closed_at is None
+            and row.connection.expires_at > now
+        ]
+        idle = [row for row in rows if row.posting is None]
+        doubtful = [row.connection.connection_id for row in rows if row.posting_until and row.posting_until <= now]
+        is_busy = len(rows) > len(idle) + len(doubtful)
+        if not idle:
+            return Look(doubtful=doubtful, is_busy=is_busy)
+        after = min(row.told for row in idle)
+        news = [one for one, _ in self._of(tenant_id, user_id) if one.number > after]
+        if not news and all(row.is_greeted for row in idle):
+            names = [row.connection.connection_id for row in idle]
+            return Look(up_to_date=names, doubtful=doubtful, is_busy=is_busy)
+        until = news[-1].number if news else max(row.told for row in idle)
+        claimed = [row for row in idle if row.told < until or not row.is_greeted]
+        for row in claimed:
+            row.posting, row.posting_until = until, now + self._lease
+        sockets = [Socket(row.connection.connection_id, row.told, row.is_greeted) for row in claimed]
+        return Look(sockets, news, until, doubtful=doubtful, is_busy=is_busy)
+
+    def settle(self, outcomes: Sequence[Outcome], *, until: int) -> None:
+        for outcome in outcomes:
+            row = self.rows.get(outcome.connection_id)
+            if row is not None and row.posting == until:
+                row.told, row.is_greeted = max(row.told, outcome.told), outcome.is_greeted
+                row.posting = row.posting_until = None
+                if outcome.is_closed:
+                    row.closed_at = row.closed_at or datetime.now(UTC)
+
+    def newest_news_at(self, tenant_id: UUID, user_id: UUID) -> datetime | None:
+        return max((at for _, at in self._of(tenant_id, user_id)), default=None)
+
+    def hint(self, message: Message) -> None:
+        self.hints.append(message)
 
     def forget_expired(self) -> int:
         now = datetime.now(UTC)
-        expired = [name for name, connection in self.stored.items() if connection.expires_at <= now]
-        for name in expired:
-            del self.stored[name]
-        return len(expired)
+        doomed = [
+            name
+            for name, row in self.rows.items()
+            if row.connection.expires_at <= now or (row.closed_at and row.closed_at <= now - self._resume)
+        ]
+        for name in doomed:
+            del self.rows[name]
+        return len(doomed)
+
+    def _of(self, tenant_id: UUID, user_id: UUID) -> list[tuple[News, datetime]]:
+        return [(news, at) for tenant, user, news, at in self.news if (tenant, user) == (tenant_id, user_id)]

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from threading import Barrier
 from uuid import uuid4
 
 import pytest
 
 from artiway.outbox.repository import Outbox
-from artiway.push.model import Notice
-from artiway.push.repository import PostgresConnections
-from artiway.push.service import PushService
+from artiway.platform.database import Database
+from artiway.push.model import MoreToTell, Notice, NotPosted, parse_cursor
+from artiway.push.repository import NEWS_LIMIT, PostgresConnections
+from artiway.push.service import PushService, notice_message
 from tests.fakes.push import FakeConnections, FakeSockets
 
-TENANT, ANN, BOB = uuid4(), uuid4(), uuid4()
+TENANT, ANN, BOB, PHONE = uuid4(), uuid4(), uuid4(), uuid4()
+QUIET = Outbox(lambda *_: None)
 
 
 class FixedClock:
@@ -24,75 +28,346 @@ class FixedClock:
         return self.at
 
 
-@pytest.fixture(params=["fake", "postgres"])
-def connections(request):
-    if request.param == "fake":
-        return FakeConnections()
-    database = request.getfixturevalue("service_database")
-    return PostgresConnections(database, Outbox(lambda *_: None))
+class Killed(BaseException):
+    """The process is gone: nothing of it runs any more, no handler and no cleaning up."""
+
+
+class Postgres:
+    """Connections in the database, and somebody who writes news into the outbox."""
+
+    def __init__(self, database, *, lease_s=60, resume_s=60):
+        self._database = database
+        self.connections = PostgresConnections(database, QUIET, settling_s=0, lease_s=lease_s, resume_s=resume_s)
+
+    def publish(self, tenant_id, user_id, payload):
+        with self._database.service_transaction() as tx:
+            QUIET.publish(tx, [notice_message(Notice(tenant_id, user_id, payload))])
+
+    def hints(self):
+        with self._database.service_transaction() as tx:
+            return tx.all(b"SELECT tenant_id, delay_s FROM outbox WHERE body LIKE '%%\"wake\"%%' ORDER BY outbox_id")
+
+
+class Fake:
+    def __init__(self, _database, *, lease_s=60, resume_s=60):
+        self.connections = FakeConnections(lease_s=lease_s, resume_s=resume_s)
+
+    def publish(self, tenant_id, user_id, payload):
+        self.connections.publish(tenant_id, user_id, payload)
+
+    def hints(self):
+        return [{"tenant_id": hint.tenant_id, "delay_s": hint.delay_s} for hint in self.connections.hints]
+
+
+class Desk:
+    """A push function, the sockets of its people, and what happens to them."""
+
+    def __init__(self, store):
+        self.store, self.sockets = store, FakeSockets()
+        self.push = PushService(store.connections, self.sockets, FixedClock(datetime.now(UTC)), ttl_s=60, lease_s=7)
+
+    def open(self, name, user_id=ANN, tenant_id=TENANT, session_id=PHONE, after=None):
+        self.sockets.open[name] = []
+        self.push.connect(connection_id=name, tenant_id=tenant_id, user_id=user_id, session_id=session_id, after=after)
+
+    def happen(self, *names, user_id=ANN):
+        for name in names:
+            self.store.publish(TENANT, user_id, {"type": "task.started", "node": name})
+
+    def hint(self, user_id=ANN, **options):
+        return self.push.deliver(Notice(TENANT, user_id), **options)
+
+    def heard(self, name):
+        return [payload["node"] for payload in self.sockets.open[name] if "node" in payload]
+
+    def cursor(self, name):
+        return parse_cursor(self.sockets.open[name][-1]["cursor"])
+
+
+@pytest.fixture(params=[Fake, Postgres], ids=["fake", "postgres"])
+def make(request):
+    database = request.getfixturevalue("service_database") if request.param is Postgres else None
+    return lambda **options: Desk(request.param(database, **options))
 
 
 @pytest.fixture
-def sockets():
-    return FakeSockets()
+def desk(make):
+    return make()
 
 
-@pytest.fixture
-def push(connections, sockets):
-    return PushService(connections, sockets, FixedClock(datetime.now(UTC)), connection_ttl_s=60)
+def test_a_socket_is_greeted_first_and_hears_every_change_once_and_in_order_however_often_and_late_it_is_hinted(desk):
+    desk.open("a1")
+    desk.happen("1", "2", "3")
+    for _ in range(3):
+        desk.hint()
+    desk.happen("4")
+    desk.happen("5")
+    for _ in range(2):
+        desk.hint()
+    assert desk.sockets.open["a1"][0]["type"] == "connected"
+    assert desk.heard("a1") == ["1", "2", "3", "4", "5"]
 
 
-def open_socket(push, sockets, connection_id, user_id=ANN, tenant_id=TENANT):
-    sockets.open[connection_id] = []
-    push.connect(connection_id=connection_id, tenant_id=tenant_id, user_id=user_id)
+def test_news_reach_every_socket_of_their_user_and_no_other(desk):
+    desk.open("a1")
+    desk.open("a2", session_id=uuid4())
+    desk.open("b1", BOB)
+    desk.open("x1", ANN, uuid4())  # the same user id in another tenant is another person
+    desk.happen("1")
+    for user_id in (ANN, BOB):
+        desk.hint(user_id)
+    assert [desk.heard(name) for name in ("a1", "a2", "b1", "x1")] == [["1"], ["1"], [], []]
 
 
-def test_a_notice_reaches_every_socket_of_its_user_and_no_other(push, sockets):
-    open_socket(push, sockets, "a1")
-    open_socket(push, sockets, "a2")
-    open_socket(push, sockets, "b1", BOB)
-    open_socket(push, sockets, "x1", ANN, uuid4())  # the same user id in another tenant is another person
-    assert push.deliver(Notice(TENANT, ANN, {"type": "hello"})) == 2
-    assert [len(sockets.open[name]) for name in ("a1", "a2", "b1", "x1")] == [1, 1, 0, 0]
+def test_a_socket_that_opens_later_hears_what_comes_from_then_on(desk):
+    desk.happen("1")
+    desk.open("a1")
+    desk.happen("2")
+    desk.hint()
+    assert desk.heard("a1") == ["2"]
 
 
-def test_a_socket_that_is_gone_is_forgotten_and_the_others_are_told(push, sockets, connections):
-    open_socket(push, sockets, "a1")
-    open_socket(push, sockets, "a2")
-    del sockets.open["a1"]
-    assert push.deliver(Notice(TENANT, ANN, {"type": "hello"})) == 1
-    assert list(connections.of_user(TENANT, ANN)) == ["a2"]
+def test_a_socket_that_is_gone_is_passed_over_and_the_others_are_told(desk):
+    desk.open("a1")
+    desk.open("a2", session_id=uuid4())
+    desk.happen("1")
+    del desk.sockets.open["a1"]
+    assert desk.hint() == 1
+    assert desk.heard("a2") == ["1"]
+    assert desk.hint() == 0
 
 
-def test_a_socket_that_closed_hears_nothing_more(push, sockets, connections):
-    open_socket(push, sockets, "a1")
-    push.disconnect("a1")
-    assert push.deliver(Notice(TENANT, ANN, {"type": "hello"})) == 0
+def test_who_comes_again_with_a_cursor_hears_what_came_after_it_and_nothing_twice(desk):
+    desk.open("a1")
+    desk.happen("1", "2")
+    desk.hint()
+    cursor = desk.cursor("a1")
+    desk.happen("3")
+    desk.hint()  # posted, and lost on the way: the client was in a tunnel
+    desk.push.disconnect("a1")
+    desk.happen("4")
+    desk.open("a2", after=cursor)
+    desk.happen("5")
+    desk.hint()
+    assert desk.sockets.open["a2"][0] | {"at": ""} == {"type": "connected", "at": "", "cursor": str(cursor)}
+    assert desk.heard("a2") == ["3", "4", "5"]
 
 
-def test_connecting_twice_with_one_id_is_one_connection(push, sockets, connections):
-    open_socket(push, sockets, "a1")
-    open_socket(push, sockets, "a1")
-    assert list(connections.of_user(TENANT, ANN)) == ["a1"]
+def test_who_comes_again_without_a_cursor_goes_on_where_the_session_s_last_socket_closed(desk):
+    desk.open("a1")
+    desk.open("laptop", session_id=uuid4())
+    desk.happen("1")
+    desk.hint()
+    desk.push.disconnect("a1")
+    desk.happen("2")
+    desk.hint()
+    desk.open("a2")
+    desk.open("a3")  # another window: the place of the first was taken
+    desk.hint()
+    assert [desk.heard(name) for name in ("laptop", "a2", "a3")] == [["1", "2"], ["2"], []]
 
 
-def test_a_connection_past_its_time_is_passed_over_and_swept(connections, sockets):
-    past = FixedClock(datetime.now(UTC) - timedelta(hours=3))
-    push = PushService(connections, sockets, past, connection_ttl_s=60)
-    open_socket(push, sockets, "a1")
-    assert push.deliver(Notice(TENANT, ANN, {"type": "hello"})) == 0
-    assert push.forget_expired() == 1
-    assert push.forget_expired() == 0
+def test_a_session_that_stayed_away_too_long_starts_anew(make):
+    desk = make(resume_s=0)
+    desk.open("a1")
+    desk.push.disconnect("a1")
+    desk.happen("1")
+    desk.open("a2")
+    desk.hint()
+    assert desk.heard("a2") == []
+    assert desk.push.forget_expired() == 1
 
 
-def test_a_connection_and_its_greeting_are_stored_together(service_database):
-    push = PushService(
-        PostgresConnections(service_database, Outbox(lambda *_: None)),
-        FakeSockets(),
-        FixedClock(datetime.now(UTC)),
-        connection_ttl_s=60,
+@pytest.mark.parametrize(
+    ("text", "cursor"), [("12", 12), ("", None), (None, None), ("-1", None), ("x", None), ("1" * 19, None)]
+)
+def test_a_cursor_that_we_did_not_write_is_nothing(text, cursor):
+    assert parse_cursor(text) == cursor
+
+
+def test_a_cursor_from_beyond_the_end_is_the_end(desk):
+    desk.open("a1", after=10**17)
+    desk.happen("1")
+    desk.hint()
+    assert desk.heard("a1") == ["1"]
+
+
+def kill_at(sockets, point, count):
+    """The process dies at the count-th message, before or after it was heard."""
+    left = iter(range(count))
+
+    def dies(_):
+        if next(left, None) is None:
+            raise Killed
+
+    setattr(sockets, point, dies)
+
+
+@pytest.mark.parametrize("point", ["before_post", "after_post"])
+@pytest.mark.parametrize("count", range(4))
+def test_a_teller_that_is_killed_costs_the_socket_and_its_successor_hears_the_rest_once_and_in_order(
+    make, point, count
+):
+    desk = make(lease_s=0)
+    desk.open("a1")
+    desk.happen("1", "2", "3")
+    kill_at(desk.sockets, point, count)
+    with pytest.raises(Killed):
+        desk.hint()
+    setattr(desk.sockets, point, lambda _: None)
+    before = desk.sockets.open["a1"]
+    desk.happen("4")
+    desk.hint(is_again=True)
+    assert desk.sockets.closed == ["a1"]
+
+    seen = [payload["node"] for payload in before if "node" in payload]
+    desk.open("a2", after=parse_cursor(before[-1]["cursor"]) if before else None)
+    desk.hint()
+    assert seen + desk.heard("a2") == ["1", "2", "3", "4"]
+
+
+def test_while_a_teller_lives_its_sockets_are_left_alone_and_it_tells_what_came_meanwhile(desk):
+    desk.open("a1")
+    desk.happen("1")
+
+    def meanwhile(_):
+        desk.sockets.after_post = lambda _: None
+        desk.happen("2")
+        assert desk.hint() == 0
+
+    desk.sockets.after_post = meanwhile
+    assert desk.hint() == 2
+    assert desk.heard("a1") == ["1", "2"]
+    assert len(desk.store.hints()) == 1  # the one of the connection
+
+
+def test_a_hint_that_comes_again_while_the_socket_is_in_hand_leaves_word_for_when_the_lease_is_over(desk):
+    desk.open("a1")
+    desk.happen("1")
+    kill_at(desk.sockets, "before_post", 1)
+    with pytest.raises(Killed):
+        desk.hint()
+    assert desk.hint(is_again=True) == 0
+    assert desk.sockets.closed == []
+    assert desk.store.hints() == [{"tenant_id": TENANT, "delay_s": delay_s} for delay_s in (1, 7)]
+
+
+def test_what_a_socket_refuses_comes_again_and_nothing_is_said_twice(desk):
+    desk.open("a1")
+    desk.happen("1", "2", "3")
+    left = iter(range(2))
+
+    def refuse(_):
+        if next(left, None) is None:
+            raise NotPosted
+
+    desk.sockets.before_post = refuse
+    with pytest.raises(MoreToTell):
+        desk.hint()
+    desk.sockets.before_post = lambda _: None
+    desk.hint(is_again=True)
+    assert desk.heard("a1") == ["1", "2", "3"]
+
+
+def test_a_socket_whose_answer_was_lost_is_closed_since_nobody_knows_what_it_heard(desk):
+    desk.open("a1")
+    desk.happen("1", "2")
+
+    def lost(_):
+        raise TimeoutError
+
+    desk.sockets.after_post = lost
+    desk.hint()
+    assert desk.sockets.closed == ["a1"]
+    assert desk.hint() == 0
+
+
+def progress(percent, at=None):
+    at = at or datetime.now(UTC) + timedelta(seconds=1)
+    return Notice(TENANT, ANN, {"type": "task.progress", "node": "1", "progress": percent, "at": at.isoformat()})
+
+
+def test_progress_is_told_to_who_is_up_to_date_and_kept_for_nobody(desk):
+    desk.open("a1")
+    desk.happen("1")
+    assert desk.push.deliver(progress(10)) == 2
+    assert [payload["type"] for payload in desk.sockets.open["a1"]] == ["connected", "task.started", "task.progress"]
+    desk.open("a2", session_id=uuid4(), after=0)
+    desk.hint()
+    assert [payload["type"] for payload in desk.sockets.open["a2"]] == ["connected", "task.started"]
+
+
+def test_progress_that_a_change_has_overtaken_on_the_way_is_left_out(desk):
+    desk.open("a1")
+    noted_at = datetime.now(UTC) - timedelta(seconds=1)
+    desk.happen("1")
+    desk.push.deliver(progress(90, noted_at))
+    assert [payload["type"] for payload in desk.sockets.open["a1"]] == ["connected", "task.started"]
+
+
+def test_connecting_twice_with_one_id_is_one_connection(desk):
+    desk.open("a1")
+    desk.open("a1")
+    desk.hint()
+    assert len(desk.sockets.open["a1"]) == 1
+
+
+def test_a_connection_past_its_time_is_passed_over_and_swept(make):
+    desk = make()
+    desk.push = PushService(
+        desk.store.connections, desk.sockets, FixedClock(datetime.now(UTC) - timedelta(hours=3)), ttl_s=60, lease_s=7
     )
-    push.connect(connection_id="a1", tenant_id=TENANT, user_id=ANN)
+    desk.open("a1")
+    desk.happen("1")
+    assert desk.hint() == 0
+    assert desk.push.forget_expired() == 1
+    assert desk.push.forget_expired() == 0
+
+
+def test_a_connection_and_its_hint_are_stored_together_and_it_is_left_alone_until_api_gateway_knows_it(
+    service_database,
+):
+    connections = PostgresConnections(service_database, QUIET, settling_s=60, lease_s=7, resume_s=60)
+    desk = Desk(Postgres(service_database))
+    desk.push = PushService(connections, desk.sockets, FixedClock(datetime.now(UTC)), ttl_s=60, lease_s=7)
+    desk.open("a1")
+    desk.happen("1")
+    desk.hint()
+    assert desk.sockets.open["a1"] == []
+    assert desk.store.hints() == [{"tenant_id": TENANT, "delay_s": 1}]
+
+
+def test_more_than_one_read_brings_is_told_in_the_next(service_database):
+    desk = Desk(Postgres(service_database))
+    desk.open("a1")
+    names = [str(number) for number in range(2 * NEWS_LIMIT + 1)]
+    desk.happen(*names)
+    assert desk.hint() == len(names)
+    assert desk.heard("a1") == names
+
+
+def test_many_tellers_at_once_tell_every_change_once_and_in_order(service_database, addresses):
+    """Writers and tellers race; each of them has a connection of its own, as functions have."""
+    desk = Desk(Postgres(service_database))
+    for name in ("a1", "a2"):
+        desk.open(name, session_id=uuid4())
+    tellers, changes = 4, 15
+    together = Barrier(tellers)
+
+    def work(teller):
+        database = Database(addresses.service)
+        store = Postgres(database)
+        push = PushService(store.connections, desk.sockets, FixedClock(datetime.now(UTC)), ttl_s=60, lease_s=7)
+        together.wait(30)
+        for number in range(changes):
+            store.publish(TENANT, ANN, {"type": "task.started", "node": f"{teller}.{number}"})
+            push.deliver(Notice(TENANT, ANN))
+        database.close()
+
+    with ThreadPoolExecutor(tellers) as pool:
+        list(pool.map(work, range(tellers)))
     with service_database.service_transaction() as tx:
-        row = tx.one(b"SELECT tenant_id, destination, delay_s FROM outbox")
-    assert row == {"tenant_id": TENANT, "destination": "push", "delay_s": 1}
+        rows = tx.all(b"SELECT body::json -> 'data' -> 'payload' ->> 'node' AS node FROM outbox ORDER BY outbox_id")
+    written = [row["node"] for row in rows if row["node"]]
+    assert len(written) == tellers * changes
+    assert desk.heard("a1") == desk.heard("a2") == written

@@ -20,13 +20,13 @@ def _session() -> Session:
 
 
 @cache
-def client(service: str, endpoint: str | None = None) -> Any:
+def client(service: str, endpoint: str | None = None, *, retries: int = 3) -> Any:
     """A client with bounded waits. The caller types it: `sqs: SQSClient = aws.client("sqs")`."""
     from botocore.config import Config
 
     config = Config(
         connect_timeout=CONNECT_TIMEOUT_S,
         read_timeout=READ_TIMEOUT_S,
-        retries={"mode": "standard", "max_attempts": 3},
+        retries={"mode": "standard", "max_attempts": retries},
     )
     return _session().client(service, endpoint_url=endpoint, config=config)  # type: ignore[call-overload]

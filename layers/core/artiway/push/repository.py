@@ -5,44 +5,97 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from artiway.outbox.model import Message
 from artiway.outbox.repository import Outbox
 from artiway.platform import aws, sql
-from artiway.platform.database import Database
-from artiway.push.model import Connection, ConnectionGone
+from artiway.platform.database import Database, Transaction
+from artiway.push.model import Connection, ConnectionGone, Look, News, NotPosted, Outcome, Socket, aggregate_of
 
 if TYPE_CHECKING:
     from mypy_boto3_apigatewaymanagementapi import ApiGatewayManagementApiClient
 
 SQL = sql.load("artiway.push")
+NEWS_LIMIT = 50
+GONE = frozenset({"GoneException", "BadRequestException"})  # a malformed id names no socket either
+REFUSED = frozenset({"LimitExceededException", "ThrottlingException", "TooManyRequestsException", "ForbiddenException"})
 
 
 class PostgresConnections:
-    """Works across tenants: a socket that closes names its connection and no tenant."""
+    """Works across tenants: a socket that closes names its connection and no tenant.
 
-    def __init__(self, database: Database, outbox: Outbox) -> None:
+    What there is to tell is the outbox of the user, in the order of commits."""
+
+    def __init__(self, database: Database, outbox: Outbox, *, settling_s: float, lease_s: float, resume_s: int) -> None:
         self._database, self._outbox = database, outbox
+        self._settling_s, self._lease_s, self._resume_s = settling_s, lease_s, resume_s
 
-    def remember(self, connection: Connection, greeting: Message) -> None:
+    def remember(self, connection: Connection, hint: Message, *, after: int | None) -> None:
+        person = _person(connection.tenant_id, connection.user_id)
         with self._database.service_transaction() as tx:
-            if tx.run(SQL["remember_connection"], asdict(connection)):
-                self._outbox.publish(tx, [greeting])
+            left = tx.one(SQL["take_over"], {**asdict(connection), "resume_s": self._resume_s})
+            if after is None and left is not None:
+                after = int(left["told"])
+            if tx.one(SQL["remember_connection"], {**asdict(connection), **person, "after": after}):
+                self._outbox.publish(tx, [hint])
 
-    def forget(self, connection_id: str) -> None:
+    def close(self, connection_ids: Sequence[str]) -> None:
         with self._database.service_transaction() as tx:
-            tx.run(SQL["forget_connection"], {"connection_id": connection_id})
+            tx.run(SQL["close_connection"], {"connection_ids": list(connection_ids)})
 
-    def of_user(self, tenant_id: UUID, user_id: UUID) -> Sequence[str]:
+    def claim(self, tenant_id: UUID, user_id: UUID) -> Look:
+        person = _person(tenant_id, user_id)
         with self._database.service_transaction() as tx:
-            rows = tx.all(SQL["connections_of_user"], {"tenant_id": tenant_id, "user_id": user_id})
-        return [row["connection_id"] for row in rows]
+            rows = tx.all(SQL["sockets_of_user"], {**person, "settling_s": self._settling_s})
+            idle = [row for row in rows if not row["is_busy"]]
+            doubtful = [row["connection_id"] for row in rows if row["is_doubtful"]]
+            is_busy = len(rows) > len(idle) + len(doubtful)
+            if not idle:
+                return Look(doubtful=doubtful, is_busy=is_busy)
+            after = min(row["told"] for row in idle)
+            news = self._news(tx, person, after)
+            if not news and all(row["is_greeted"] for row in idle):
+                return Look(up_to_date=[row["connection_id"] for row in idle], doubtful=doubtful, is_busy=is_busy)
+            until = news[-1].number if news else max(row["told"] for row in idle)
+            claimed = tx.all(
+                SQL["claim_sockets"],
+                {
+                    "connection_ids": [row["connection_id"] for row in idle],
+                    "after": after,
+                    "until": until,
+                    "lease_s": self._lease_s,
+                },
+            )
+            return Look([Socket(**row) for row in claimed], news, until, doubtful=doubtful, is_busy=is_busy)
+
+    def settle(self, outcomes: Sequence[Outcome], *, until: int) -> None:
+        with self._database.service_transaction() as tx:
+            tx.run_many(SQL["settle_socket"], [{**asdict(outcome), "until": until} for outcome in outcomes])
+
+    def newest_news_at(self, tenant_id: UUID, user_id: UUID) -> datetime | None:
+        with self._database.service_transaction() as tx:
+            row = tx.one(SQL["newest_news_at"], _person(tenant_id, user_id))
+        return row["created_at"] if row else None
+
+    def hint(self, message: Message) -> None:
+        with self._database.service_transaction() as tx:
+            self._outbox.publish(tx, [message])
 
     def forget_expired(self) -> int:
         with self._database.service_transaction() as tx:
-            return tx.run(SQL["forget_expired"])
+            return tx.run(SQL["forget_expired"], {"resume_s": self._resume_s})
+
+    @staticmethod
+    def _news(tx: Transaction, person: Mapping[str, Any], after: int) -> list[News]:
+        rows = tx.all(SQL["news_of_user"], {**person, "after": after, "limit": NEWS_LIMIT})
+        return [News(row["outbox_id"], json.loads(row["body"])["data"]["payload"]) for row in rows]
+
+
+def _person(tenant_id: UUID, user_id: UUID) -> dict[str, Any]:
+    return {"tenant_id": tenant_id, "user_id": user_id, "aggregate": aggregate_of(user_id)}
 
 
 class ApiGatewaySockets:
@@ -52,13 +105,27 @@ class ApiGatewaySockets:
     def post(self, connection_id: str, payload: Mapping[str, Any]) -> None:
         from botocore.exceptions import ClientError
 
-        api: ApiGatewayManagementApiClient = aws.client("apigatewaymanagementapi", self._endpoint)
+        data = json.dumps(payload, ensure_ascii=False, default=str).encode()
         try:
-            api.post_to_connection(
-                ConnectionId=connection_id, Data=json.dumps(payload, ensure_ascii=False, default=str).encode()
-            )
+            self._api().post_to_connection(ConnectionId=connection_id, Data=data)
         except ClientError as error:
-            # A malformed id names no socket either.
-            if error.response["Error"]["Code"] in {"GoneException", "BadRequestException"}:
+            code = error.response["Error"]["Code"]
+            if code in GONE:
                 raise ConnectionGone from error
+            if code in REFUSED:
+                raise NotPosted from error
             raise
+
+    def close(self, connection_id: str) -> None:
+        from botocore.exceptions import ClientError
+
+        try:
+            self._api().delete_connection(ConnectionId=connection_id)
+        except ClientError as error:
+            if error.response["Error"]["Code"] not in GONE:
+                raise
+
+    def _api(self) -> ApiGatewayManagementApiClient:
+        """Asked once and not again: a second try after a lost answer would say it twice."""
+        api: ApiGatewayManagementApiClient = aws.client("apigatewaymanagementapi", self._endpoint, retries=0)
+        return api

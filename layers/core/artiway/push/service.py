@@ -3,84 +3,181 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
 from artiway.outbox.model import Message
+from artiway.platform import metrics
 from artiway.platform.clock import Clock
-from artiway.push.model import Connection, ConnectionGone, Notice
+from artiway.platform.logs import Logger
+from artiway.push.model import (
+    Connection,
+    ConnectionGone,
+    Look,
+    MoreToTell,
+    Notice,
+    NotPosted,
+    Outcome,
+    Socket,
+    aggregate_of,
+)
 
+logger = Logger("push")
 DESTINATION = "push"
 # API Gateway accepts a message for a connection only once its $connect has been answered.
 GREETING_DELAY_S = 1
+PASSES = 20
 
 
 class Sockets(Protocol):
     def post(self, connection_id: str, payload: Mapping[str, Any]) -> None:
-        """Send to an open socket. Raises ConnectionGone for one that is closed."""
+        """Send to an open socket. Raises ConnectionGone for one that is closed, NotPosted if it surely did not go."""
+
+    def close(self, connection_id: str) -> None: ...
 
 
 class Connections(Protocol):
-    def remember(self, connection: Connection, greeting: Message) -> None:
-        """Store the connection and its greeting in one transaction."""
+    def remember(self, connection: Connection, hint: Message, *, after: int | None) -> None:
+        """Store the connection and the hint in one transaction. It hears what came after `after`, or after the socket
+        of its session that closed lately; otherwise, what comes from now on."""
 
-    def forget(self, connection_id: str) -> None: ...
+    def close(self, connection_ids: Sequence[str]) -> None: ...
 
-    def of_user(self, tenant_id: UUID, user_id: UUID) -> Sequence[str]: ...
+    def claim(self, tenant_id: UUID, user_id: UUID) -> Look:
+        """Take in hand the sockets that have something to hear and that nobody has in hand."""
+
+    def settle(self, outcomes: Sequence[Outcome], *, until: int) -> None:
+        """Write down how far they came, and let go of them."""
+
+    def newest_news_at(self, tenant_id: UUID, user_id: UUID) -> datetime | None: ...
+
+    def hint(self, message: Message) -> None: ...
 
     def forget_expired(self) -> int: ...
 
 
 class PushService:
-    """Delivery is at least once; a client knows a repetition by `at` and `type`."""
+    """A socket hears every change once and in order. A message is only the hint that there is something to tell; what
+    there is lies in the outbox, in the order of commits, and each socket's row says how far it has been told.
 
-    def __init__(self, connections: Connections, sockets: Sockets, clock: Clock, *, connection_ttl_s: int) -> None:
+    A socket is claimed before it is told something. If its teller dies, nobody can know what it heard: it is closed,
+    and its client comes again with the cursor of the last message that it saw."""
+
+    def __init__(self, connections: Connections, sockets: Sockets, clock: Clock, *, ttl_s: int, lease_s: int) -> None:
         self._connections, self._sockets, self._clock = connections, sockets, clock
-        self._ttl = timedelta(seconds=connection_ttl_s)
+        self._ttl, self._lease_s = timedelta(seconds=ttl_s), lease_s
 
-    def connect(self, *, connection_id: str, tenant_id: UUID, user_id: UUID) -> None:
-        now = self._clock.now()
-        greeting = notice_message(
-            Notice(tenant_id, user_id, {"type": "connected", "at": now.isoformat()}, connection_id),
-            delay_s=GREETING_DELAY_S,
-        )
-        self._connections.remember(Connection(connection_id, tenant_id, user_id, now + self._ttl), greeting)
+    def connect(
+        self, *, connection_id: str, tenant_id: UUID, user_id: UUID, session_id: UUID, after: int | None = None
+    ) -> None:
+        expires_at = self._clock.now() + self._ttl
+        connection = Connection(connection_id, tenant_id, user_id, session_id, expires_at)
+        hint = _hint(f"connection:{connection_id}", tenant_id, user_id, delay_s=GREETING_DELAY_S)
+        self._connections.remember(connection, hint, after=after)
 
     def disconnect(self, connection_id: str) -> None:
-        self._connections.forget(connection_id)
+        self._connections.close([connection_id])
 
     def answer(self, connection_id: str, payload: Mapping[str, Any]) -> None:
         """Say something back to a socket that has just spoken."""
-        self._post(connection_id, payload)
+        try:
+            self._sockets.post(connection_id, payload)
+        except ConnectionGone:
+            self._connections.close([connection_id])
 
-    def deliver(self, notice: Notice) -> int:
-        """Post to each open socket of the user. Returns how many heard it."""
-        if notice.connection_id is not None:
-            targets: Sequence[str] = [notice.connection_id]
+    def deliver(self, notice: Notice, *, is_again: bool = False) -> int:
+        """Bring each open socket of the user up to date. Returns how many messages were heard."""
+        heard = 0
+        for _ in range(PASSES):
+            look = self._connections.claim(notice.tenant_id, notice.user_id)
+            self._close(look.doubtful)
+            if not look.claimed:
+                break
+            heard += self._tell(look)
         else:
-            targets = self._connections.of_user(notice.tenant_id, notice.user_id)
-        return sum(self._post(connection_id, notice.payload) for connection_id in targets)
+            raise MoreToTell("there is more to tell than one call may")
+        # Who has a socket in hand looks again before they leave. Only if our first try died, it may have been theirs.
+        if look.is_busy and is_again:
+            about = f"wake:{notice.user_id}"
+            self._connections.hint(_hint(about, notice.tenant_id, notice.user_id, delay_s=self._lease_s))
+        if notice.is_passing and look.up_to_date:
+            heard += self._pass_on(notice, look.up_to_date)
+        return heard
 
     def forget_expired(self) -> int:
         return self._connections.forget_expired()
 
-    def _post(self, connection_id: str, payload: Mapping[str, Any]) -> bool:
+    def _tell(self, look: Look) -> int:
+        outcomes = [self._bring_up_to_date(socket, look) for socket in look.claimed]
+        self._connections.settle(outcomes, until=look.until)
+        if any(outcome.is_refused for outcome in outcomes):
+            raise MoreToTell("a socket takes nothing for now")
+        return sum(
+            sum(socket.told < news.number <= outcome.told for news in look.news)
+            for socket, outcome in zip(look.claimed, outcomes, strict=True)
+        )
+
+    def _bring_up_to_date(self, socket: Socket, look: Look) -> Outcome:
+        told, is_greeted = socket.told, socket.is_greeted
         try:
-            self._sockets.post(connection_id, payload)
+            if not is_greeted:
+                self._post(socket.connection_id, {"type": "connected", "at": self._clock.now().isoformat()}, told)
+                is_greeted = True
+            for news in look.news:
+                if news.number > told:
+                    self._post(socket.connection_id, news.payload, news.number)
+                    told = news.number
         except ConnectionGone:
-            self._connections.forget(connection_id)
-            return False
-        return True
+            return Outcome(socket.connection_id, told, is_greeted, is_closed=True)
+        except NotPosted:
+            return Outcome(socket.connection_id, told, is_greeted, is_refused=True)
+        except Exception:
+            logger.exception("a socket may have heard more than we know", connection_id=socket.connection_id)
+            self._close([socket.connection_id])
+            return Outcome(socket.connection_id, told, is_greeted, is_closed=True)
+        return Outcome(socket.connection_id, max(told, look.until), is_greeted)
+
+    def _post(self, connection_id: str, payload: Mapping[str, Any], number: int) -> None:
+        self._sockets.post(connection_id, {**payload, "cursor": str(number)})
+
+    def _pass_on(self, notice: Notice, connection_ids: Sequence[str]) -> int:
+        """To who has heard all that came before. What a change has overtaken on the way is left out."""
+        assert notice.payload is not None
+        newest_at = self._connections.newest_news_at(notice.tenant_id, notice.user_id)
+        if newest_at is not None and newest_at > datetime.fromisoformat(notice.payload["at"]):
+            return 0
+        heard = 0
+        for connection_id in connection_ids:
+            try:
+                self._sockets.post(connection_id, notice.payload)
+            except ConnectionGone:
+                self._connections.close([connection_id])
+            except NotPosted:
+                metrics.emit("ProgressNotPushed", 1)
+            else:
+                heard += 1
+        return heard
+
+    def _close(self, connection_ids: Sequence[str]) -> None:
+        for connection_id in connection_ids:
+            self._sockets.close(connection_id)
+        if connection_ids:
+            metrics.emit("SocketsInDoubt", len(connection_ids))
+            self._connections.close(connection_ids)
 
 
-def notice_message(notice: Notice, *, delay_s: int = 0) -> Message:
-    """The notice as a message of the outbox. One user's notices are sent in order."""
+def _hint(aggregate: str, tenant_id: UUID, user_id: UUID, *, delay_s: int) -> Message:
+    """Not among the user's news: it says nothing itself."""
+    data = {"tenantId": str(tenant_id), "userId": str(user_id)}
+    return Message(DESTINATION, aggregate, "wake", data, delay_s, tenant_id)
+
+
+def notice_message(notice: Notice) -> Message:
+    """The notice as a message of the outbox. One user's notices are written, and told, one after the other."""
     data: dict[str, Any] = {
         "tenantId": str(notice.tenant_id),
         "userId": str(notice.user_id),
-        "payload": dict(notice.payload),
+        "payload": dict(notice.payload or {}),
     }
-    if notice.connection_id is not None:
-        data["connectionId"] = notice.connection_id
-    return Message(DESTINATION, f"user:{notice.user_id}", "notice", data, delay_s, notice.tenant_id)
+    return Message(DESTINATION, aggregate_of(notice.user_id), "notice", data, tenant_id=notice.tenant_id)

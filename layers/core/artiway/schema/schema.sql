@@ -864,7 +864,15 @@ CREATE TABLE public.websocket_connection (
     user_id uuid NOT NULL,
     connected_at timestamp with time zone DEFAULT now() NOT NULL,
     expires_at timestamp with time zone NOT NULL,
-    CONSTRAINT websocket_connection_connection_id_check CHECK ((connection_id <> ''::text))
+    session_id uuid,
+    told bigint DEFAULT 0 NOT NULL,
+    is_greeted boolean DEFAULT false NOT NULL,
+    posting bigint,
+    posting_until timestamp with time zone,
+    closed_at timestamp with time zone,
+    CONSTRAINT posting_has_an_end CHECK (((posting IS NULL) = (posting_until IS NULL))),
+    CONSTRAINT websocket_connection_connection_id_check CHECK ((connection_id <> ''::text)),
+    CONSTRAINT websocket_connection_told_check CHECK ((told >= 0))
 );
 
 ALTER TABLE ONLY public.websocket_connection FORCE ROW LEVEL SECURITY;
@@ -1082,6 +1090,8 @@ CREATE INDEX node_dependency_dependents ON public.node_dependency USING btree (t
 CREATE INDEX node_token_age ON public.node_token USING btree (issued_at) WHERE (answered_at IS NULL);
 
 CREATE INDEX node_token_unanswered ON public.node_token USING btree (node_id) WHERE (answered_at IS NULL);
+
+CREATE INDEX outbox_news ON public.outbox USING btree (tenant_id, aggregate, outbox_id) WHERE (destination = 'push'::text);
 
 CREATE INDEX outbox_sent ON public.outbox USING btree (sent_at) WHERE (sent_at IS NOT NULL);
 
@@ -1924,6 +1934,16 @@ GRANT UPDATE(delivered_at) ON TABLE public.webhook_delivery TO artiway_app;
 GRANT SELECT ON TABLE public.websocket_connection TO artiway_app;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.websocket_connection TO artiway_service;
+
+GRANT UPDATE(told) ON TABLE public.websocket_connection TO artiway_service;
+
+GRANT UPDATE(is_greeted) ON TABLE public.websocket_connection TO artiway_service;
+
+GRANT UPDATE(posting) ON TABLE public.websocket_connection TO artiway_service;
+
+GRANT UPDATE(posting_until) ON TABLE public.websocket_connection TO artiway_service;
+
+GRANT UPDATE(closed_at) ON TABLE public.websocket_connection TO artiway_service;
 
 GRANT SELECT ON TABLE public.wechat_identity TO artiway_app;
 
