@@ -27,9 +27,12 @@ HOP_BY_HOP = {
 
 
 class Edge:
-    def __init__(self, *, port: int, console: Path, aws_url: str, http: Api, websocket: Api | None) -> None:
+    def __init__(
+        self, *, port: int, console: Path, aws_url: str, http: Api, websocket: Api | None, origin_secret: str = ""
+    ) -> None:
         self._port, self._console, self._aws_url = port, console.resolve(), aws_url
         self._http, self._websocket = http, websocket
+        self.origin_secret = origin_secret
         self.is_open = True  # not while the template is being deployed anew: half an API would answer wrongly
         self._session: aiohttp.ClientSession | None = None
         self._runner: web.AppRunner | None = None
@@ -65,9 +68,9 @@ class Edge:
             for name, value in request.headers.items()
             if name.lower() not in HOP_BY_HOP and not name.lower().startswith(("cloudfront-", "sec-websocket-"))
         )
-        host, port = (request.transport.get_extra_info("peername") if request.transport else None) or ("127.0.0.1", 0)
+        host, *_ = (request.transport.get_extra_info("peername") if request.transport else None) or ("127.0.0.1", 0)
         forwarded = headers.pop("x-forwarded-for", "")
-        headers["cloudfront-viewer-address"] = f"{host}:{port}"
+        headers["true-client-ip"], headers["x-origin-verify"] = host, self.origin_secret
         headers["x-forwarded-for"] = f"{forwarded}, {host}" if forwarded else host
         headers["x-forwarded-proto"] = request.scheme
         headers.setdefault("x-amzn-trace-id", new_trace_id())

@@ -153,6 +153,7 @@ class Stack:
             aws_url=self._aws_url,
             http=self._local.http,
             websocket=self._local.websocket,
+            origin_secret=self._origin_secret(),
         )
         self._run(self._edge.start())
         self._cleanup.callback(lambda: self._run(self._edge.stop()))
@@ -305,6 +306,13 @@ class Stack:
         )
         self._say(f"template deployed: {len(self._local.body['Resources'])} resources")
 
+    def _origin_secret(self) -> str:
+        """What the edge proves itself with, as the deployment made it up."""
+        arn = self.outputs.get("OriginSecretArn")
+        if arn is None:
+            return ""
+        return str(emulator.client("secretsmanager", self._aws_url).get_secret_value(SecretId=arn)["SecretString"])
+
     def _write_facts(self) -> None:
         """Readable by its owner alone: the database's password is in it. Gone when nothing runs."""
         file = self.home / "stack.json"
@@ -334,6 +342,7 @@ class Stack:
             self._start_server(name)
             if name == "emulator":
                 self._deploy()
+                self._edge.origin_secret = self._origin_secret()
                 self._edge.is_open = True
         except (ServerFailed, BotoCoreError, ClientError, OSError) as error:
             self._say(f"{dead.name} did not start, next try in {RETRY_SECONDS} s: {error}")

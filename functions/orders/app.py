@@ -14,7 +14,7 @@ from artiway.ids import from_wire, new_id, to_wire
 from artiway.payments.model import Channel, Order, OrderStatus, RefundStatus
 from artiway.platform import http
 
-api = http.Api("orders", gate=bootstrap.gate)
+api = http.Api("orders", gate=bootstrap.gate, origin_secret=bootstrap.origin_secret)
 handler = api.handler
 
 

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from artiway.platform.gate import AccessGate
     from artiway.platform.lock import Locks
     from artiway.platform.ratelimit import RateLimiter
+    from artiway.platform.secrets import Secret
     from artiway.points.repository import PostgresOverview
     from artiway.points.service import PointsService
     from artiway.push.service import PushService
@@ -533,6 +534,18 @@ def gate() -> AccessGate:
     from artiway.platform.gate import AccessGate
 
     return AccessGate(access(), rate_limiter(), idempotency)
+
+
+@once
+def _origin_secret() -> Secret:
+    from artiway.platform.secrets import Secret
+
+    return Secret(settings().origin_secret_arn)
+
+
+def origin_secret() -> str:
+    """What CloudFront sends with every request and nobody else knows; empty where there is no CloudFront."""
+    return _origin_secret().text() if settings().origin_secret_arn else ""
 
 
 @once

@@ -116,10 +116,16 @@ def test_a_request_reaches_the_api_as_it_was_written(viewer: Viewer) -> None:
 
 
 def test_the_viewer_s_address_is_ours_to_say(viewer: Viewer) -> None:
-    forged = {"CloudFront-Viewer-Address": "6.6.6.6:1", "cloudfront-viewer-country": "XX", "X-Forwarded-For": "6.6.6.6"}
+    viewer.edge.origin_secret = "between us"
+    forged = {
+        "True-Client-IP": "6.6.6.6",
+        "X-Origin-Verify": "guess",
+        "cloudfront-viewer-country": "XX",
+        "X-Forwarded-For": "6.6.6.6",
+    }
     _, body, _ = viewer.ask("/api/v1/x", headers=forged)
     seen = {name.lower(): value for name, value in body["headers"].items()}
-    assert seen["cloudfront-viewer-address"].startswith("127.0.0.1:")
+    assert (seen["true-client-ip"], seen["x-origin-verify"]) == ("127.0.0.1", "between us")
     assert "cloudfront-viewer-country" not in seen
     assert seen["x-forwarded-for"] == "6.6.6.6, 127.0.0.1"
 

@@ -13,6 +13,7 @@ from artiway.platform import http
 from artiway.platform.database import DatabaseAway
 
 TENANT, USER = uuid4(), uuid4()
+SECRET = "between us"
 
 
 class Body(http.Wire):
@@ -26,7 +27,7 @@ class Answer(http.Wire):
 
 @pytest.fixture
 def api():
-    api = http.Api("test")
+    api = http.Api("test", origin_secret=lambda: SECRET)
 
     @api.post("/things/<thing_id>", permission="thing.write", status=201)
     def make(thing_id: str, body: Body) -> tuple[Answer, int]:
@@ -48,6 +49,14 @@ def api():
             "away": DatabaseAway("gone"),
             "bug": ZeroDivisionError("secret detail"),
         }[kind]
+
+    @api.get("/address", public=True)
+    def address() -> dict[str, str]:
+        return {"address": api.client_address}
+
+    @api.post("/keyed", public=True, keyed=True)
+    def keyed() -> dict[str, str | None]:
+        return {"key": api.idempotency_key}
 
     @api.post("/raw", public=True, raw=True)
     def raw() -> dict[str, str]:
@@ -207,6 +216,68 @@ def test_a_raw_route_gets_the_bytes_as_they_came(api):
     body = base64.b64encode(b"\xff\x00not json").decode()
     status, answer, _ = call(api, "POST", "/raw", body=body, is_base64=True, headers={"content-type": "text/plain"})
     assert (status, answer) == (200, {"body": "\xff\x00not json"})
+
+
+def test_a_raw_route_that_is_refused_before_it_is_called_still_speaks_its_caller_s_language(api):
+    status, answer, headers = call(api, "POST", "/raw", body="x" * 1_000_001, headers={"content-type": "text/plain"})
+    assert (status, answer) == (413, {"code": "FAIL", "message": "the body is too large"})
+    assert headers["x-request-id"] == "req-1"
+
+
+def test_cloudfront_s_word_for_the_viewer_s_address_is_taken(api):
+    headers = {"true-client-ip": "2001:db8::1", "x-origin-verify": SECRET}
+    assert call(api, "GET", "/address", headers=headers)[1] == {"address": "2001:db8::1"}
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"true-client-ip": "6.6.6.6"},
+        {"true-client-ip": "6.6.6.6", "x-origin-verify": ""},
+        {"true-client-ip": "6.6.6.6", "x-origin-verify": "between them"},
+        {"true-client-ip": "6.6.6.6", "x-origin-verify": "between us, between us"},
+        {"true-client-ip": "6.6.6.6", "x-origin-verify": "ü"},
+        {"x-origin-verify": SECRET},
+        {"cloudfront-viewer-address": "6.6.6.6:1", "x-forwarded-for": "6.6.6.6", "x-origin-verify": SECRET},
+    ],
+)
+def test_who_is_not_cloudfront_cannot_say_where_it_is(api, headers):
+    assert call(api, "GET", "/address", headers=headers)[1] == {"address": "10.0.0.1"}
+
+
+@pytest.mark.parametrize("secret", [None, lambda: ""])
+def test_without_a_secret_nobody_is_cloudfront(secret):
+    api = http.Api("test", origin_secret=secret)
+
+    @api.get("/address", public=True)
+    def address() -> dict[str, str]:
+        return {"address": api.client_address}
+
+    headers = {"true-client-ip": "6.6.6.6", "x-origin-verify": ""}
+    assert call(api, "GET", "/address", headers=headers)[1] == {"address": "10.0.0.1"}
+    headers["x-origin-verify"] = "x"
+    assert call(api, "GET", "/address", headers=headers)[1] == {"address": "10.0.0.1"}
+
+
+@pytest.mark.parametrize(("key", "status"), [(None, 200), ("k" * 200, 200), ("", 422), ("k" * 201, 422), ("a\tb", 422)])
+def test_a_keyed_route_sees_a_key_that_is_whole_or_none(api, key, status):
+    headers = {} if key is None else {"idempotency-key": key}
+    found, answer, _ = call(api, "POST", "/keyed", headers=headers)
+    assert found == status
+    assert answer == {"key": key} if status == 200 else "Idempotency-Key" in fields(answer)
+
+
+def test_a_list_at_hand_is_walked_page_by_page_and_each_item_is_seen_once():
+    items, seen, cursor = list(range(7)), [], None
+    while True:
+        page, cursor = http.page_of(items, cursor, 3)
+        seen += page
+        if cursor is None:
+            break
+    assert seen == items
+    assert http.page_of(items[:6], http.page_of(items, None, 6)[1], 3) == ([], None)
+    assert http.page_of([], None, 3) == ([], None)
 
 
 def test_the_trace_of_the_caller_goes_on(api):

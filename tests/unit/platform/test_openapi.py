@@ -10,6 +10,8 @@ from artiway.platform import openapi
 from tools import openapi as builder
 
 ROOT = builder.ROOT
+BASE = "/api/v1"
+WITHOUT_PAGES = {"/tools"}  # the catalogue is short, and shown whole
 
 
 class _Loader(yaml.SafeLoader):
@@ -58,10 +60,63 @@ def test_every_operation_names_its_permission_and_documents_its_errors():
                 assert {"401", "403", "429"} <= operation["responses"].keys()
 
 
+KEYED = {
+    ("/points/grants", "post"),
+    ("/points/transfers", "post"),
+    ("/orders", "post"),
+    ("/orders/{order_id}/refunds", "post"),
+    ("/tasks", "post"),
+    ("/flows", "post"),
+}
+
+
+def test_routes_that_the_contract_gives_an_idempotency_key_document_it():
+    keyed = {
+        (path.removeprefix(BASE), method)
+        for path, operations in json.loads(openapi.text())["paths"].items()
+        for method, operation in operations.items()
+        if any(one["name"] == "Idempotency-Key" for one in operation.get("parameters", []))
+    }
+    assert keyed >= KEYED
+
+
+def test_every_list_takes_cursor_and_limit_and_gives_the_next():
+    document = json.loads(openapi.text())
+    lists = 0
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            success = next(answer for status, answer in operation["responses"].items() if status.startswith("2"))
+            schema = success.get("content", {}).get("application/json", {}).get("schema", {})
+            schema = schema.get("anyOf", [schema])[0]
+            named = document["components"]["schemas"].get(schema.get("$ref", "").rpartition("/")[2], {})
+            if "items" not in named.get("properties", {}) or path.removeprefix(BASE) in WITHOUT_PAGES:
+                continue
+            lists += 1
+            assert {"items", "nextCursor"} <= set(named["required"]), (method, path)
+            assert {"cursor", "limit"} <= {one["name"] for one in operation["parameters"]}, (method, path)
+    assert lists > 10
+
+
+def test_every_answer_documents_the_headers_that_it_carries():
+    document = json.loads(openapi.text())
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            for status, answer in operation["responses"].items():
+                shared = answer.get("$ref", "").rpartition("/")[2]
+                names = set((document["components"]["responses"][shared] if shared else answer)["headers"])
+                assert names <= document["components"]["headers"].keys()
+                assert "X-Request-Id" in names, (method, path, status)
+                assert ("Retry-After" in names) == (status in {"429", "503"}), (method, path, status)
+                is_limited = operation["x-permission"] != "public" and status != "401"
+                assert ("RateLimit-Remaining" in names) == is_limited, (method, path, status)
+
+
 def test_every_reference_in_the_document_leads_somewhere():
     document = json.loads(openapi.text())
-    names = set(re.findall(r'"#/components/schemas/(\w+)"', openapi.text()))
-    assert names <= document["components"]["schemas"].keys()
+    for kind in ("schemas", "responses", "headers"):
+        names = set(re.findall(rf'"#/components/{kind}/([\w-]+)"', openapi.text()))
+        assert names, kind
+        assert names <= document["components"][kind].keys()
 
 
 @pytest.mark.parametrize(

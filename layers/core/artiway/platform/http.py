@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import hmac
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -132,11 +133,15 @@ class Api:
     """A function's routes. `permission=None` is any logged-in user; a route open to all must say `public=True`.
 
     `gate` makes the gate when the first protected route is called. Without one the authorizer's word is all there is.
+    `origin_secret` is what CloudFront alone knows; without it nobody is believed to be CloudFront.
     """
 
-    def __init__(self, area: str, gate: Callable[[], Gate] | None = None) -> None:
+    def __init__(
+        self, area: str, gate: Callable[[], Gate] | None = None, origin_secret: Callable[[], str] | None = None
+    ) -> None:
         self.area = area
         self.gate = gate
+        self._origin_secret = origin_secret
         self.resolver = APIGatewayHttpResolver(enable_validation=True, serializer=_to_json)
         self.rules: dict[str, _Rule] = {}
         self._identity: Identity | None = None
@@ -240,10 +245,13 @@ class Api:
 
     @property
     def client_address(self) -> str:
-        """Where the viewer is. CloudFront writes this header itself and drops a viewer's own."""
-        viewer = str(self._event.get("headers", {}).get("cloudfront-viewer-address", ""))
-        if viewer:
-            return viewer.rpartition(":")[0]
+        """Where the viewer is, by CloudFront's word if it is CloudFront who speaks; the API can be reached past it."""
+        headers = self._event.get("headers", {})
+        viewer, proof = str(headers.get("true-client-ip", "")), str(headers.get("x-origin-verify", ""))
+        if viewer and proof and self._origin_secret is not None:
+            secret = self._origin_secret()
+            if secret and hmac.compare_digest(proof.encode(), secret.encode()):
+                return viewer
         return str(self._event.get("requestContext", {}).get("http", {}).get("sourceIp", ""))
 
     @property

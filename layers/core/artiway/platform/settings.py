@@ -115,6 +115,7 @@ class Settings(BaseSettings):
     wechat_login_url: str = "https://api.weixin.qq.com"
     wechat_login_secret_arn: str = ""
 
+    origin_secret_arn: str = ""
     # Where payers' browsers and WeChat reach us; without it a request's own host is taken.
     public_url: str = ""
     wechat_pay_secret_arn: str = ""

@@ -1,0 +1,205 @@
+"""What operators read, through the handler, over a real PostgreSQL and a real Redis."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+
+from artiway import bootstrap
+from artiway.ids import to_wire
+from tests.integration.payments.environment import http_event, load_function
+
+TENANT, ACTOR, ORDER = UUID(int=1), UUID(int=3), UUID(int=5)
+NOW = datetime(2026, 3, 9, 4, tzinfo=UTC)
+Call = Callable[..., tuple[int, Any]]
+
+
+def forget() -> None:
+    for made in vars(bootstrap).values():
+        if hasattr(made, "cache_clear"):
+            made.cache_clear()
+
+
+@pytest.fixture
+def call(monkeypatch, addresses, valkey, valkey_url) -> Iterator[Call]:
+    """GET as an operator; `may` says otherwise."""
+    monkeypatch.setenv("ARTIWAY_DATABASE_URL", addresses.app)
+    monkeypatch.setenv("ARTIWAY_SERVICE_DATABASE_URL", addresses.service)
+    monkeypatch.setenv("ARTIWAY_REDIS_URL", valkey_url)
+    forget()
+    module = load_function("ops")
+
+    def ask(target: str, body: Any = None, *, may: str = "ops.read") -> tuple[int, Any]:
+        identity = json.dumps({"tenantId": str(TENANT), "userId": str(ACTOR), "permissions": may})
+        headers = {"x-identity": identity, "content-type": "application/json"}
+        method, text = ("GET", b"") if body is None else ("POST", json.dumps(body).encode())
+        event = http_event(method, f"/api/v1{target}", headers, text, set(module.api.rules))
+        answer = module.handler(event, None)
+        return answer["statusCode"], json.loads(answer["body"])
+
+    yield ask
+    for database in (bootstrap.database(), bootstrap.service_database()):
+        database.close()
+    bootstrap.redis().close()
+    forget()
+
+
+@pytest.fixture
+def compared(addresses) -> None:
+    """Three days, of which the second has two differences, one of them repaired."""
+    with psycopg.connect(addresses.superuser) as connection:
+        for number in range(1, 4):
+            connection.execute(
+                "INSERT INTO bill_day (day, status, tries, payments, refunds, total_fen, differences, updated_at)"
+                " VALUES (%s, 'DONE', 1, 2, 0, 1980, %s, %s)",
+                [date(2026, 3, number), 2 if number == 2 else 0, NOW],
+            )
+        for kind, order_id, resolution in (("AMOUNT", ORDER, "OPEN"), ("UNPAID_HERE", None, "REPAIRED")):
+            connection.execute(
+                "INSERT INTO bill_difference (day, kind, reference, tenant_id, order_id, ours_fen, theirs_fen,"
+                " resolution, found_at, resolved_at) VALUES ('2026-03-02', %s, 'n1', %s, %s, 990, 991, %s, %s, %s)",
+                [kind, order_id and TENANT, order_id, resolution, NOW, None if resolution == "OPEN" else NOW],
+            )
+
+
+def test_days_of_comparison_come_newest_first_page_by_page(call: Call, compared: None):
+    status, first = call("/ops/reconciliations?limit=2")
+    assert (status, [one["day"] for one in first["items"]]) == (200, ["2026-03-03", "2026-03-02"])
+    assert first["items"][1] == {
+        "day": "2026-03-02",
+        "status": "DONE",
+        "tries": 1,
+        "payments": 2,
+        "refunds": 0,
+        "totalFen": 1980,
+        "differences": 2,
+        "lastError": None,
+        "updatedAt": "2026-03-09T04:00:00Z",
+    }
+    rest = call(f"/ops/reconciliations?limit=2&cursor={first['nextCursor']}")[1]
+    assert ([one["day"] for one in rest["items"]], rest["nextCursor"]) == (["2026-03-01"], None)
+
+
+def test_a_day_shows_its_differences_and_what_became_of_them(call: Call, compared: None):
+    status, first = call("/ops/reconciliations/2026-03-02?limit=1")
+    assert (status, first["day"], first["differences"]) == (200, "2026-03-02", 2)
+    (open_one,) = first["items"]
+    assert (open_one["kind"], open_one["resolution"], open_one["resolvedAt"]) == ("AMOUNT", "OPEN", None)
+    assert (open_one["tenantId"], open_one["orderId"]) == (to_wire("tnt", TENANT), to_wire("ord", ORDER))
+    assert (open_one["oursFen"], open_one["theirsFen"]) == (990, 991)
+    (repaired,) = call(f"/ops/reconciliations/2026-03-02?limit=1&cursor={first['nextCursor']}")[1]["items"]
+    assert (repaired["kind"], repaired["resolution"], repaired["orderId"]) == ("UNPAID_HERE", "REPAIRED", None)
+
+
+@pytest.mark.parametrize("day", ["2026-03-04", "2026-02-30", "20260302", "9999-12-31", "yesterday", "0001-01-01"])
+def test_a_day_that_was_not_compared_is_not_there(call: Call, compared: None, day: str):
+    status, answer = call(f"/ops/reconciliations/{day}")
+    assert (status, answer["code"]) == (404, "REQUEST_404_NOT_FOUND")
+
+
+def record(action: str, target: str, actor_id: UUID = ACTOR) -> None:
+    with bootstrap.database().tenant_transaction(TENANT) as tx:
+        bootstrap.audit().record(tx, actor_id=actor_id, action=action, target=target, details={"to": "x"})
+
+
+def test_audit_is_read_over_all_tenants_page_by_page(call: Call):
+    for number in range(3):
+        record("user.invited", f"usr_{number}")
+    with bootstrap.service_database().service_transaction() as tx:
+        bootstrap.audit().record(tx, actor_id=None, action="lane.changed", target="vip_short")
+    status, first = call("/ops/audit?limit=3")
+    rest = call(f"/ops/audit?limit=3&cursor={first['nextCursor']}")[1]
+    seen = [one["target"] for one in [*first["items"], *rest["items"]]]
+    assert (status, seen, rest["nextCursor"]) == (200, ["vip_short", "usr_2", "usr_1", "usr_0"], None)
+    newest, last = first["items"][0], rest["items"][0]
+    assert (newest["tenantId"], newest["actorId"]) == (None, None)
+    assert (last["tenantId"], last["actorId"]) == (to_wire("tnt", TENANT), to_wire("usr", ACTOR))
+    assert last["details"] == {"to": "x"}
+
+
+def test_each_filter_of_the_audit_leaves_out_what_does_not_match(call: Call):
+    record("user.invited", "usr_1")
+    record("role.added", "painter", actor_id=UUID(int=4))
+
+    def found(query: str) -> list[str]:
+        return [one["action"] for one in call(f"/ops/audit?{query}")[1]["items"]]
+
+    hour = timedelta(hours=1)
+    before, after = ((datetime.now(UTC) + way).strftime("%Y-%m-%dT%H:%M:%SZ") for way in (-hour, hour))
+    assert found(f"actor={to_wire('usr', ACTOR)}") == ["user.invited"]
+    assert found("action=role.added") == ["role.added"]
+    assert found("target=painter") == ["role.added"]
+    assert found(f"from={before}&to={after}") == ["role.added", "user.invited"]
+    assert found(f"from={after}") == found(f"to={before}") == found("actor=nobody") == []
+
+
+@pytest.mark.parametrize("query", ["from=yesterday", "limit=0", "limit=101", "cursor=abc", "from=2026-03-01T00:00:00"])
+def test_a_filter_that_cannot_be_read_is_refused(call: Call, query: str):
+    status, answer = call(f"/ops/audit?{query}")
+    assert (status, answer["code"]) == (422, "REQUEST_422_INVALID")
+
+
+def test_a_platform_that_keeps_up_is_normal_and_shows_its_readings(call: Call):
+    status, answer = call("/ops/health")
+    assert (status, answer["state"], answer["checks"]) == (200, "NORMAL", {"postgres": "ok", "redis": "ok"})
+    readings = {one["name"]: one for one in answer["readings"]}
+    assert readings.keys() == {"outboxOldest", "nodesWaiting", "redisMemory", "redisConnections"}
+    assert readings["outboxOldest"] == {"name": "outboxOldest", "ok": True, "value": 0, "limit": 60, "unit": "s"}
+    assert readings["redisConnections"]["value"] >= 1
+
+
+def test_a_message_that_nobody_sends_degrades_the_platform(call: Call, addresses):
+    with psycopg.connect(addresses.superuser) as connection:
+        connection.execute(
+            "INSERT INTO outbox (tenant_id, aggregate, destination, body, delay_s, trace_id, created_at)"
+            " VALUES (%s, 'a', 'push', '{}', 0, '', now() - interval '10 minutes')",
+            [TENANT],
+        )
+    answer = call("/ops/health")[1]
+    assert answer["state"] == "DEGRADED"
+    assert [one["name"] for one in answer["readings"] if not one["ok"]] == ["outboxOldest"]
+
+
+def test_a_platform_without_redis_is_degraded_and_still_says_what_it_can(call: Call, monkeypatch):
+    monkeypatch.setenv("ARTIWAY_REDIS_URL", "redis://127.0.0.1:1/0")
+    bootstrap.settings.cache_clear()
+    status, answer = call("/ops/health")
+    assert (status, answer["state"], answer["checks"]) == (200, "DEGRADED", {"postgres": "ok", "redis": "away"})
+    values = {one["name"]: one["value"] for one in answer["readings"]}
+    assert (values["outboxOldest"], values["redisMemory"], values["redisConnections"]) == (0, None, None)
+
+
+def test_lists_that_are_at_hand_whole_have_pages_too(call: Call):
+    first = call("/ops/lanes?limit=7")[1]
+    rest = call(f"/ops/lanes?limit=7&cursor={first['nextCursor']}")[1]
+    assert (len(first["items"]), len(rest["items"]), rest["nextCursor"]) == (7, 3, None)
+    assert len({one["lane"] for one in [*first["items"], *rest["items"]]}) == 10
+    assert call("/ops/lanes?limit=101")[0] == 422
+
+
+def test_clocks_and_shares_are_numbers_that_can_be_compared(call: Call):
+    (pool, _) = call("/ops/scheduler")[1]["pools"]
+    assert (pool["slots"], pool["slotsByType"], pool["running"]) == (0, {}, 0)
+    shares = call("/ops/fairness?windowSeconds=3600")[1]
+    assert (shares["worst"], shares["worstPair"]) == (0, None)
+    assert shares["worst"] <= shares["bound"]
+
+
+def test_a_what_if_about_a_tenant_that_is_not_there_is_not_found(call: Call):
+    changes = {"tenants": [{"tenantId": to_wire("tnt", TENANT), "weight": 5}]}
+    assert call("/ops/simulate", {"changes": changes})[0] == 404
+    assert call("/ops/simulate", {"changes": {}, "windowSeconds": 3600}) == (200, {"tenants": []})
+
+
+@pytest.mark.parametrize(
+    "path", ["/ops/reconciliations", "/ops/reconciliations/2026-03-02", "/ops/audit", "/ops/health"]
+)
+def test_who_is_no_operator_reads_nothing(call: Call, path: str):
+    status, answer = call(path, may="task.read user.manage")
+    assert (status, answer["code"]) == (403, "AUTH_403_FORBIDDEN")
