@@ -1,41 +1,127 @@
-"""Starts MiniStack with three repairs. Runs in the emulator's own environment, pinned by hash, not in ours.
+"""Starts MiniStack with some repairs. Runs in the emulator's own environment, pinned by hash, not in ours.
 
 A function's error keeps its own name and text (Step Functions catches by name). A bucket whose objects are already on
 disk is adopted by the new deployment instead of refused. A signing key is the same after a restart, so that tokens that
-are out there stay valid.
+are out there stay valid. And nobody sleeps while there is work: a long poll ends when its message comes, a consumer is
+called when its queue has something, an execution begins when it is started, calls to functions share connections.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import http.client
 import json
 import os
+import time
+from collections import deque
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from cryptography.hazmat.primitives import serialization
 from ministack.app import main  # type: ignore[import-not-found]
-from ministack.services import kms, lambda_svc, s3  # type: ignore[import-not-found]
+from ministack.services import kms, lambda_svc, s3, sqs, stepfunctions  # type: ignore[import-not-found]
 from ministack.services.cloudformation import provisioners  # type: ignore[import-not-found]
 
 Json = dict[str, Any]
+# Well below what the Lambda server waits before it closes an idle connection: one that is used again is open.
+KEPT_SECONDS = 20
+# What a long poll looks at by itself: messages whose delay or invisibility has ended.
+LOOK_SECONDS = 0.2
+# The rest before the first state of an execution; waits and retries that a machine asks for are longer.
+REST_SECONDS = 0.15
+
+
+class Connections:
+    """Open connections to the Lambda server, each used by one call at a time."""
+
+    def __init__(self) -> None:
+        self._idle: deque[tuple[float, http.client.HTTPConnection]] = deque()
+
+    def take(self, host: str, port: int | None) -> http.client.HTTPConnection:
+        horizon = time.monotonic() - KEPT_SECONDS
+        while self._idle:
+            try:
+                since, connection = self._idle.pop()
+            except IndexError:  # another thread took the last one
+                break
+            if since > horizon:
+                return connection
+            connection.close()
+        return http.client.HTTPConnection(host, port)
+
+    def give_back(self, connection: http.client.HTTPConnection) -> None:
+        self._idle.append((time.monotonic(), connection))
+
+
+connections = Connections()
 
 
 def call_function(function: Json, event: Json, url: str, request_id: str) -> Json:
     """No time-out here: the Lambda server has the function's, and counts only the time that is the handler's."""
     target = urlsplit(url)
-    connection = http.client.HTTPConnection(target.hostname or "", target.port)
+    connection = connections.take(target.hostname or "", target.port)
     headers = {"Content-Type": "application/json", "X-Amzn-Lambda-Request-Id": request_id}
     try:
         connection.request("POST", target.path, json.dumps(event).encode(), headers)
         answer = connection.getresponse()
         body = json.loads(answer.read() or b"null")
     except (OSError, http.client.HTTPException, ValueError) as error:
-        return {"body": {"errorType": "ServiceException", "errorMessage": str(error)}, "error": True}
-    finally:
         connection.close()
+        return {"body": {"errorType": "ServiceException", "errorMessage": str(error)}, "error": True}
+    connections.give_back(connection)
     return {"body": body} if answer.status == http.HTTPStatus.OK else {"body": body, "error": True}
+
+
+class Arrivals:
+    """Who waits for a message of which queue. Messages are sent by the event loop and by threads."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, set[asyncio.Event]] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._send, self._receive = sqs._act_send_message, sqs._act_receive_message  # noqa: SLF001
+
+    def send(self, data: Json, url: str) -> Json:
+        sent: Json = self._send(data, url)
+        queue = sqs._get_q(data.get("QueueUrl", url))  # noqa: SLF001
+        for arrived in tuple(self._waiting.get(id(queue), ())):
+            assert self._loop is not None
+            self._loop.call_soon_threadsafe(arrived.set)
+        return sent
+
+    async def receive(self, data: Json, url: str) -> Json:
+        queue = sqs._get_q(data.get("QueueUrl", url), "sqs:ReceiveMessage")  # noqa: SLF001
+        asked = data.get("WaitTimeSeconds")
+        wait = int(queue["attributes"].get("ReceiveMessageWaitTimeSeconds", "0") if asked is None else asked)
+        deadline = time.monotonic() + wait
+        self._loop = asyncio.get_running_loop()
+        arrived = asyncio.Event()
+        waiting = self._waiting.setdefault(id(queue), set())
+        waiting.add(arrived)  # before the look, so that nothing comes unseen between the two
+        try:
+            while True:
+                arrived.clear()
+                found: Json = await self._receive({**data, "WaitTimeSeconds": 0}, url)
+                left = deadline - time.monotonic()
+                if found or left <= 0:
+                    return found
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(arrived.wait(), min(left, LOOK_SECONDS))
+        finally:
+            waiting.discard(arrived)
+
+
+class Prompt:
+    """The clock of Step Functions, without the rest that it takes before each execution."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(time, name)
+
+    @staticmethod
+    def sleep(seconds: float) -> None:
+        if seconds > REST_SECONDS:
+            time.sleep(seconds)
 
 
 def create_bucket(logical_id: str, properties: Json, stack_name: str) -> tuple[str, Json]:
@@ -65,6 +151,11 @@ def create_key(logical_id: str, properties: Json, stack_name: str) -> tuple[str,
 
 
 if __name__ == "__main__":
+    arrivals = Arrivals()
+    sqs._act_send_message = sqs._HANDLERS["SendMessage"] = arrivals.send  # noqa: SLF001
+    sqs._act_receive_message = sqs._HANDLERS["ReceiveMessage"] = arrivals.receive  # noqa: SLF001
+    lambda_svc._ESM_IDLE_WAKE_GAP_SECONDS = 0  # noqa: SLF001
+    stepfunctions.time = Prompt()
     lambda_svc._execute_function_proxy = call_function  # noqa: SLF001
     provisioners.s3_bucket_name_conflict = lambda _name: None
     provisioners._RESOURCE_HANDLERS["AWS::S3::Bucket"]["create"] = create_bucket  # noqa: SLF001
