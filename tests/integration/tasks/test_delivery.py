@@ -253,6 +253,86 @@ def test_what_redis_lost_comes_from_the_database_in_its_place(world, when):
     assert [event.place.sequence for event in heard if event.place.part == 0] == [1, 2, 3, 4, 5]
 
 
+class Behind:
+    """A stream in which two functions announced in the other order, after the listener had looked at the task."""
+
+    def __init__(self, stream, happens):
+        self._stream, self._happens = stream, happens
+
+    def after(self, task_id, place, *, wait_ms, limit):
+        happens, self._happens = self._happens, lambda: None
+        happens()
+        return self._stream.after(task_id, place, wait_ms=wait_ms, limit=limit)
+
+
+def test_a_change_that_was_announced_behind_its_successor_is_told_before_it(world, monkeypatch):
+    tenant = world.tenant()
+    task, worker, holding = running_node(world, tenant)
+    heard = read(world, tenant, task, Place())
+    real, withheld = world.feed.add, []
+
+    def last_first(events):
+        withheld.extend(events)
+
+    def happens():
+        monkeypatch.setattr(world.feed, "add", last_first)
+        world.finish(worker, holding)
+        deliver_all(world)
+        real(withheld[::-1])
+
+    monkeypatch.setattr(world.events, "_stream", Behind(world.feed, happens))
+    heard += read(world, tenant, task, heard[-1].place)
+    assert [event.sequence for event in withheld] == [3, 4, 5]
+    assert [(event.place.sequence, event.event) for event in heard] == [
+        (1, "queued"),
+        (2, "started"),
+        (3, "completed"),
+        (4, "completed"),
+        (5, "settled"),
+    ]
+
+
+def test_progress_still_on_its_way_when_its_node_ends_is_told_to_nobody(world):
+    tenant = world.tenant()
+    task, worker, holding = running_node(world, tenant)
+    world.progress.handle([report(holding, sequence=1, progress=30)])
+    world.finish(worker, holding)
+    deliver_all(world)
+    world.progress.handle([report(holding, sequence=2, progress=90)])
+    assert [event.event for event in read(world, tenant, task, Place())][-1] == "settled"
+    assert [body["progress"] for body in world.notices if body["type"] == "task.progress"] == [30]
+
+
+def test_progress_in_an_emptied_redis_has_no_place_before_the_next_change(world):
+    tenant = world.tenant()
+    task, _, holding = running_node(world, tenant)
+    world.redis.flushall()
+    world.progress.handle([report(holding, sequence=1, progress=30)])
+    heard = read(world, tenant, task, Place())
+    assert [event.event for event in heard] == ["queued", "started"]
+    world.settle_down()
+
+
+def test_a_listener_who_comes_again_after_every_event_hears_each_change_once_and_in_order(world):
+    """However Redis is emptied in between."""
+    tenant = world.tenant()
+    world.worker()
+    task = submit(world, tenant, "model_photo", count=3)
+    heard = []
+    while (found := read(world, tenant, task, heard[-1].place if heard else Place())) is not None:
+        heard += found[:1]
+        if found:
+            if len(heard) % 4 == 0:
+                world.redis.flushall()
+        elif not world.deliver_one():
+            worker, holding = next((one, holding) for one in world.workers for holding in one.held)
+            world.progress.handle([report(holding, sequence=1, progress=50)])
+            world.finish(worker, holding)
+    changes = [event.place.sequence for event in heard if event.place.part == 0]
+    assert changes == list(range(1, len(changes) + 1))
+    assert heard[-1].event == "settled"
+
+
 def test_events_of_another_tenants_task_are_not_there(world):
     tenant = world.tenant()
     task, _, _ = running_node(world, tenant)

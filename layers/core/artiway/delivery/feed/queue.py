@@ -38,7 +38,8 @@ class RedisFeed:
                         KEEP_EVENTS,
                         TTL_S,
                         str(event.body.get("nodeId", "")),
-                        event.body.get("attempt", "") if event.event == "started" else "",
+                        event.body.get("attempt", ""),
+                        "" if event.event == "started" else "1",
                     ],
                 )
 

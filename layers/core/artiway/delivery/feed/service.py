@@ -73,8 +73,9 @@ class FeedService:
     def _filled(self, tenant_id: UUID, task: Task, last: Place, found: Sequence[StreamEvent]) -> list[StreamEvent]:
         """What Redis has, with the changes of state that it lost put back in their places."""
         known = {event.place.sequence for event in found if event.place.part == 0}
-        # Redis is read in batches: only a short one shows that there is nothing behind its end.
-        until = found[-1].place.sequence if len(found) == BATCH else task.event_sequence
+        # Redis is read after the task, so it may know more; read in batches, so only a short one shows its end.
+        last_found = found[-1].place.sequence if found else 0
+        until = last_found if len(found) == BATCH else max(last_found, task.event_sequence)
         wanted = set(range(last.sequence + 1, until + 1))
         if wanted <= known:
             return list(found)

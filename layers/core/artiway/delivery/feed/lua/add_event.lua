@@ -7,13 +7,23 @@
   ARGV[4] keep       events to keep, about
   ARGV[5] ttl_s
   ARGV[6] node       or empty
-  ARGV[7] attempt    that the node is in from here on, or empty ]]
+  ARGV[7] attempt    at the node, or empty: whichever it is in
+  ARGV[8] over       "1" if the attempt ends here, or empty: it begins ]]
 local stream, progress = KEYS[1], KEYS[2]
-local sequence, event, body, keep, ttl_s, node, attempt = unpack(ARGV)
+local sequence, event, body, keep, ttl_s, node, attempt, over = unpack(ARGV)
 
-if node ~= "" and attempt ~= "" then
-  local known = redis.call("HGET", progress, node)
-  if not known or tonumber(string.match(known, "^%d+")) < tonumber(attempt) then
+if node ~= "" then
+  local known, _, percent = string.match(redis.call("HGET", progress, node) or "", "^(%d+) (%d+) (%d+)$")
+  attempt = attempt ~= "" and attempt or known or "0"
+  local is_newer = not known or tonumber(known) < tonumber(attempt)
+  if is_newer then
+    percent = "0"
+  end
+  -- What is still on its way when an attempt ends is late, whatever its number.
+  if over ~= "" and (is_newer or known == attempt) then
+    redis.call("HSET", progress, node, attempt .. " 999999999999999 " .. percent)
+    redis.call("EXPIRE", progress, ttl_s)
+  elseif over == "" and is_newer then
     redis.call("HSET", progress, node, attempt .. " 0 0")
     redis.call("EXPIRE", progress, ttl_s)
   end

@@ -25,11 +25,14 @@ if known then
 end
 redis.call("HSET", progress, node, attempt .. " " .. sequence .. " " .. percent)
 redis.call("EXPIRE", progress, ttl_s)
--- After the last change of state that is here; progress is told in between and has no number of its own.
+-- After the last change of state that is here; progress is told in between and has no number of its own. Where Redis
+-- was emptied there is no place for it before the next change.
 local last = redis.call("XREVRANGE", stream, "+", "-", "COUNT", 1)[1]
-local place = last and string.match(last[1], "^%d+") or "0"
-redis.call("XADD", stream, "MAXLEN", "~", keep, place .. "-*", "event", "progress", "body", body)
-redis.call("EXPIRE", stream, ttl_s)
+if last then
+  local place = string.match(last[1], "^%d+")
+  redis.call("XADD", stream, "MAXLEN", "~", keep, place .. "-*", "event", "progress", "body", body)
+  redis.call("EXPIRE", stream, ttl_s)
+end
 if redis.call("SET", written, "1", "NX", "PX", interval_ms) then
   return "write"
 end
