@@ -85,6 +85,22 @@ def test_a_cutout_has_a_soft_edge_and_no_background_colour_in_it():
     assert np.median(redness[:, 0] - redness[:, 2]) > 60  # the paper behind is grey
 
 
+def test_a_notch_is_cut_open_to_its_tip_and_leaves_no_speck_of_the_backdrop():
+    outline = np.array([(150, 100), (350, 100), (450, 300), (380, 350), (310, 220), (310, 430), (190, 430), (190, 220),
+                        (120, 350), (50, 300)])  # fmt: skip
+    truth = np.zeros((SIDE, SIDE), np.uint8)
+    cv2.fillPoly(truth, [outline], 255, cv2.LINE_AA)
+    grain = np.random.default_rng(3).normal(0, 1, (SIDE, SIDE, 1))
+    share = truth[:, :, None] / 255
+    rgb = (np.array([38, 84, 152]) * share + (np.array([230, 228, 224]) + grain) * (1 - share)).astype(np.uint8)
+    made = run("cutout", "cutout", {"product": Picture(rgb)})
+    assert made.alpha is not None
+    assert (np.abs(made.alpha.astype(int) - truth) > 127).mean() < 0.002
+    for tip in ((313, 232), (187, 232)):
+        assert made.alpha[tip[1], tip[0]] < 30
+    assert (made.rgb[made.alpha > 60][:, 0] > 120).sum() < 10  # a product has corners too
+
+
 def test_the_handle_of_a_mug_stays_open():
     made = cut("mug")
     assert made.alpha is not None
@@ -201,6 +217,15 @@ def test_a_figure_stands_whole_inside_its_canvas_wearing_the_shirt(pose):
     assert blue > 0.12
     head = made.rgb[rows[0] : rows[0] + 30][made.alpha[rows[0] : rows[0] + 30] > 200].astype(int)
     assert (head[:, 2] - head[:, 0] > 60).mean() < 0.05  # no cloth over the face
+
+
+def test_a_figure_has_no_dark_line_around_it():
+    made = run("model", "figure", {"cutout": cut("shirt")}, pose="stand")
+    assert made.alpha is not None
+    head = slice(0, round(made.height * 0.17))
+    alpha, light = made.alpha[head], made.rgb[head].mean(axis=2)
+    rim = (alpha > 60) & (alpha < 200)
+    assert np.median(light[rim]) > 0.9 * np.median(light[alpha == 255])
 
 
 def test_poses_differ_pairwise():

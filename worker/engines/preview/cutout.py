@@ -26,6 +26,8 @@ WORK_SIDE = 420  # GrabCut's cost grows with pixels, its masks hardly improve
 CLUSTERS = 8
 MIN_SHARE, MAX_SHARE = 0.004, 0.97
 MIN_THICKNESS = 2.0  # pixels of the small picture, from the middle to the rim
+ALIKE = 5.0  # of Lab: noise of one backdrop, not yet another colour
+NOTCH = 40.0  # pixels of the small picture: the deepest that is still one
 PLAIN_NOISE = 3.0  # of Lab, at the 90th percentile of the border: paper and walls are below, shelves far above
 
 Mask = NDArray[np.bool_]
@@ -259,7 +261,44 @@ def refine(rgb: Pixels, found: Pixels) -> Layer:
     inside, outside = erode((rough > 0.5).astype(np.uint8), reach), dilate((rough > 0.5).astype(np.uint8), reach)
     alpha[inside > 0] = 1
     alpha[outside == 0] = 0
-    return layer(alpha)
+    return opened(rgb, layer(alpha), scale)
+
+
+def opened(rgb: Pixels, alpha: Layer, scale: float) -> Layer:
+    """Opens notches, as under an arm, which the small mask closed: the backdrop reaches as far in as it shows."""
+    box = box_of(alpha, 0.004)
+    if box is None:
+        return alpha
+    reach = 6 * scale
+    margin = round(reach) + 2
+    window = (slice(max(0, box[1] - margin), box[3] + margin), slice(max(0, box[0] - margin), box[2] + margin))
+    colors, cover = lab(rgb[window]), alpha[window]
+    is_outside = cover < 0.02
+    inside = cv2.distanceTransform((cover > 0.5).astype(np.uint8), cv2.DIST_L2, 5)
+    behind, front = around(colors, layer(is_outside), reach), around(colors, layer(inside > reach * 0.6), reach)
+    apart = np.linalg.norm(front - behind, axis=2)
+    is_alike = ~is_outside & (np.linalg.norm(colors - behind, axis=2) < ALIKE) & (apart > 4 * ALIKE)
+    count, labels = cv2.connectedComponents(is_alike.astype(np.uint8), connectivity=4)
+    # A notch comes from outside and ends soon; what goes on is a band of the product in the backdrop's colour.
+    depth = np.zeros(count, np.float32)
+    np.maximum.at(depth, labels.ravel(), inside.ravel())
+    touching = np.unique(labels[dilate(is_outside.astype(np.uint8), 1) > 0])
+    free = np.isin(labels, np.setdiff1d(touching[depth[touching] < NOTCH * scale], [0]))
+    # Its rim is a mix of both colours, in the shares that the pixel shows.
+    share = np.clip(((colors - behind) * (front - behind)).sum(axis=2) / np.maximum(apart, 1) ** 2, 0, 1)
+    result = alpha.copy()
+    near = dilate(free.astype(np.uint8), 1) > 0
+    result[window] = np.where(free, 0, np.where(near, np.minimum(cover, share), cover))
+    return result
+
+
+def around(colors: Layer, known: Layer, reach: float) -> Layer:
+    """The mean of the known colours near each pixel; where there are none, those further away."""
+    mean = layer(np.broadcast_to(colors[known > 0].mean(axis=0) if (known > 0).any() else 0, colors.shape))
+    for sigma in (4 * reach, reach):
+        mass = blur(known, sigma)[:, :, None]
+        mean = np.where(mass > 0.02, blur(colors * known[:, :, None], sigma) / np.maximum(mass, 0.02), mean)
+    return layer(mean)
 
 
 def guided(guide: Layer, source: Layer, *, radius: int, epsilon: float) -> Layer:

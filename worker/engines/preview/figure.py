@@ -39,6 +39,7 @@ SKINS = ((244, 212, 190), (230, 190, 160), (206, 160, 124), (170, 122, 88), (126
 HAIRS = ((42, 32, 28), (78, 54, 38), (120, 84, 52), (30, 28, 32), (158, 120, 76))
 TROUSERS = ((58, 64, 78), (196, 186, 168), (44, 46, 52), (96, 104, 116), (70, 84, 110))
 MANNEQUIN = (226, 222, 216)
+CUFF = 0.012  # trousers end this far below the ankle
 DRESS_LENGTH = 0.66  # to below the knees
 TOP_LENGTH = 0.375  # of the figure: from the collar to just below the hips
 
@@ -82,21 +83,35 @@ class Canvas:
         x0, y0 = max(0, int(min(xs) - reach) - 2), max(0, int(min(ys) - reach) - 2)
         return x0, y0, min(self.width, int(max(xs) + reach) + 3), min(self.height, int(max(ys) + reach) + 3)
 
-    def limb(self, start: Point, end: Point, radii: tuple[float, float], color: tuple[int, int, int]) -> None:
-        """A rounded, tapered limb from joint to joint."""
+    def limb(
+        self,
+        start: Point,
+        end: Point,
+        radii: tuple[float, float],
+        color: tuple[int, int, int],
+        *,
+        is_lit: bool = True,
+        is_cut: bool = False,
+    ) -> None:
+        """A rounded, tapered limb from joint to joint. One that is cut ends straight, as a trouser leg does."""
         (ax, ay), (bx, by) = self.at(start), self.at(end)
         ra, rb = radii[0] * UNIT, radii[1] * UNIT
         box = self.box([(ax, ay), (bx, by)], max(ra, rb))
         y, x = np.mgrid[box[1] : box[3], box[0] : box[2]].astype(np.float32)
         length = max(1.0, float(np.hypot(bx - ax, by - ay)))
         ux, uy = (bx - ax) / length, (by - ay) / length
-        along = np.clip(((x - ax) * ux + (y - ay) * uy) / length, 0, 1)
+        reached = (x - ax) * ux + (y - ay) * uy
+        along = np.clip(reached / length, 0, 1)
         radius = ra + (rb - ra) * along
         dx, dy = x - (ax + ux * along * length), y - (ay + uy * along * length)
         away = np.hypot(dx, dy)
         # Lit across the limb only: the caps of two limbs that meet in a joint then show no seam.
         across = ((x - ax) * -uy + (y - ay) * ux) / radius
-        self.paint(self.lit(color, across * -uy, across * ux), layer(np.clip(radius - away + 0.5, 0, 1)), box)
+        cover = np.clip(radius - away + 0.5, 0, 1)
+        if is_cut:
+            cover = cover * np.clip(length - reached + 0.5, 0, 1)
+        flat = layer(np.broadcast_to(layer(color), (*cover.shape, 3)))
+        self.paint(self.lit(color, across * -uy, across * ux) if is_lit else flat, layer(cover), box)
 
     def lit(self, color: tuple[int, int, int], nx: Layer, ny: Layer) -> Layer:
         """Shade from the surface's slope: nx, ny in -1..1 are the outward normal in the picture's plane."""
@@ -235,7 +250,7 @@ def draw(canvas: Canvas, pose: Pose, look: Look, garment: Garment, wear: str) ->
     is_sleeveless = garment.left_sleeve is None and garment.right_sleeve is None
     sleeve_share = 0.62 if wear != "torso" else 0.0 if is_sleeveless else 0.4
     for arm, side in ((left, -1), (right, 1)):
-        draw_arm(canvas, arm, look.skin, look.top, sleeve_share)
+        draw_arm(canvas, arm, look.skin, look.top, sleeve_share, is_worn=wear == "torso")
         if wear == "torso":
             sleeve(canvas, garment, arm, side, matrix)
     draw_head(canvas, head, pose.tilt, look)
@@ -261,8 +276,9 @@ def leg(canvas: Canvas, hip: Point, angles: tuple[float, float], side: int, look
             (158, 154, 148),
         )
         canvas.limb((ankle[0], foot_y - 0.012), toe, (0.031, 0.025), look.shoes)
-    canvas.limb(hip, knee, (0.066, 0.047), look.trousers)
-    canvas.limb(knee, (ankle[0], max(ankle[1], foot_y + 0.012)), (0.047, 0.034), look.trousers)
+    canvas.limb(hip, knee, (0.060, 0.047), look.trousers)
+    cuff = (ankle[0], max(ankle[1], foot_y + 0.012) - CUFF)
+    canvas.limb(knee, cuff, (0.047, 0.034), look.trousers, is_cut=look.trousers != look.skin)
     if shoe is not None:
         wear_shoe(canvas, shoe.picture, (ankle[0], foot_y), side)
 
@@ -285,8 +301,8 @@ def wear_shoe(canvas: Canvas, shoe: Picture, ankle: Point, side: int) -> None:
 
 
 def seat(canvas: Canvas, pose: Pose, hip: float, look: Look) -> None:
-    outline = [(-hip - 0.060, HIP_Y - 0.030), (-hip - 0.044, HIP_Y + 0.060), (pose.lean * 0.3, HIP_Y + 0.075),
-               (hip + 0.044, HIP_Y + 0.060), (hip + 0.060, HIP_Y - 0.030), (0.0, HIP_Y - 0.080)]  # fmt: skip
+    outline = [(-hip - 0.052, HIP_Y - 0.030), (-hip - 0.040, HIP_Y + 0.060), (pose.lean * 0.3, HIP_Y + 0.075),
+               (hip + 0.040, HIP_Y + 0.060), (hip + 0.052, HIP_Y - 0.030), (0.0, HIP_Y - 0.048)]  # fmt: skip
     canvas.solid(outline, look.trousers)
 
 
@@ -313,13 +329,24 @@ def torso(canvas: Canvas, pose: Pose, half: float, hip: float, look: Look) -> No
 
 
 def draw_arm(
-    canvas: Canvas, arm: Arm, skin: tuple[int, int, int], sleeve_color: tuple[int, int, int], sleeve_share: float
+    canvas: Canvas,
+    arm: Arm,
+    skin: tuple[int, int, int],
+    sleeve_color: tuple[int, int, int],
+    sleeve_share: float,
+    *,
+    is_worn: bool,
 ) -> None:
+    """With a short sleeve; under a garment that is worn it only fills what the garment's own leaves open."""
     canvas.limb(arm.shoulder, arm.elbow, (0.037, 0.029), skin)
     canvas.limb(arm.elbow, arm.hand, (0.029, 0.020), skin)
     hand(canvas, arm, skin)
     if sleeve_share > 0:
-        canvas.limb(arm.shoulder, between(arm.shoulder, arm.elbow, sleeve_share), (0.041, 0.038), sleeve_color)
+        end = between(arm.shoulder, arm.elbow, sleeve_share)
+        if is_worn:
+            canvas.limb(arm.shoulder, end, (0.037, 0.036), sleeve_color, is_lit=False)
+        else:
+            canvas.limb(arm.shoulder, end, (0.041, 0.038), sleeve_color)
 
 
 def between(a: Point, b: Point, share: float) -> Point:
@@ -337,7 +364,7 @@ def hand(canvas: Canvas, arm: Arm, skin: tuple[int, int, int]) -> None:
         root = (palm[0] + (fx - ux) * 0.03 + ux * 0.008, palm[1] + (fy - uy) * 0.03 + uy * 0.008)
         canvas.limb(root, tip, (0.0075, 0.006), skin)
     inward = -1 if arm.shoulder[0] > 0 else 1
-    thumb = (palm[0] - inward * uy * -0.030 + ux * 0.012, palm[1] + inward * ux * -0.030 + uy * 0.012)
+    thumb = (palm[0] - inward * uy * 0.028 + ux * 0.016, palm[1] + inward * ux * 0.028 + uy * 0.016)
     canvas.limb(arm.hand, thumb, (0.010, 0.0075), skin)
 
 
@@ -401,7 +428,7 @@ def body_matrix(canvas: Canvas, garment: Garment, pose: Pose) -> Layer:
     """The garment's collar at our neck, its shoulders on ours, following the lean."""
     scale = garment_scale(garment)
     collar = canvas.at((pose.lean, NECK_Y + 0.002))
-    shear = -pose.lean * 1.8 * scale
+    shear = -pose.lean / (NECK_Y - HIP_Y) * scale  # over the hips it hangs straight down
     across = scale * pose.turn
     return layer([[across, shear, collar[0] - across * garment.center_x], [0, scale, collar[1]]])
 
@@ -461,15 +488,17 @@ def hold(canvas: Canvas, product: Picture, arm: Arm, skin: tuple[int, int, int])
 
 
 def fit(canvas: Canvas, width: int, height: int) -> Picture:
-    drawn = Picture(to_pixels(canvas.rgb), to_pixels(canvas.alpha * 255))
+    # Painted over black, so an edge holds its colour times its cover: taken as it is, it would show as a dark line.
+    rgb = canvas.rgb / np.maximum(canvas.alpha, 1e-3)[:, :, None]
+    drawn = Picture(to_pixels(rgb), to_pixels(canvas.alpha * 255))
     box = box_of(drawn.alpha, 8)
     assert box is not None
     drawn = crop_to(drawn, box)
     factor = min(width * (1 - 2 * MARGIN) / drawn.width, height * (1 - 2 * MARGIN) / drawn.height)
     drawn = resized(drawn, max(1, round(drawn.width * factor)), max(1, round(drawn.height * factor)))
-    rgb, alpha = np.zeros((height, width, 3), np.uint8), np.zeros((height, width), np.uint8)
+    pixels, alpha = np.zeros((height, width, 3), np.uint8), np.zeros((height, width), np.uint8)
     left, top = (width - drawn.width) // 2, height - round(height * MARGIN) - drawn.height
-    rgb[top : top + drawn.height, left : left + drawn.width] = drawn.rgb
+    pixels[top : top + drawn.height, left : left + drawn.width] = drawn.rgb
     assert drawn.alpha is not None
     alpha[top : top + drawn.height, left : left + drawn.width] = drawn.alpha
-    return Picture(rgb, alpha)
+    return Picture(pixels, alpha)
