@@ -43,6 +43,7 @@ def test_limits_are_the_same_in_lua_and_python() -> None:
     text = "".join(path.read_text() for path in (LUA / "parts").glob("*.lua"))
     found = {name: int(value) for name, value in re.findall(r"^local ([A-Z_]+) = (\d+)$", text, re.MULTILINE)}
     assert found.pop("SERVICE_MINUTES") >= 60
+    assert found.pop("SPARE") > 0
     assert found == {
         "SAMPLES_BEFORE_AVERAGE": model.SAMPLES_BEFORE_AVERAGE,
         "TRACK_LIMIT": model.TRACK_LIMIT,

@@ -1,4 +1,4 @@
-"""The fair queue on Redis. Each verb is one function; a lost or replaced queue answers StaleEpoch and changes nothing."""
+"""The fair queue on Redis. Each verb is one function; a lost queue answers StaleEpoch and changes nothing."""
 
 from __future__ import annotations
 

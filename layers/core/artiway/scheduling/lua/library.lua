@@ -16,6 +16,7 @@ A flush takes the epoch away, a restart or a failover the memory: both are notic
 --@include parts/state
 --@include parts/arguments
 --@include parts/heap
+--@include parts/contest
 --@include parts/tracks
 --@include parts/heads
 --@include parts/slots

@@ -4,7 +4,7 @@
 local function is_fair_to_prefer(choice, choice_track, open)
   local tag, passed = choice.tag + choice_track.lag, 0
   for _, track in ipairs(open) do
-    local before = heap_before(track.heads, tag - track.lag, choice.seq, PASS_OVER_LIMIT)
+    local before = heads_before(track, tag - track.lag, choice.seq, PASS_OVER_LIMIT)
     passed = passed + #before
     if passed > PASS_OVER_LIMIT then
       return false
@@ -28,7 +28,7 @@ local function best_choice(open, warm)
   local preferred, preferred_track, preferred_tag
   for i = 1, #open do
     local track = open[i]
-    local head = track.heads[1]
+    local head = first_head(track)
     if head then
       local tag = head.tag + track.lag
       if not best or tag < best_tag or (tag == best_tag and head.seq < best.seq) then
@@ -46,7 +46,8 @@ local function best_choice(open, warm)
   return best, best_track, best_tag
 end
 
--- Takes the first node of the user whose turn it is. Answers it, and whether a limit is full now.
+-- Takes the first node of the user whose turn it is, for the head that is first on its track. Answers the node, and whether a
+-- limit is full now.
 local function take(head, track, confirm_by)
   local tenant, cost = head.tenant, head.cost
   local crowd = tenant.crowds[track.index]
@@ -67,16 +68,17 @@ local function take(head, track, confirm_by)
     else
       leave_crowd(tenant, track, line)
     end
-    local first = crowd[1]
+    local first, contest = crowd[1], track.contest
     if first then
-      tag_tenant(tenant, track, first, false)
+      head.tag, head.cost, head.seq = next_tag(tenant, track, first, false), first.cost, first.seq
+      contest_down(contest, 1, head.tag, head.seq, head)
     else
-      tenant.heads[track.index] = nil
-      heap_drop(track.heads, head)
+      drop_head(tenant, track)
+      drop_first(contest)
     end
   else
-    tenant.heads[track.index] = nil
-    heap_drop(track.heads, head)
+    drop_head(tenant, track)
+    drop_first(track.contest)
     cap_tenant(tenant)
     heap_drop(crowd, line)
     if is_user_capped(user) then

@@ -12,28 +12,28 @@ local function cost_of(track, declared)
 end
 
 local function put_head(tenant, track, tag, cost, seq)
-  local head = tenant.heads[track.index]
-  if head then
-    head.tag, head.cost, head.seq = tag, cost, seq
-    heap_moved(track.heads, head)
-  else
-    head = { tag = tag, seq = seq, cost = cost, tenant = tenant }
-    tenant.heads[track.index] = head
-    heap_put(track.heads, head)
+  if not tenant.heads[track.index] then
+    track.contest.live = track.contest.live + 1
   end
+  local head = { tag = tag, seq = seq, cost = cost, tenant = tenant }
+  tenant.heads[track.index] = head -- a new one each time: what stands for the old one in the contest no longer counts
+  enter(track, head)
+end
+
+local function drop_head(tenant, track)
+  tenant.heads[track.index] = nil
+  track.contest.live = track.contest.live - 1
 end
 
 -- A head that leaves undispatched was never charged.
-local function drop_head(tenant, track)
-  local head = tenant.heads[track.index]
-  tenant.last = tenant.last - charge(head.cost, tenant.weight)
-  tenant.heads[track.index] = nil
-  heap_drop(track.heads, head)
+local function withdraw_head(tenant, track)
+  tenant.last = tenant.last - charge(tenant.heads[track.index].cost, tenant.weight)
+  drop_head(tenant, track)
 end
 
 -- A tag is max(clock, last) + cost/weight. A tenant that comes back from its cap, or with a rebuild, goes in at the clock
 -- and not a node behind it: the cap was its wait. `last` moves along: who has heads on several tracks queues behind itself.
-local function tag_tenant(tenant, track, line, is_return)
+local function next_tag(tenant, track, line, is_return)
   local clock, due = queue.clock, charge(line.cost, tenant.weight)
   local tag = max(is_return and clock - due or clock, tenant.last) + due
   -- Overpaid cost brings a tag forward, but not before the clock; what is left waits for the next head.
@@ -43,7 +43,11 @@ local function tag_tenant(tenant, track, line, is_return)
     tag = tag - used
   end
   tenant.last = tag
-  put_head(tenant, track, tag - lag_of(track), line.cost, line.seq)
+  return tag - lag_of(track)
+end
+
+local function tag_tenant(tenant, track, line, is_return)
+  put_head(tenant, track, next_tag(tenant, track, line, is_return), line.cost, line.seq)
 end
 
 local function refresh_tenant(tenant, track, is_return, is_continuing)
@@ -54,7 +58,7 @@ local function refresh_tenant(tenant, track, is_return, is_continuing)
   local first = crowd and crowd[1]
   if not first then
     if head then
-      drop_head(tenant, track)
+      withdraw_head(tenant, track)
     end
   elseif not head then
     if not is_continuing and not next(tenant.heads) then

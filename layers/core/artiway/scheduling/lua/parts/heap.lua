@@ -1,4 +1,6 @@
---[[ heap: the smallest tag first, equal ones in order of arrival. An entry knows its place (`at`), so any can leave. ]]
+--[[ heap: the smallest tag first, equal ones in order of arrival.
+
+A crowd is a heap of lines that know their place (`at`), so any of them can leave. Most crowds are one line, or a few. ]]
 local function sift_up(heap, entry, at)
   local tag, seq = entry.tag, entry.seq
   while at > 1 do
@@ -56,16 +58,4 @@ local function heap_drop(heap, entry)
     last.at, heap[at] = at, last
     heap_moved(heap, last)
   end
-end
-
--- Those before a tag, by walking down only as far as they reach.
-local function heap_before(heap, tag, seq, most, found, at)
-  found, at = found or {}, at or 1
-  local entry = heap[at]
-  if entry and #found <= most and (entry.tag < tag or (entry.tag == tag and entry.seq < seq)) then
-    found[#found + 1] = entry
-    heap_before(heap, tag, seq, most, found, 2 * at)
-    heap_before(heap, tag, seq, most, found, 2 * at + 1)
-  end
-  return found
 end

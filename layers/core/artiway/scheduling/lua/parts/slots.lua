@@ -35,7 +35,7 @@ local function cap_tenant(tenant)
   if not tenant.is_capped and tenant.running >= tenant.cap then
     tenant.is_capped = true
     for index in pairs(tenant.heads) do
-      drop_head(tenant, queue.tracks[index])
+      withdraw_head(tenant, queue.tracks[index])
     end
   end
 end

@@ -2,7 +2,7 @@
   queue   clock and seq; tracks and tenants; nodes by id; running: node -> the time by which it has to be confirmed;
           switches of operators (slots, paused, parallelism, share, models, capacity); costs as they were measured;
           service: minute -> tenant -> microseconds
-  track   nodes that the same limits can block: type, lane, model. `heads` is a heap of the tenants that could go
+  track   nodes that the same limits can block: type, lane, model; with the contest of the tenants that could go
   tenant  policy and clock (`last` is the latest tag), users by name, and by track a head and a crowd
   head    a tenant's first node on a track: tag, seq, cost. Tags are on the track's own clock, `lag` behind the pool's
   crowd   the users of a tenant that could go on a track: a heap of lines, with a clock of its own

@@ -15,7 +15,7 @@ local function track_for(name)
     track = {
       index = #queue.tracks + 1, name = name, kind = kind, lane = lane, model = model,
       of_kind = counted(queue.kinds, kind), of_lane = counted(queue.lanes, lane), of_model = counted(queue.of_model, model),
-      heads = {}, waiting = 0, running = 0, is_open = true, lag = 0, blocked_at = 0,
+      contest = new_contest(), waiting = 0, running = 0, is_open = true, lag = 0, blocked_at = 0,
     }
     queue.tracks[track.index], queue.track_named[name] = track, track
     queue.are_limits_known = false

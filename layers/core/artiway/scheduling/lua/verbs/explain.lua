@@ -26,7 +26,7 @@ function verbs.explain(arguments)
     local head = tenant.heads[track.index]
     if head then
       answer.tag = int(head.tag + lag_of(track))
-      answer.tenants_before = #heap_before(track.heads, head.tag, head.seq, UNLIMITED)
+      answer.tenants_before = #heads_before(track, head.tag, head.seq, UNLIMITED)
     end
   end
   return cjson.encode(answer)
