@@ -85,19 +85,19 @@ def postgres_url() -> str:
 
 
 @pytest.fixture(scope="session")
-def make_addresses(postgres_url: str, worker_id: str) -> Callable[[str], Addresses]:
-    """A migrated database of one's own, by name."""
+def make_addresses(postgres_url: str, worker_id: str) -> Callable[..., Addresses]:
+    """A database of one's own, by name: migrated, or made like another template."""
 
-    def make(name: str) -> Addresses:
+    def make(name: str, template: str = "artiway_template") -> Addresses:
         database = f"artiway_{worker_id}_{name}"
-        make_database(postgres_url, database, "artiway_template")
+        make_database(postgres_url, database, template)
         return Addresses.of(postgres_url, database)
 
     return make
 
 
 @pytest.fixture(scope="session")
-def worker_addresses(make_addresses: Callable[[str], Addresses]) -> Addresses:
+def worker_addresses(make_addresses: Callable[..., Addresses]) -> Addresses:
     return make_addresses("shared")
 
 

@@ -27,6 +27,7 @@ from artiway.delivery.webhooks.service import WebhookService
 from artiway.outbox.model import Envelope
 from artiway.outbox.repository import Outbox, PostgresStore
 from artiway.outbox.service import Relay
+from artiway.platform.clock import Clock
 from artiway.platform.database import Database
 from artiway.points.model import Change, Kind
 from artiway.points.repository import PostgresLedger
@@ -46,6 +47,8 @@ from artiway.tasks.service import Picture, TaskService
 
 POOL = "gpu"
 TYPES = ("cutout", "model", "compose", "extend", "hd_fix")
+# Letters that may end among the dead ones. What Step Functions calls by itself is tried again until it answers.
+LOSABLE = ("machine", "lane", "work", "progress", "push")
 MAP_LIMIT = 4  # far below 40, so that the order of a bounded Map matters
 
 
@@ -65,6 +68,7 @@ class Chaos:
     crash: float = 0.0
     duplicate: float = 0.0
     refuse: float = 0.0
+    lose: float = 0.0
     actor: str = "nobody"
     passed: int = 0
     met: dict[str, None] = field(default_factory=dict)
@@ -91,7 +95,7 @@ class Chaos:
         self.point(f"after {effect}")
 
     def calm(self) -> None:
-        self.crash = self.duplicate = self.refuse = 0.0
+        self.crash = self.duplicate = self.refuse = self.lose = 0.0
 
 
 class MortalDatabase(Database):
@@ -107,7 +111,7 @@ class MortalDatabase(Database):
             with self.chaos.around("commit"):
                 super()._end(command)
         except Crash:
-            self.close()  # whoever dies takes the connection along
+            self._end(b"ROLLBACK")  # as the server does when the connection of the dead is gone
             raise
 
     def _has_written(self) -> bool:
@@ -231,10 +235,16 @@ class Network:
         due = [place for place, letter in enumerate(self.letters) if letter.due <= self.now]
         if not due:
             return None
-        place = self.chaos.random.choice(due)
-        if self.chaos.duplicate and self.chaos.random.random() < self.chaos.duplicate:
+        chance = self.chaos.random
+        place = chance.choice(due)
+        if self.chaos.duplicate and chance.random() < self.chaos.duplicate:
+            # It comes again: at any moment from now on, or when its attempt may long be over.
+            self.letters[place].due = self.now + chance.choice([0, 0, 35, 90])
             return self.letters[place]
-        return self.letters.pop(place)
+        letter = self.letters.pop(place)
+        if self.chaos.lose and letter.destination.partition(":")[0] in LOSABLE and chance.random() < self.chaos.lose:
+            return self.take()
+        return letter
 
 
 @dataclass
@@ -275,6 +285,15 @@ class Machine:
             return  # TaskDoesNotExist, TaskTimedOut
         execution, iteration = found
         iteration.state = "over" if iteration.state == "ready" else "open"
+        self._go_on(execution)
+
+    def tokens(self) -> list[str]:
+        return list(self._tokens)
+
+    def give_up(self, token: str) -> None:
+        """Nobody answered for too long, or the token was lost: that iteration is over, the others go on."""
+        execution, iteration = self._tokens.pop(token)
+        iteration.state = "over"
         self._go_on(execution)
 
     def forget(self) -> None:
@@ -347,18 +366,19 @@ class World:
         self.chaos = Chaos(self.random)
         self.network = Network(self.chaos)
         self.machine = Machine(self.network)
-        self.database, self.service_database = MortalDatabase(addresses.app), MortalDatabase(addresses.service)
+        self.clock = self._make_clock()
+        self.database, self.service_database, self.superuser = self._connect(addresses)
         self.database.chaos = self.service_database.chaos = self.chaos
-        self.superuser = psycopg.connect(addresses.superuser, autocommit=True, row_factory=dict_row)
-        self.clock = MovingClock(self.network)
         self.redis = client
-        self.feed = MortalFeed(client, interval_ms=5_000)
+        self.feed = self._make_feed(client)
         self.feed.chaos = self.chaos
         self.relay = Relay(PostgresStore(self.service_database), self.network)
         app_relay = Relay(PostgresStore(self.database), self.network)
         # What follows a commit may never happen; the process that would do it may be dead.
-        outbox = Outbox(lambda tenant, names: self.mortal(lambda: app_relay.deliver(tenant, names)))
-        service_outbox = Outbox(lambda tenant, names: self.mortal(lambda: self.relay.deliver(tenant, names)))
+        outbox = Outbox(lambda tenant, names: self.mortal(lambda: app_relay.deliver(tenant, names)), self.clock)
+        service_outbox = Outbox(
+            lambda tenant, names: self.mortal(lambda: self.relay.deliver(tenant, names)), self.clock
+        )
         self.nodes = PostgresNodes(self.service_database, service_outbox)
         self.dispatcher: Dispatcher = Picker(self.nodes, self.service_database, self.chaos, slots=slots)
         tell = announce(self.feed)
@@ -401,6 +421,16 @@ class World:
         self.invariants = Invariants(PostgresLooks(self.service_database))
         self.tenants: list[UUID] = []
         self.workers: list[Worker] = []
+
+    def _make_clock(self) -> Clock:
+        return MovingClock(self.network)
+
+    def _make_feed(self, client: redis.Redis) -> MortalFeed:
+        return MortalFeed(client, interval_ms=5_000)
+
+    def _connect(self, addresses: Any) -> tuple[MortalDatabase, MortalDatabase, psycopg.Connection[dict[str, Any]]]:
+        superuser = psycopg.connect(addresses.superuser, autocommit=True, row_factory=dict_row)
+        return MortalDatabase(addresses.app), MortalDatabase(addresses.service), superuser
 
     def close(self) -> None:
         self.database.close()

@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from uuid import UUID
 
 from artiway.errors import NotFound
 
+Source = Callable[[], tuple[int, int]]
+
+
+def _from_the_system() -> tuple[int, int]:
+    return time.time_ns() // 1_000_000, int.from_bytes(os.urandom(10), "big")
+
+
+_source: ContextVar[Source] = ContextVar("artiway_id_source", default=_from_the_system)
+
 
 def new_id() -> UUID:
     """A version 7 UUID: rows made together lie together in the index."""
-    unix_ms = time.time_ns() // 1_000_000
-    random = int.from_bytes(os.urandom(10), "big")
+    unix_ms, random = _source.get()()
     value = (unix_ms & (1 << 48) - 1) << 80 | random
     value = value & ~(0xF << 76) | 7 << 76
     return UUID(int=value & ~(0b11 << 62) | 0b10 << 62)
+
+
+@contextlib.contextmanager
+def drawn_from(source: Source) -> Iterator[None]:
+    """Take milliseconds and 80 random bits from somewhere else, so that a simulation can be played again."""
+    token = _source.set(source)
+    try:
+        yield
+    finally:
+        _source.reset(token)
 
 
 def to_wire(prefix: str, value: UUID) -> str:

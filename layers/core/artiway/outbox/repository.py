@@ -6,11 +6,11 @@ import contextlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from uuid import UUID
 
 from artiway.outbox.model import Envelope, Message
 from artiway.platform import sql, tracing
+from artiway.platform.clock import Clock, SystemClock
 from artiway.platform.database import Database, Row, Transaction
 
 SQL = sql.load("artiway.outbox")
@@ -20,15 +20,15 @@ DELIVER_LIMIT = 500
 class Outbox:
     """Puts messages beside the change that they announce, and has them sent once it is committed."""
 
-    def __init__(self, deliver: Callable[[UUID | None, Sequence[str]], object]) -> None:
-        self._deliver = deliver
+    def __init__(self, deliver: Callable[[UUID | None, Sequence[str]], object], clock: Clock | None = None) -> None:
+        self._deliver, self._clock = deliver, clock or SystemClock()
 
     def publish(self, tx: Transaction, messages: Sequence[Message]) -> None:
         aggregates = sorted({message.aggregate for message in messages})
         if not aggregates:
             return
         tx.run(SQL["serialise_writers"], {"aggregates": aggregates})
-        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        now = self._clock.now().isoformat(timespec="milliseconds")
         tx.run_many(SQL["insert_message"], [_row(message, now) for message in messages])
         tx.after_commit(lambda: self._deliver(tx.tenant_id, aggregates))
 

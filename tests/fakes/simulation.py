@@ -1,0 +1,282 @@
+"""A world in which time, ids and luck come from one seed, so that a seed is the same story whenever it is played.
+
+PostgreSQL is told the time by each transaction; ids are drawn from the seed, and so are letters, workers and crashes.
+What happens is written down, and two plays of a seed write down the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import redis
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.rows import dict_row
+
+from artiway import ids
+from artiway.platform.clock import Clock
+from artiway.platform.migrations import migrate
+from artiway.scheduling.queue import FairQueue
+from artiway.tasks.model import Report
+from tests.fakes.clock import NOON
+from tests.fakes.tasks import POOL, Letter, MortalDatabase, MortalFeed, Network, World
+
+TICK_S = 0.001
+WRITE_INTERVAL_S = 5
+SETTINGS = {
+    "search_path": "public, pg_catalog",
+    "simulation.now": NOON.isoformat(),
+    # The same statement finds its rows in the same order, however often it was run before.
+    "plan_cache_mode": "force_generic_plan",
+    "jit": "off",
+}
+RESTART = "ALTER SEQUENCE outbox_outbox_id_seq RESTART"
+# Every row that a story leaves behind, in an order of its own.
+REMAINS = {
+    "task": "task_id",
+    "task_node": "node_id",
+    "node_history": "node_id, version",
+    "task_event": "task_id, sequence",
+    "points_ledger": "entry_id",
+    "points_hold": "hold_id",
+    "artefact": "artefact_id",
+    "node_token": "token_id",
+    "outbox": "outbox_id",
+    "worker": "worker_id",
+}
+
+
+def make_simulated(addresses: Any) -> None:
+    """Give an empty database the simulation's time, then the product's schema."""
+    name = sql.Identifier(str(conninfo_to_dict(addresses.superuser)["dbname"]))
+    with psycopg.connect(addresses.superuser, autocommit=True) as connection:
+        connection.execute(Path(__file__).with_name("simulated_time.sql").read_bytes())
+        for setting, value in SETTINGS.items():
+            words = sql.SQL("public, pg_catalog") if setting == "search_path" else sql.Literal(value)
+            connection.execute(
+                sql.SQL("ALTER DATABASE {} SET {} = {}").format(name, sql.SQL(setting), words)  # type: ignore[arg-type]
+            )
+    migrate(addresses.owner)
+    with psycopg.connect(addresses.superuser, autocommit=True) as connection:
+        for table in _tables(connection):
+            # Nobody tidies up at a moment of his own choosing.
+            connection.execute(sql.SQL("ALTER TABLE {} SET (autovacuum_enabled = false)").format(sql.Identifier(table)))
+        connection.execute("VACUUM")
+
+
+def _tables(connection: psycopg.Connection[Any]) -> list[str]:
+    rows = connection.execute(
+        "SELECT relname FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace"
+        " WHERE nspname = 'public' AND relkind = 'r' AND relname <> 'schema_migration' ORDER BY relname"
+    ).fetchall()
+    return [row[0] for row in rows]
+
+
+class SimulatedDatabase(MortalDatabase):
+    """Tells the time with each transaction. Every commit can be died at, also one that wrote nothing."""
+
+    clock: Clock
+
+    def _begin(self, tenant_id: UUID | None) -> psycopg.Connection[dict[str, Any]]:
+        if self._connection is None:
+            self._connection = self._connect()
+            self._connection.prepare_threshold, self._connection.prepared_max = 0, 1_000
+        text = (
+            f"BEGIN; SELECT set_config('app.tenant_id', '{tenant_id or ''}', true),"
+            f" set_config('simulation.now', '{self.clock.now().isoformat()}', true)"
+        )
+        self._connection.execute(text.encode(), prepare=False)
+        return self._connection
+
+    def _end(self, command: bytes) -> None:
+        if command == b"ROLLBACK" and self._connection is not None:
+            # Past psycopg, which would forget all prepared statements.
+            self._connection.pgconn.exec_(command)
+        else:
+            super()._end(command)
+
+    def _has_written(self) -> bool:
+        return self.chaos.crash > 0
+
+    def forget_plans(self) -> None:
+        if self._connection is not None:
+            self._connection.pgconn.exec_(b"DISCARD PLANS")
+
+
+class SimulatedClock:
+    def __init__(self, network: Network) -> None:
+        self._network = network
+
+    def now(self) -> datetime:
+        return NOON + timedelta(seconds=self._network.now)
+
+
+class SimulatedFeed(MortalFeed):
+    """Redis has a clock of its own, which decides when progress is written again: that is put into the seed's hands."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        super().__init__(client, interval_ms=86_400_000)
+        self._written: set[UUID] = set()
+
+    def note_progress(self, report: Report, node: str, body: dict[str, Any]) -> str:
+        self._written.add(report.node_id)
+        return super().note_progress(report, node, body)
+
+    def forget_writes(self) -> None:
+        if self._written:
+            self._redis.delete(*(f"task_written:{node_id}" for node_id in self._written))
+        self._written.clear()
+
+
+class Stage:
+    """One database and its connections, for one story after another."""
+
+    def __init__(self, addresses: Any, client: redis.Redis) -> None:
+        self.redis = client
+        self.app, self.service = SimulatedDatabase(addresses.app), SimulatedDatabase(addresses.service)
+        self.superuser = psycopg.connect(addresses.superuser, autocommit=True, row_factory=dict_row)
+        with psycopg.connect(addresses.superuser, autocommit=True) as connection:
+            tables = _tables(connection)
+        self._full = " UNION ALL ".join(f"SELECT '{name}' AS name WHERE EXISTS (SELECT FROM {name})" for name in tables)
+
+    @contextlib.contextmanager
+    def world(self, seed: int, **options: Any) -> Iterator[SimulatedWorld]:
+        """An empty world. Numbers and places of rows begin anew, so that nothing is left of the story before."""
+        self._clear()
+        world = SimulatedWorld(self, self.redis, seed=seed, **options)
+        with ids.drawn_from(world.draw_id):
+            yield world
+
+    def _clear(self) -> None:
+        """To delete and to vacuum what is full costs a quarter of truncating it, and leaves the tables as empty."""
+        full = [row["name"] for row in self.superuser.execute(self._full.encode()).fetchall()]
+        self.superuser.execute(
+            "SET session_replication_role = replica"
+        )  # the order of foreign keys does not matter here
+        self.superuser.execute(f"{'; '.join(f'DELETE FROM {name}' for name in full)}; {RESTART}".encode())
+        self.superuser.execute(f"VACUUM {', '.join(full or ['tenant'])}".encode())
+        for database in (self.app, self.service):
+            database.forget_plans()
+        self.redis.flushall()
+
+    def close(self) -> None:
+        self.app.close()
+        self.service.close()
+        self.superuser.close()
+
+
+class SimulatedWorld(World):
+    def __init__(self, stage: Stage, client: redis.Redis, *, seed: int, **options: Any) -> None:
+        super().__init__(stage, client, seed=seed, **options)
+        self.seed, self._id_bits = seed, Random(f"ids {seed}")
+        self.trace: list[str] = []
+        self._queue_of: Callable[[str], FairQueue] | None = None
+        # Who was given which attempt; it is one worker's for good.
+        self._claims: dict[tuple[UUID, int], str] = {}
+
+    def draw_id(self) -> tuple[int, int]:
+        return int(self.clock.now().timestamp() * 1000), self._id_bits.getrandbits(80)
+
+    def use_fair_queue(self) -> Callable[[str], FairQueue]:
+        self._queue_of = super().use_fair_queue()
+        return self._queue_of
+
+    def _make_clock(self) -> Clock:
+        return SimulatedClock(self.network)
+
+    def _make_feed(self, client: redis.Redis) -> SimulatedFeed:
+        return SimulatedFeed(client)
+
+    def _connect(self, addresses: Any) -> Any:
+        addresses.app.clock = addresses.service.clock = self.clock
+        return addresses.app, addresses.service, addresses.superuser
+
+    def close(self) -> None:
+        """The connections are the stage's."""
+
+    def mirrored_slots(self) -> set[str]:
+        """Slots in use, as Redis has them after a pass of the watchdog."""
+        if self._queue_of is None:
+            return set()
+        self.dispatcher.reconcile(POOL)
+        return self._queue_of(POOL).running_ids()
+
+    # Time, and what is written down
+
+    def note(self, what: str, about: Any = None) -> None:
+        self.trace.append(f"{self.network.now:.3f} {what} {json.dumps(about, default=str, sort_keys=True)}")
+
+    def remains(self) -> list[str]:
+        """All rows of the story, as text."""
+        return [
+            f"{table} {json.dumps(row, default=str, sort_keys=True)}"
+            for table, order in REMAINS.items()
+            for row in self.rows(f"SELECT * FROM {table} ORDER BY {order}")
+        ]
+
+    def advance(self, seconds: float) -> None:
+        """Time passes for everybody: the clock moves, and the rows stay as they are."""
+        self.note("time passes", seconds)
+        self.network.now += seconds
+        if seconds >= WRITE_INTERVAL_S:
+            self.feed.forget_writes()  # type: ignore[attr-defined]
+
+    def receive(self, letter: Letter) -> None:
+        self.network.now += TICK_S
+        self.note(letter.destination, letter.body)
+        super().receive(letter)
+
+    def sweep(self, *, is_slow: bool = False) -> None:
+        self.note("sweep", is_slow)
+        super().sweep(is_slow=is_slow)
+
+    def offer(self, data: Mapping[str, Any]) -> None:
+        before = {id(holding) for worker in self.workers for holding in worker.held}
+        super().offer(data)
+        for worker in self.workers:
+            for holding in worker.held:
+                if id(holding) in before:
+                    continue
+                order = holding.order
+                assert order["attempt"] == data["attempt"], "a claim of one attempt was given another"
+                owner = self._claims.setdefault((UUID(order["nodeId"]), order["attempt"]), worker.card.worker_id)
+                assert owner == worker.card.worker_id, "one attempt was given to two workers"
+                self.note("claimed", [worker.card.worker_id, order["name"], order["attempt"]])
+
+    def settle_down(self, *, rounds: int = 200) -> None:
+        """A quiet time in which all that was begun comes to its end, by deliveries, beats and sweeps alone."""
+        self.chaos.calm()
+        for number in range(rounds):
+            self._exhaust()
+            if not self.network.letters and not self.unsent() and not self.live():
+                break
+            self.advance(45)
+            self.beat()
+            self.sweep(is_slow=number % 3 == 2)
+        else:
+            raise AssertionError(f"still alive: {self.live()}, unsent: {self.unsent()}")
+        # What the machine was never told it gives up in the end.
+        while tokens := self.machine.tokens():
+            self.machine.give_up(tokens[0])
+            self._exhaust()
+        self.advance(600)
+
+    def _exhaust(self) -> None:
+        """Deliver and finish until nobody has anything to do."""
+        while self.deliver_one() or self._finish_one():
+            pass
+
+    def _finish_one(self) -> bool:
+        for worker in self.workers:
+            for holding in worker.held:
+                self.finish(worker, holding)
+                return True
+        return False

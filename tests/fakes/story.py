@@ -1,0 +1,173 @@
+"""What users, workers, operators and bad luck do in a simulated world, as the seed says."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import sys
+from collections.abc import Iterator
+from random import Random
+from types import SimpleNamespace
+from uuid import UUID
+
+import redis
+
+from artiway.errors import ArtiwayError
+from artiway.tasks.model import FlowNode
+from tests.fakes.simulation import SimulatedWorld, Stage
+from tests.fakes.tasks import Crash
+
+STEPS = 140
+LIMIT = 60
+POINTS = 1_000_000
+SHOWN = 30
+
+
+def random_flow(random: Random, limit: int = LIMIT) -> list[FlowNode]:
+    """Mostly small, now and then as large as 60 nodes."""
+    count = random.choice([1, 2, 3, 5, 8, 8, 13]) if random.random() < 0.96 else random.randint(20, limit)
+    picture = UUID(int=random.getrandbits(128), version=4)
+    nodes = []
+    for number in range(count):
+        before = [f"n{other}" for other in range(number) if random.random() < min(0.5, 2 / max(1, number))]
+        uploads = {} if before else {"product": picture}
+        sources = {"product": before[0]} if before else {}
+        nodes.append(FlowNode(f"n{number}", "derive", None, {}, uploads, sources, tuple(before)))
+    random.shuffle(nodes)
+    return nodes
+
+
+class Story:
+    def __init__(self, world: SimulatedWorld) -> None:
+        self.world, self.random = world, world.random
+        self.tenants = [world.tenant("vip", points=POINTS), world.tenant("free", points=POINTS, queue_depth=50)]
+        for name in ("w1", "w2", "w3"):
+            world.worker(name)
+        self.tasks: list[tuple[UUID, UUID]] = []
+
+    def play(self, steps: int) -> None:
+        for _ in range(steps):
+            self.act()
+
+    def act(self) -> None:
+        moves = {
+            self.submit: 5,
+            self.deliver: 60,
+            self.work: 34,
+            self.cancel: 1,
+            self.retry: 2.5,
+            self.wait: 6,
+            self.flush: 0.7,
+            self.lose_tokens: 1,
+            self.restart_machine: 0.4,
+            self.hand_back: 0.6,
+        }
+        (move,) = self.random.choices(list(moves), list(moves.values()))
+        self.world.note(move.__name__)
+        self.world.chaos.act("somebody")
+        with contextlib.suppress(Crash, ArtiwayError):
+            move()
+
+    def submit(self) -> None:
+        if len(self.tasks) < 4:
+            tenant_id, user_id = self.random.choice(self.tenants)
+            nodes = random_flow(self.random)
+            accepted = self.world.tasks.submit_flow(
+                tenant_id=tenant_id, user_id=user_id, name="", nodes=nodes, webhook_url=None
+            )
+            self.tasks.append((tenant_id, accepted.task.task_id))
+
+    def deliver(self) -> None:
+        for _ in range(self.random.randint(1, 6)):
+            self.world.deliver_one()
+
+    def work(self) -> None:
+        worker = self.random.choice(self.world.workers)
+        if not worker.held:
+            return
+        holding = self.random.choice(worker.held)
+        chance = self.random.random()
+        if chance < 0.70:
+            self.world.finish(worker, holding)
+        elif chance < 0.78:
+            self.world.report(worker, holding, "progress", progress=self.random.randint(1, 99))
+        elif chance < 0.84:
+            self.world.fail(worker, holding, is_retryable=True)
+        elif chance < 0.87:
+            self.world.fail(worker, holding, is_retryable=False)
+        elif chance < 0.94:
+            worker.held.remove(holding)  # died; nobody will ever hear of it
+        else:
+            holding.is_asleep = True  # beats no more, and reports when it wakes up
+
+    def cancel(self) -> None:
+        if self.tasks:
+            tenant_id, task_id = self.random.choice(self.tasks)
+            self.world.tasks.cancel(tenant_id=tenant_id, task_id=task_id)
+
+    def retry(self) -> None:
+        if self.tasks:
+            tenant_id, task_id = self.random.choice(self.tasks)
+            self.world.tasks.retry(tenant_id=tenant_id, task_id=task_id)
+
+    def wait(self) -> None:
+        self.world.advance(self.random.choice([1, 12, 31, 45]))
+        self.world.beat()
+        self.world.sweep(is_slow=self.random.random() < 0.2)
+
+    def flush(self) -> None:
+        self.world.redis.flushall()
+
+    def lose_tokens(self) -> None:
+        for token in self.world.machine.tokens():
+            if self.random.random() < 0.2:
+                self.world.machine.give_up(token)
+
+    def restart_machine(self) -> None:
+        self.world.machine.forget()
+
+    def hand_back(self) -> None:
+        """A worker is told to leave, gives back what it holds, and comes again."""
+        worker = self.random.choice(self.world.workers)
+        held = [(UUID(one.order["nodeId"]), one.order["attempt"]) for one in worker.held]
+        worker.held.clear()
+        self.world.life.release(worker_id=worker.card.worker_id, held=held)
+        self.world.life.register(worker.card, engine="fake")
+
+
+@contextlib.contextmanager
+def played(stage: Stage, seed: int, *, steps: int = STEPS) -> Iterator[Story]:
+    """The whole story of a seed, with the quiet time after it. Odd seeds run on the real fair queue."""
+    with stage.world(seed) as world:
+        try:
+            if seed % 2:
+                world.use_fair_queue()
+            story = Story(world)
+            chaos = world.chaos
+            chaos.crash, chaos.duplicate, chaos.refuse, chaos.lose = 0.006, 0.1, 0.02, 0.01
+            story.play(steps)
+            world.settle_down()
+            yield story
+        except Exception as error:
+            error.add_note(f"to play it again: ARTIWAY_SEED={seed}. The end of what happened:")
+            for line in world.trace[-SHOWN:]:
+                error.add_note(line[:200])
+            raise
+
+
+def digest(story: Story) -> str:
+    """Everything that happened and everything that is left, in one word."""
+    return hashlib.sha256("\n".join(story.world.trace + story.world.remains()).encode()).hexdigest()
+
+
+def main(seed: str, redis_url: str, superuser: str, _owner: str, app: str, service: str) -> None:
+    """Play one seed in a database that is there, and say what came of it."""
+    addresses = SimpleNamespace(superuser=superuser, app=app, service=service)
+    with redis.Redis.from_url(redis_url, decode_responses=True) as client:
+        stage = Stage(addresses, client)
+        with contextlib.closing(stage), played(stage, int(seed)) as story:
+            sys.stdout.write(digest(story))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
