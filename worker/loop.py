@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import random
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,33 +13,12 @@ from worker.logs import Logger
 from worker.model import Node, Terms, WorkMessage
 from worker.ports import Internal, OutsideFailed, ProgressQueue, WorkQueue
 from worker.reporting import Reporter
+from worker.rounds import BACKOFF_MAX_S, BACKOFF_S, Rounds, jittered
 from worker.runner import Runner, Slot
 from worker.settings import WorkerSettings
 
 logger = Logger("worker")
-BACKOFF_S, BACKOFF_MAX_S = 0.5, 15.0
 RELEASE_S = 5.0
-
-
-class Slots:
-    """Free slots; a message is fetched only while there is one."""
-
-    def __init__(self, slots: Sequence[Slot]) -> None:
-        self._free = deque(slots)
-        self._changed = threading.Condition()
-
-    def wait_free(self, timeout_s: float) -> bool:
-        with self._changed:
-            return self._changed.wait_for(lambda: bool(self._free), timeout_s)
-
-    def take(self) -> Slot | None:
-        with self._changed:
-            return self._free.popleft() if self._free else None
-
-    def put(self, slot: Slot) -> None:
-        with self._changed:
-            self._free.append(slot)
-            self._changed.notify_all()
 
 
 class Worker:
@@ -59,7 +36,7 @@ class Worker:
     ) -> None:
         self._settings, self._worker_id = settings, worker_id
         self._queue, self._progress, self._internal, self._runner = queue, progress, internal, runner
-        self._slots, self._slot_count, self._clock = Slots(slots), len(slots), clock
+        self._slots, self._clock = slots, clock
         self._stopping = threading.Event()
         self.leases = Leases()
         self.heartbeat = Heartbeat(internal, self.leases, self.describe, clock=clock, beat_file=settings.beat_file)
@@ -70,7 +47,7 @@ class Worker:
             "workerId": self._worker_id,
             "pool": self._settings.worker_pool,
             "types": [str(node_type) for node_type in self._settings.types],
-            "slots": 0 if self._stopping.is_set() else self._slot_count,
+            "slots": 0 if self._stopping.is_set() else len(self._slots),
             "engine": self._settings.engine_names,
         }
 
@@ -84,8 +61,8 @@ class Worker:
             return
         beating = threading.Thread(target=self.heartbeat.run, args=(terms.beat_seconds,), name="beat", daemon=True)
         beating.start()
-        for node_type in self._settings.types:
-            threading.Thread(target=self._poll, args=(str(node_type),), name=f"poll-{node_type}", daemon=True).start()
+        for place, slot in enumerate(self._slots):
+            threading.Thread(target=self._serve, args=(slot, place), name=f"slot-{place}", daemon=True).start()
         self._stopping.wait()
         self.drain()
         self.heartbeat.end()
@@ -104,31 +81,20 @@ class Worker:
                 return terms
         return None
 
-    def _poll(self, node_type: str) -> None:
-        pause = BACKOFF_S
+    def _serve(self, slot: Slot, place: int) -> None:
+        """A slot's life."""
+        types = [str(node_type) for node_type in self._settings.types]
+        rounds = Rounds(self._queue, types, start=place, wait_s=self._settings.poll_wait_s, stopping=self._stopping)
         while not self._stopping.is_set():
-            if not self._slots.wait_free(1.0):
-                continue
-            try:
-                message = self._queue.receive(node_type, self._settings.poll_wait_s)
-                pause = BACKOFF_S
-            except OutsideFailed as error:
-                logger.warning("queue did not answer", node_type=node_type, error=str(error))
-                self._stopping.wait(jittered(pause))
-                pause = min(pause * 2, BACKOFF_MAX_S)
-                continue
-            if message is not None:
-                self.accept(message)
+            if message := rounds.next():
+                self.accept(message, slot)
 
-    def accept(self, message: WorkMessage) -> threading.Thread | None:
-        """Start on a message if a slot is free and we are staying; otherwise somebody else may have it at once."""
-        slot = None if self._stopping.is_set() else self._slots.take()
-        if slot is None:
+    def accept(self, message: WorkMessage, slot: Slot) -> None:
+        """Work on a message if we are staying; otherwise somebody else may have it at once."""
+        if self._stopping.is_set():
             self._quietly(self._queue.give_back, message)
-            return None
-        thread = threading.Thread(target=self._work, args=(message, slot), name="slot", daemon=True)
-        thread.start()
-        return thread
+        else:
+            self._work(message, slot)
 
     def _work(self, message: WorkMessage, slot: Slot) -> None:
         try:
@@ -140,8 +106,6 @@ class Worker:
                     self.leases.remove(attempt)
         except Exception as error:  # noqa: BLE001 (one node's bug must not take the worker's other nodes with it)
             logger.error("attempt broke", error=repr(error))
-        finally:
-            self._slots.put(slot)
 
     def _claim(self, message: WorkMessage) -> Attempt | None:
         if message.hint is None:
@@ -204,7 +168,3 @@ class Worker:
             act(message)
         except OutsideFailed as error:
             logger.warning("message stays on the queue", error=str(error))
-
-
-def jittered(pause_s: float) -> float:
-    return pause_s * random.uniform(0.5, 1.5)  # noqa: S311

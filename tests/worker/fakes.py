@@ -48,8 +48,8 @@ def node(node_id: str = "n1", attempt: int = 1, **changes: Any) -> Node:
     return Node.model_validate({**values, **changes})
 
 
-def message(node_id: str = "n1", attempt: int = 1, receipt: str = "r1") -> WorkMessage:
-    return WorkMessage(receipt, "cutout", WorkHint(node_id=node_id, attempt=attempt), "trace-1")
+def message(node_id: str = "n1", attempt: int = 1, receipt: str = "r1", kind: str = "cutout") -> WorkMessage:
+    return WorkMessage(receipt, kind, WorkHint(node_id=node_id, attempt=attempt), "trace-1")
 
 
 class FakeQueue:
@@ -57,14 +57,23 @@ class FakeQueue:
         self.waiting: deque[WorkMessage] = deque()
         self.deleted: list[str] = []
         self.given_back: list[str] = []
-        self.log: list[str] = []
+        self.received: list[str] = []
+        self.visits: list[tuple[str, int]] = []
+        self.asked = 0
 
     def receive(self, node_type: str, wait_s: int) -> WorkMessage | None:
-        return self.waiting.popleft() if self.waiting else None
+        self.asked += 1
+        if self.asked < 100:
+            self.visits.append((node_type, wait_s))
+        for message in list(self.waiting):
+            if message.node_type == node_type:
+                self.waiting.remove(message)
+                self.received.append(message.receipt)
+                return message
+        return None
 
     def delete(self, message: WorkMessage) -> None:
         self.deleted.append(message.receipt)
-        self.log.append("delete")
 
     def give_back(self, message: WorkMessage) -> None:
         self.given_back.append(message.receipt)
@@ -87,10 +96,9 @@ class FakeProgress:
     def kinds(self) -> list[str]:
         return [envelope["type"] for envelope in self.sent]
 
-    def wait_for(self, kind: str, timeout_s: float = 10) -> dict[str, Any]:
+    def wait_for(self, kind: str, *, count: int = 1, timeout_s: float = 30) -> None:
         with self.arrived:
-            assert self.arrived.wait_for(lambda: kind in self.kinds(), timeout_s), self.kinds()
-            return next(envelope for envelope in self.sent if envelope["type"] == kind)
+            assert self.arrived.wait_for(lambda: self.kinds().count(kind) >= count, timeout_s), self.kinds()
 
 
 class FakeInternal:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from tests.worker.emulator import until
 from tests.worker.fakes import (
     MADE,
     TENANT,
@@ -25,6 +27,7 @@ from worker.engines.weights import Weights
 from worker.errors import EngineCrashed, TimeLimit
 from worker.loop import Worker
 from worker.model import Verdict, WorkMessage
+from worker.rounds import Rounds
 from worker.runner import Runner
 from worker.sandbox import Made
 
@@ -47,15 +50,14 @@ class Bench:
             clock=lambda: self.now,
         )
 
-    def accept(self, work: WorkMessage) -> threading.Thread:
-        thread = self.worker.accept(work)
-        assert thread is not None
+    def accept(self, work: WorkMessage, slot: int = 0) -> threading.Thread:
+        thread = threading.Thread(target=self.worker.accept, args=(work, self.slots[slot]))
+        thread.start()
         return thread
 
     def finish(self, work: WorkMessage) -> None:
         self.slots[0].go.set()
-        thread = self.accept(work)
-        ended(thread)
+        ended(self.accept(work))
 
 
 def ended(thread: threading.Thread) -> None:
@@ -118,18 +120,67 @@ def test_a_claim_without_an_answer_leaves_the_message_and_frees_the_slot():
     assert bench.progress.kinds()[-1] == "result"
 
 
-def test_a_message_beyond_the_free_slots_is_given_back_at_once():
-    bench = Bench(node(), node("n2"))
-    thread = bench.accept(message())
-    assert bench.worker.accept(message("n2", receipt="r2")) is None
-    assert bench.queue.given_back == ["r2"]
+def test_one_slot_for_five_queues_receives_no_message_that_it_cannot_work_on_at_once():
+    kinds = ("cutout", "model", "compose", "extend", "hd_fix")
+    nodes = [node(f"n{number}") for number in range(10)]
+    bench = Bench(*nodes, work_queue_urls={kind: f"q/{kind}" for kind in kinds})
+    for number, each in enumerate(nodes):
+        bench.queue.waiting.append(message(each.node_id, receipt=f"r{number}", kind=kinds[number % len(kinds)]))
+    received_while_busy: list[int] = []
+
+    def act(report: Callable[[float], None]) -> Made:
+        received_while_busy.append(len(bench.queue.received) - len(bench.queue.deleted))
+        return MADE
+
+    bench.slots[0].act = act
+    life = threading.Thread(target=bench.worker.run)
+    life.start()
+    bench.progress.wait_for("result", count=len(nodes))
+    bench.worker.stop()
+    ended(life)
+    assert received_while_busy == [0] * len(nodes)
+    assert sorted(bench.queue.received) == sorted(f"r{number}" for number in range(10))
+    assert bench.queue.given_back == []
+
+
+def test_while_a_slot_is_busy_its_queues_are_not_asked():
+    bench = Bench(node(), node("n2"), work_queue_urls={"cutout": "q/cutout", "model": "q/model"})
+    bench.queue.waiting.append(message())
+    life = threading.Thread(target=bench.worker.run)
+    life.start()
+    assert bench.slots[0].running.wait(10)
+    bench.queue.waiting.append(message("n2", receipt="r2", kind="model"))
+    asked = bench.queue.asked
+    for _ in range(3):  # beats go on, which shows that the worker is alive
+        heard = len(bench.internal.of("beat"))
+        until(lambda heard=heard: len(bench.internal.of("beat")) > heard)
+    assert (bench.queue.asked, bench.queue.received) == (asked, ["r1"])
     bench.slots[0].go.set()
-    ended(thread)
+    bench.progress.wait_for("result", count=2)
+    bench.worker.stop()
+    ended(life)
+    assert bench.queue.received == ["r1", "r2"]
+
+
+def test_every_queue_is_waited_at_in_turn_and_the_others_are_looked_at_in_passing():
+    queue, stopping = FakeQueue(), threading.Event()
+    rounds = Rounds(queue, ("cutout", "model", "compose"), start=0, wait_s=10, stopping=stopping)
+    for _ in range(3):
+        assert rounds.next() is None
+    assert [node_type for node_type, wait_s in queue.visits if wait_s] == ["model", "compose", "cutout"]
+    assert Counter(node_type for node_type, _ in queue.visits) == {"cutout": 3, "model": 3, "compose": 3}
+    assert max(wait_s for _, wait_s in queue.visits) == 1
+
+
+def test_a_slot_with_one_queue_waits_there_as_long_as_it_may():
+    queue = FakeQueue()
+    Rounds(queue, ("cutout",), start=0, wait_s=10, stopping=threading.Event()).next()
+    assert queue.visits == [("cutout", 10)]
 
 
 def test_one_beat_renews_all_nodes():
     bench = Bench(node(), node("n2"), slots=2)
-    threads = [bench.accept(message()), bench.accept(message("n2", receipt="r2"))]
+    threads = [bench.accept(message()), bench.accept(message("n2", receipt="r2"), slot=1)]
     for slot in bench.slots:
         assert slot.running.wait(10)
     assert bench.worker.heartbeat.beat()
@@ -304,7 +355,7 @@ def test_draining_announces_no_slots_and_hands_back_what_is_not_finished():
 def test_a_draining_worker_gives_new_messages_back():
     bench = Bench(node())
     bench.worker.stop()
-    assert bench.worker.accept(message()) is None
+    bench.worker.accept(message(), bench.slots[0])
     assert bench.queue.given_back == ["r1"]
     assert bench.internal.of("claim") == []
 

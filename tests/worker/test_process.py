@@ -35,11 +35,14 @@ class Stack:
         name = uuid.uuid4().hex[:8]
         self.bucket = f"artefacts-{name}"
         self.s3.create_bucket(Bucket=self.bucket)
+        self.dead_letters = self.sqs.create_queue(QueueName=f"dead-{name}")["QueueUrl"]
+        redrive = {"deadLetterTargetArn": self.arn_of(self.dead_letters), "maxReceiveCount": 1}
         self.queues = {
-            kind: self.sqs.create_queue(
-                QueueName=f"{kind}-{name}".replace("_", "-"), Attributes={"VisibilityTimeout": "3"}
-            )["QueueUrl"]
-            for kind in (*TYPES, "progress")
+            kind: self.sqs.create_queue(QueueName=f"{kind}-{name}".replace("_", "-"), Attributes=attributes)["QueueUrl"]
+            for kind, attributes in (
+                *((kind, {"VisibilityTimeout": "3", "RedrivePolicy": json.dumps(redrive)}) for kind in TYPES),
+                ("progress", {"VisibilityTimeout": "3"}),
+            )
         }
         self.heard: list[dict[str, Any]] = []
 
@@ -109,10 +112,17 @@ class Stack:
             self.sqs.delete_message(QueueUrl=self.queues["progress"], ReceiptHandle=message["ReceiptHandle"])
         return next((one for one in self.heard if one["data"]["nodeId"] == node_id and one["type"] in kinds), None)
 
+    def arn_of(self, url: str) -> str:
+        answer = self.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
+        return str(answer["Attributes"]["QueueArn"])
+
     def is_empty(self, kind: str) -> bool:
+        return self.count(self.queues[kind]) == 0
+
+    def count(self, url: str) -> int:
         names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
-        counts = self.sqs.get_queue_attributes(QueueUrl=self.queues[kind], AttributeNames=names)["Attributes"]
-        return all(int(counts[name]) == 0 for name in names)
+        counts = self.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]
+        return sum(int(counts[name]) for name in names)
 
     def upload(self, data: bytes) -> str:
         key = f"inputs/{TENANT}/{uuid.uuid4()}"
@@ -180,6 +190,16 @@ def test_a_duplicate_and_a_stale_hint_are_dropped(stack, shirt):
         stack.end_of(node_id)
         until(lambda: len(stack.internal.of("claim")) == 3 and stack.is_empty("cutout"))
     assert stack.objects(node_id) == [f"outputs/{TENANT}/{TASK}/{node_id}/2/cutout.png"]
+
+
+def test_one_slot_for_three_queues_leaves_waiting_messages_alone_and_none_becomes_a_dead_letter(stack, shirt):
+    key = stack.upload(shirt)
+    kinds = (("cutout", "crop"), ("model", "derive"), ("compose", "convert"))
+    nodes = [stack.submit(kind, step, {"product": key}) for _ in range(3) for kind, step in kinds]
+    with stack.worker():
+        ends = [stack.end_of(node_id)["type"] for node_id in nodes]
+    assert ends == ["result"] * len(nodes)
+    assert stack.count(stack.dead_letters) == 0
 
 
 def test_bytes_that_are_no_picture_fail_for_good_and_the_worker_goes_on(stack, shirt):
