@@ -7,20 +7,20 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import pytest
 
-from artiway.identity import tokens
+from artiway.ids import from_wire
 from local.emulator import client
 from local.servers import free_port
 from local.stack import Stack
+from tests.e2e.people import Client
 
 T = TypeVar("T")
 
@@ -57,27 +57,17 @@ class Platform:
         return self.get("/health")[2]
 
     def user(self) -> User:
-        """Somebody with a token that the platform's own key has signed."""
-        user = User()
-        variables = self.aws("lambda").get_function_configuration(FunctionName="AuthorizerFunction")["Environment"]
-        key_id = json.loads(variables["Variables"]["ARTIWAY_TOKEN_JWKS"])["keys"][0]["kid"]
-        user.token = tokens.issue(
-            KmsSigner(key_id, self.aws("kms")),
-            issuer=variables["Variables"]["ARTIWAY_TOKEN_ISSUER"],
-            tenant_id=user.tenant_id,
-            user_id=user.user_id,
-            permissions=("task.read",),
-            family_id=uuid4().hex,
-            now=datetime.now(UTC),
-        )
-        return user
+        """Somebody who has just registered."""
+        with contextlib.closing(Client(self.facts["apiUrl"])) as client:
+            made = client.register()
+        return User(from_wire("tnt", made["tenantId"]), from_wire("usr", made["userId"]), made["token"])
 
 
-@dataclass
+@dataclass(frozen=True)
 class User:
-    tenant_id: UUID = field(default_factory=uuid4)
-    user_id: UUID = field(default_factory=uuid4)
-    token: str = ""
+    tenant_id: UUID
+    user_id: UUID
+    token: str
 
     def notice(self, number: int) -> str:
         """A message that asks for this user to be told a number."""

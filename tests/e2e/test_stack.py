@@ -64,7 +64,7 @@ async def connect(session: aiohttp.ClientSession, platform: Platform, user: User
 
 
 async def hear(socket: aiohttp.ClientWebSocketResponse, kind: str) -> Any:
-    """The next message of a kind. Delivery is at least once, so others may come again in between."""
+    """The next message of a kind; progress may come again in between."""
     while (message := await socket.receive_json(timeout=60))["type"] != kind:
         pass
     return message
@@ -93,15 +93,39 @@ def test_a_websocket_is_greeted_answers_ping_and_receives_what_is_pushed_to_its_
     asyncio.run(scenario())
 
 
+async def status_of_connecting(session: aiohttp.ClientSession, platform: Platform, token: str) -> int:
+    try:
+        async with session.ws_connect(f"{platform.facts['wsUrl']}?token={token}"):
+            return 101
+    except aiohttp.WSServerHandshakeError as refusal:
+        return refusal.status
+
+
 @pytest.mark.parametrize("token", ["", "not-a-token"])
 def test_a_websocket_without_a_genuine_token_is_refused(platform: Platform, token: str) -> None:
     async def scenario() -> int:
         async with aiohttp.ClientSession() as session:
-            with pytest.raises(aiohttp.WSServerHandshakeError) as refusal:
-                await session.ws_connect(f"{platform.facts['wsUrl']}?token={token}")
-            return refusal.value.status
+            return await status_of_connecting(session, platform, token)
 
     assert asyncio.run(scenario()) in {401, 403}
+
+
+def test_a_websocket_with_the_token_of_a_session_that_was_ended_is_refused(platform: Platform) -> None:
+    user = platform.user()
+
+    async def scenario() -> None:
+        async with aiohttp.ClientSession() as session:
+            socket = await connect(session, platform, user)
+            await socket.close()
+            leave = {"authorization": f"Bearer {user.token}"}
+            async with session.post(f"{platform.facts['apiUrl']}/auth/logout", headers=leave) as answer:
+                assert answer.status == 204
+            async with asyncio.timeout(60):  # what other processes know of a session they forget soon
+                while (status := await status_of_connecting(session, platform, user.token)) == 101:  # noqa: ASYNC110
+                    await asyncio.sleep(0.1)
+            assert status in {401, 403}
+
+    asyncio.run(scenario())
 
 
 def test_a_poison_message_lands_in_the_dlq_while_the_others_of_its_batch_are_processed(

@@ -10,9 +10,11 @@ import signal
 import struct
 import zlib
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import aiohttp
 import pytest
 
 from local import photos
@@ -51,6 +53,16 @@ class Studio:
 
     def kill_worker_of(self, node_type: str) -> None:
         os.kill(self.workers.pids()[list(QUEUES).index(node_type)], signal.SIGKILL)
+
+    def kill_sandboxes_of(self, function: str) -> int:
+        """A sandbox lives in the folder of its function."""
+        killed = 0
+        for file in (self.stack.home / "processes").iterdir():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # ended by itself meanwhile
+                if Path(f"/proc/{file.name}/cwd").readlink().name == function:
+                    os.kill(int(file.name), signal.SIGKILL)
+                    killed += 1
+        return killed
 
 
 @pytest.fixture(scope="session")
@@ -111,23 +123,65 @@ class Events:
                         return
 
 
+Change = tuple[int, str, str | None]
+
+
+class Ears:
+    """Listens to the WebSocket as a good client does: closed, it comes again and says what it heard last."""
+
+    def __init__(self, person: Person) -> None:
+        self._person = person
+        self._heard: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._socket: aiohttp.ClientWebSocketResponse | None = None
+        self._cursor = ""
+        self.sockets = 0
+        self.is_greeted = asyncio.Event()
+
+    async def listen(self) -> None:
+        while True:
+            url = f"{self._person.platform.facts['wsUrl']}?token={self._person.token}"
+            if self._cursor:
+                url += f"&after={self._cursor}"
+            async with self._person.platform.session.ws_connect(url) as socket:
+                self._socket = socket
+                self.sockets += 1
+                async for message in socket:
+                    body = message.json()
+                    self._cursor = body.get("cursor", self._cursor)
+                    if body["type"] == "connected":
+                        self.is_greeted.set()
+                    else:
+                        self._heard.put_nowait(body)
+
+    async def hang_up(self) -> None:
+        assert self._socket is not None
+        await self._socket.close()
+
+    async def change(self, task_id: str) -> Change:
+        """The next change of state, as server-sent events would tell it."""
+        async with asyncio.timeout(90):
+            while (message := await self._heard.get())["type"] == "task.progress":
+                pass
+        assert message["taskId"] == task_id
+        return message["sequence"], message["type"].removeprefix("task."), message.get("node")
+
+    async def is_quiet(self, person: Person) -> bool:
+        """Whether nothing more comes: what was on its way is here before another change of the same user is."""
+        last = await person.submit("cutout", {"product": await person.upload(PHOTO)})
+        assert await self.change(last["taskId"]) == (1, "queued", None)
+        return True
+
+
 @contextlib.asynccontextmanager
-async def listening(person: Person) -> AsyncIterator[asyncio.Queue[dict[str, Any]]]:
-    """What the WebSocket says from now on."""
-    heard: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-    url = f"{person.platform.facts['wsUrl']}?token={person.token}"
-    async with person.platform.session.ws_connect(url) as socket:
-        assert (await socket.receive_json(timeout=30))["type"] == "connected"
-
-        async def listen() -> None:
-            async for message in socket:
-                heard.put_nowait(message.json())
-
-        listener = asyncio.create_task(listen())
-        try:
-            yield heard
-        finally:
-            listener.cancel()
+async def listening(person: Person) -> AsyncIterator[Ears]:
+    """From now on."""
+    ears = Ears(person)
+    listener = asyncio.create_task(ears.listen())
+    try:
+        await asyncio.wait_for(ears.is_greeted.wait(), 60)
+        yield ears
+    finally:
+        listener.cancel()
 
 
 def png(width: int, height: int, data: bytes) -> bytes:
@@ -171,15 +225,17 @@ def test_a_photo_becomes_pictures_and_each_is_paid_for_once(studio: Studio) -> N
     studio.run(scenario)
 
 
-def test_server_sent_events_tell_every_change_once_and_in_order_and_the_websocket_tells_each_with_its_place(
-    studio: Studio,
-) -> None:
+def changes_of(told: list[tuple[str, str, dict[str, Any]]]) -> list[Change]:
+    return [(body["sequence"], event, body.get("node")) for _, event, body in told if event in CHANGES]
+
+
+def test_server_sent_events_and_websocket_tell_every_change_once_and_in_order(studio: Studio) -> None:
     async def scenario(person: Person) -> None:
         product = await person.upload(PHOTO)
         wanted = {"tool": "background", "inputs": {"product": product}, "count": 2}
         lane = (await person.call("POST", "/tasks/estimate", wanted))["lane"]
         administrator = await person.platform.administrator()
-        async with listening(person) as heard:
+        async with listening(person) as ears:
             # A lane that stands still: the first answer ends before the task does, so there must be a second one.
             await administrator.call("POST", f"/ops/lanes/{lane}/pause")
             task = await person.call("POST", "/tasks", wanted, key=uuid4().hex)
@@ -188,13 +244,9 @@ def test_server_sent_events_tell_every_change_once_and_in_order_and_the_websocke
             told = [await anext(following)]
             await administrator.call("POST", f"/ops/lanes/{lane}/resume")
             told += [event async for event in following]
-            changes = [(body["sequence"], event, body.get("node")) for _, event, body in told if event in CHANGES]
-            pushed: list[tuple[int, str, str | None]] = []
-            while len(pushed) < len(changes):
-                message = await asyncio.wait_for(heard.get(), 30)
-                assert message["taskId"] == task["taskId"]
-                if message["type"] != "task.progress":
-                    pushed.append((message["sequence"], message["type"].removeprefix("task."), message.get("node")))
+            changes = changes_of(told)
+            assert [await ears.change(task["taskId"]) for _ in changes] == changes
+            assert await ears.is_quiet(person)
 
         assert events.answers > 1
         ids = [tuple(map(int, place.split("-"))) for place, _, _ in told]
@@ -205,12 +257,32 @@ def test_server_sent_events_tell_every_change_once_and_in_order_and_the_websocke
         for node in ("cutout", "compose_1", "compose_2"):
             assert [event for _, event, name in changes if name == node] == ["started", "completed"]
 
-        # Messages may overtake one another on their way through the push queue: their sequence says where they belong.
-        assert sorted(pushed) == changes
-
         again = Events(person, task["taskId"])
         again.last_id = told[len(told) // 2][0]
         assert [event async for event in again.follow()] == told[len(told) // 2 + 1 :]
+
+    studio.run(scenario)
+
+
+def test_a_websocket_that_breaks_off_goes_on_where_it_was_though_its_tellers_are_killed(studio: Studio) -> None:
+    async def scenario(person: Person) -> None:
+        product = await person.upload(PHOTO)
+        async with listening(person) as ears:
+            task = await person.submit("background", {"product": product}, count=2)
+            pushed: list[Change] = []
+            killed = 0
+            while not pushed or pushed[-1][1] != "settled":
+                pushed.append(await ears.change(task["taskId"]))
+                if len(pushed) in {2, 6}:
+                    await ears.hang_up()
+                if len(pushed) in {1, 4}:
+                    killed += studio.kill_sandboxes_of("push")
+            assert await ears.is_quiet(person)
+        told = [event async for event in Events(person, task["taskId"]).follow()]
+        assert pushed == changes_of(told)
+        assert [sequence for sequence, _, _ in pushed] == list(range(1, len(pushed) + 1))
+        assert killed > 0
+        assert ears.sockets > 2
 
     studio.run(scenario)
 
