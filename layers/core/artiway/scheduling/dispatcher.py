@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
@@ -202,13 +203,7 @@ class Dispatcher:
     def dispatch(self, pool: str) -> int:
         """Give every free slot to the node whose turn it is."""
         self.refresh(pool)
-        sent = 0
-        while chosen := self._on(pool, lambda queue: queue.dispatch(BATCH, now_ms=self._now_ms())):
-            self._crash_point("nodes taken")
-            sent += self._send(pool, chosen)
-            if len(chosen) < BATCH:
-                break
-        return sent
+        return self._drain(pool, self._take(pool))
 
     def refresh(self, pool: str, *, is_forced: bool = False) -> None:
         """Mirror slots and lanes, at most every few seconds: workers come and go, operators turn switches."""
@@ -255,27 +250,47 @@ class Dispatcher:
         return sum(verdict is Enqueued.QUEUED for verdict in verdicts)
 
     def _free(self, pool: str, left: Sequence[Left]) -> int:
+        self.refresh(pool)
         ends = [Completion(str(node.node_id), node.gpu_us) for node in left]
         settled = self._on(pool, lambda queue: queue.complete(ends, now_ms=self._now_ms(), dispatch=BATCH))
         self._crash_point("nodes freed")
         waited = [end.node_id for end, verdict in zip(ends, settled.ended, strict=True) if verdict is not Ended.ENDED]
-        self._on(pool, lambda queue: queue.cancel(waited, now_ms=self._now_ms()))
-        sent = self._send(pool, settled.dispatched) if settled.dispatched else 0
-        return sent + self.dispatch(pool)
+        if waited:
+            self._on(pool, lambda queue: queue.cancel(waited, now_ms=self._now_ms()))
+        return self._drain(pool, settled.dispatched)
+
+    def _take(self, pool: str) -> Sequence[Dispatched]:
+        return self._on(pool, lambda queue: queue.dispatch(BATCH, now_ms=self._now_ms()))
+
+    def _drain(self, pool: str, chosen: Sequence[Dispatched]) -> int:
+        """Send what was taken, and take again while there may be more: after a full batch, or one that made room."""
+        sent = 0
+        while chosen:
+            self._crash_point("nodes taken")
+            begun = self._send(pool, chosen)
+            sent += begun
+            if begun == len(chosen) < BATCH:
+                break
+            chosen = self._take(pool)
+        return sent
 
     def _send(self, pool: str, chosen: Sequence[Dispatched]) -> int:
         """Dispatch in the database and confirm. A node that the database refuses holds its slot already, or is over."""
-        wanted = {UUID(one.node.node_id): one for one in chosen}
-        begun = self._nodes.dispatch([(node_id, one.charged_us, one.tag_us) for node_id, one in wanted.items()])
+        words = {UUID(one.node.node_id): one.node.node_id for one in chosen}
+        begun = self._nodes.dispatch(
+            [(node_id, one.charged_us, one.tag_us) for node_id, one in zip(words, chosen, strict=True)]
+        )
         self._crash_point("nodes dispatched")
         sent = {row.node_id for row in begun}
-        refused = wanted.keys() - sent
+        refused = words.keys() - sent
         held = self._book.holding(sorted(refused)) if refused else set()
-        self._on(pool, lambda queue: queue.confirm(_words(sent | held), now_ms=self._now_ms()))
+        over = refused - held
+        confirmed = [word for node_id, word in words.items() if node_id not in over]
+        self._on(pool, lambda queue: queue.confirm(confirmed, now_ms=self._now_ms()))
         self._crash_point("nodes confirmed")
-        if over := refused - held:
+        if over:
             # Cancelled while it was taken: nothing ran, so nothing is charged.
-            ends = [Completion(word, 0) for word in _words(over)]
+            ends = [Completion(words[node_id], 0) for node_id in sorted(over)]
             self._on(pool, lambda queue: queue.complete(ends, now_ms=self._now_ms()))
         metrics.emit("NodesDispatched", len(sent), pool=pool)
         return len(sent)
@@ -341,15 +356,16 @@ class Dispatcher:
         return int(self._clock.now().timestamp() * 1000)
 
 
+@cache
+def _track(node_type: str, lane: str, model: str) -> Track:
+    return Track(node_type, lane, model)
+
+
 def _queued(node: Waiting) -> Node:
     return Node(
         node_id=str(node.node_id),
         tenant_id=str(node.tenant_id),
         user_id=str(node.user_id),
-        track=Track(node.type, node.lane, node.model),
+        track=_track(node.type, node.lane, node.model),
         cost_us=node.cost_us,
     )
-
-
-def _words(node_ids: set[UUID]) -> list[str]:
-    return sorted(str(node_id) for node_id in node_ids)

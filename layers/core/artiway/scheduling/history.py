@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from artiway.errors import Conflict
 from artiway.scheduling.model import Arrival, Completion, Lane, Node, Running, TenantPolicy, Track
 from artiway.scheduling.oracle import Oracle
 
 
-class LogTrimmed(Exception):
+class LogTrimmed(Conflict):
     """The beginning of the epoch is no longer in the log, so there is no state to replay from."""
 
     code = "SCHED_409_LOG_TRIMMED"

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from artiway.errors import Conflict, Refused, Unavailable
+
 MICROSECONDS = 1_000_000
 COST_LIMIT_US = 1_000_000 * MICROSECONDS
 WEIGHT_LIMIT = 10_000
@@ -17,17 +19,23 @@ SAMPLES_BEFORE_AVERAGE = 20
 PASS_OVER_LIMIT = 24
 # A double holds whole numbers up to 2**53. Far before that the queue asks to be rebuilt, which starts the clock anew.
 CLOCK_LIMIT_US = 2**52
+RETRY_AFTER_S = 2
 
-_NAME = re.compile(r"[A-Za-z0-9_.:@-]{1,64}")
+_PLAIN = r"[A-Za-z0-9_.:@-]{1,64}"
+_NAME = re.compile(_PLAIN)
+_THREE_NAMES = re.compile(rf"{_PLAIN}\|{_PLAIN}\|{_PLAIN}")
 
 
-class StaleEpoch(Exception):
+class StaleEpoch(Unavailable):
     """Redis lost the queue, or somebody rebuilt it: attach again, or rebuild from the database."""
 
     code = "SCHED_503_STALE_EPOCH"
 
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retry_after_s=RETRY_AFTER_S)
 
-class UnknownTenant(Exception):
+
+class UnknownTenant(Conflict):
     """The queue has no policy for these tenants yet; nothing was changed."""
 
     code = "SCHED_409_UNKNOWN_TENANT"
@@ -37,7 +45,7 @@ class UnknownTenant(Exception):
         self.tenant_ids = tuple(tenant_ids)
 
 
-class TooManyTracks(Exception):
+class TooManyTracks(Refused):
     """Tracks are catalogue entries, not user input: this many of them is a mistake of the caller."""
 
     code = "SCHED_422_TOO_MANY_TRACKS"
@@ -127,9 +135,11 @@ class Node:
     cost_us: int
 
     def __post_init__(self) -> None:
-        named("node", self.node_id)
-        named("tenant", self.tenant_id)
-        named("user", self.user_id)
+        # One look at all three, since this runs several times for each node; which of them it was is asked afterwards.
+        if not _THREE_NAMES.fullmatch(f"{self.node_id}|{self.tenant_id}|{self.user_id}"):
+            named("node", self.node_id)
+            named("tenant", self.tenant_id)
+            named("user", self.user_id)
         whole("cost_us", self.cost_us, 1, COST_LIMIT_US)
 
 

@@ -18,7 +18,7 @@ A flush takes the epoch away, a restart or a failover the memory: both are notic
 --@include parts/heap
 --@include parts/contest
 --@include parts/tracks
---@include parts/heads
+--@include parts/crowds
 --@include parts/slots
 --@include parts/choose
 --@include parts/policy

@@ -1,28 +1,28 @@
---[[ contest: the tenants that could go on a track, the smallest tag first. There may be many thousands, so this heap has four
+--[[ contest: the crowds that could go on a track, the smallest tag first. There may be many thousands, so this heap has four
 children to a parent and its keys side by side: looking for the next one touches few lines of the processor's cache. Nobody
-is searched in it: an entry that is no longer its tenant's head stays until it comes up, or until most are like that. ]]
+is searched in it: a crowd that has gone, or got another tag, stays until it comes up, or until most are like that. ]]
 local SPARE = 64
 
 local function new_contest()
-  return { size = 0, live = 0, tags = {}, seqs = {}, heads = {} }
+  return { size = 0, live = 0, tags = {}, seqs = {}, crowds = {} }
 end
 
-local function contest_up(contest, at, tag, seq, head)
-  local tags, seqs, heads = contest.tags, contest.seqs, contest.heads
+local function contest_up(contest, at, tag, seq, crowd)
+  local tags, seqs, crowds = contest.tags, contest.seqs, contest.crowds
   while at > 1 do
     local up = floor((at + 2) / 4)
     local other = tags[up]
     if other < tag or (other == tag and seqs[up] < seq) then
       break
     end
-    tags[at], seqs[at], heads[at] = other, seqs[up], heads[up]
+    tags[at], seqs[at], crowds[at] = other, seqs[up], crowds[up]
     at = up
   end
-  tags[at], seqs[at], heads[at] = tag, seq, head
+  tags[at], seqs[at], crowds[at] = tag, seq, crowd
 end
 
-local function contest_down(contest, at, tag, seq, head)
-  local tags, seqs, heads, size = contest.tags, contest.seqs, contest.heads, contest.size
+local function contest_down(contest, at, tag, seq, crowd)
+  local tags, seqs, crowds, size = contest.tags, contest.seqs, contest.crowds, contest.size
   while true do
     local first = 4 * at - 2
     if first > size then
@@ -38,78 +38,79 @@ local function contest_down(contest, at, tag, seq, head)
     if tag < best_tag or (tag == best_tag and seq < seqs[best]) then
       break
     end
-    tags[at], seqs[at], heads[at] = best_tag, seqs[best], heads[best]
+    tags[at], seqs[at], crowds[at] = best_tag, seqs[best], crowds[best]
     at = best
   end
-  tags[at], seqs[at], heads[at] = tag, seq, head
+  tags[at], seqs[at], crowds[at] = tag, seq, crowd
 end
 
-local function is_current(track, head)
-  return head.tenant.heads[track.index] == head
+local function is_current(contest, at)
+  local crowd = contest.crowds[at]
+  return crowd.tag == contest.tags[at] and crowd.seq == contest.seqs[at]
 end
 
 local function drop_first(contest)
-  local tags, seqs, heads, size = contest.tags, contest.seqs, contest.heads, contest.size
-  local tag, seq, head = tags[size], seqs[size], heads[size]
-  tags[size], seqs[size], heads[size] = nil, nil, nil
+  local tags, seqs, crowds, size = contest.tags, contest.seqs, contest.crowds, contest.size
+  local tag, seq, crowd = tags[size], seqs[size], crowds[size]
+  tags[size], seqs[size], crowds[size] = nil, nil, nil
   contest.size = size - 1
   if size > 1 then
-    contest_down(contest, 1, tag, seq, head)
+    contest_down(contest, 1, tag, seq, crowd)
   end
 end
 
--- Keeps what counts, and builds the heap anew from the bottom.
+-- Keeps what counts, each once, and builds the heap anew from the bottom.
 local function tidy(track)
-  local old, contest = track.contest, new_contest()
-  local size = 0
+  local old, contest, seen, size = track.contest, new_contest(), {}, 0
   for at = 1, old.size do
-    local head = old.heads[at]
-    if is_current(track, head) then
-      size = size + 1
-      contest.tags[size], contest.seqs[size], contest.heads[size] = head.tag, head.seq, head
+    local crowd = old.crowds[at]
+    if is_current(old, at) and not seen[crowd] then
+      seen[crowd], size = true, size + 1
+      contest.tags[size], contest.seqs[size], contest.crowds[size] = crowd.tag, crowd.seq, crowd
     end
   end
   contest.size, contest.live = size, old.live
   for at = floor((size + 2) / 4), 1, -1 do
-    local head = contest.heads[at]
-    contest_down(contest, at, head.tag, head.seq, head)
+    local crowd = contest.crowds[at]
+    contest_down(contest, at, crowd.tag, crowd.seq, crowd)
   end
   track.contest = contest
 end
 
-local function enter(track, head)
+local function enter(track, crowd)
   if track.contest.size > 2 * track.contest.live + SPARE then
     tidy(track)
   end
   local contest = track.contest
   contest.size = contest.size + 1
-  contest_up(contest, contest.size, head.tag, head.seq, head)
+  contest_up(contest, contest.size, crowd.tag, crowd.seq, crowd)
 end
 
--- The head that comes first on a track, if there is one.
-local function first_head(track)
-  local contest = track.contest
+-- The crowd that comes first on a track, if there is one.
+local function first_crowd(contest)
   while contest.size > 0 do
-    local head = contest.heads[1]
-    if is_current(track, head) then
-      return head
+    if is_current(contest, 1) then
+      return contest.crowds[1]
     end
     drop_first(contest)
   end
 end
 
 -- Those before a tag, by walking down only as far as they reach; one more than `most` is enough to know.
-local function heads_before(track, tag, seq, most, found, at)
-  local contest = track.contest
-  found, at = found or {}, at or 1
-  local other = contest.tags[at]
-  if other and #found <= most and (other < tag or (other == tag and contest.seqs[at] < seq)) then
-    if is_current(track, contest.heads[at]) then
-      found[#found + 1] = contest.heads[at]
-    end
-    for child = 4 * at - 2, 4 * at + 1 do
-      heads_before(track, tag, seq, most, found, child)
+local function crowds_before(contest, tag, seq, most)
+  local found, seen = {}, {}
+  local function walk(at)
+    local other = contest.tags[at]
+    if other and #found <= most and (other < tag or (other == tag and contest.seqs[at] < seq)) then
+      local crowd = contest.crowds[at]
+      if is_current(contest, at) and not seen[crowd] then
+        found[#found + 1], seen[crowd] = crowd, true
+      end
+      for child = 4 * at - 2, 4 * at + 1 do
+        walk(child)
+      end
     end
   end
+  walk(1)
   return found
 end

@@ -4,7 +4,7 @@ local function set_tenant(id, weight, cap, user_cap)
   if not tenant then
     tenant = {
       id = id, weight = weight, cap = cap, user_cap = user_cap, last = 0, credit = 0, dearest = 0, waiting = 0, running = 0,
-      is_capped = cap <= 0, since = now_ms, heads = {}, crowds = {}, users = {},
+      is_capped = cap <= 0, since = now_ms, contending = 0, crowds = {}, users = {},
     }
     queue.tenants[id] = tenant
     return
@@ -12,10 +12,12 @@ local function set_tenant(id, weight, cap, user_cap)
   local old_weight, old_user_cap = tenant.weight, tenant.user_cap
   tenant.weight, tenant.cap, tenant.user_cap = weight, cap, user_cap
   if weight ~= old_weight then
-    for index, head in pairs(tenant.heads) do
-      local difference = charge(head.cost, weight) - charge(head.cost, old_weight)
-      tenant.last = tenant.last + difference
-      put_head(tenant, queue.tracks[index], head.tag + difference, head.cost, head.seq)
+    for _, crowd in pairs(tenant.crowds) do
+      if crowd.tag then
+        local difference = charge(crowd.cost, weight) - charge(crowd.cost, old_weight)
+        tenant.last = tenant.last + difference
+        contend(crowd, crowd.tag + difference, crowd.cost, crowd.seq)
+      end
     end
   end
   cap_tenant(tenant)
@@ -23,8 +25,8 @@ local function set_tenant(id, weight, cap, user_cap)
     local waiting = {}
     for _, user in pairs(tenant.users) do
       local since = UNLIMITED
-      for _, line in pairs(user.lines) do
-        since = min(since, line.first.seq)
+      for index = 1, #queue.tracks do
+        since = user[index] and min(since, user[index].first.seq) or since
       end
       waiting[#waiting + 1] = { user = user, since = since }
     end

@@ -30,12 +30,14 @@ local function hold_slot(node, charged, confirm_by)
   return count_slots(node, 1)
 end
 
--- A tenant at its cap has no heads anywhere, and so costs nothing while it waits.
+-- A tenant at its cap contends nowhere, and so costs nothing while it waits.
 local function cap_tenant(tenant)
   if not tenant.is_capped and tenant.running >= tenant.cap then
     tenant.is_capped = true
-    for index in pairs(tenant.heads) do
-      withdraw_head(tenant, queue.tracks[index])
+    for _, crowd in pairs(tenant.crowds) do
+      if crowd.tag then
+        withdraw(crowd)
+      end
     end
   end
 end
@@ -43,13 +45,14 @@ end
 local function uncap_tenant(tenant)
   if tenant.is_capped and tenant.running < tenant.cap then
     tenant.is_capped, tenant.credit, tenant.since = false, 0, now_ms
-    local firsts = {}
+    local crowds = {}
     for _, crowd in pairs(tenant.crowds) do
-      firsts[#firsts + 1] = crowd[1]
+      crowds[#crowds + 1] = crowd
     end
-    sort(firsts, function(a, b) return a.seq < b.seq end)
-    for _, first in ipairs(firsts) do
-      tag_tenant(tenant, first.track, first, true)
+    sort(crowds, function(a, b) return a[1].seq < b[1].seq end)
+    for _, crowd in ipairs(crowds) do
+      local first = crowd[1]
+      contend(crowd, next_tag(tenant, crowd.track, first.cost, true), first.cost, first.seq)
     end
   end
 end

@@ -2,11 +2,13 @@
   queue   clock and seq; tracks and tenants; nodes by id; running: node -> the time by which it has to be confirmed;
           switches of operators (slots, paused, parallelism, share, models, capacity); costs as they were measured;
           service: minute -> tenant -> microseconds
-  track   nodes that the same limits can block: type, lane, model; with the contest of the tenants that could go
-  tenant  policy and clock (`last` is the latest tag), users by name, and by track a head and a crowd
-  head    a tenant's first node on a track: tag, seq, cost. Tags are on the track's own clock, `lag` behind the pool's
-  crowd   the users of a tenant that could go on a track: a heap of lines, with a clock of its own
-  line    a user's nodes on a track, linked in order of arrival; tag, seq and cost of the first
+  track   nodes that the same limits can block: type, lane, model. Its contest orders the crowds that could go; their tags
+          are on the track's own clock, `lag` behind the pool's
+  tenant  policy and clock (`last` is the latest tag), users by name, and by track a crowd
+  user    name, running, a cap of its own if it has one, and by track a line
+  crowd   the users of a tenant that could go on a track: a heap of lines, with a clock of its own. It has the tag, cost and
+          seq of its first node while it contends; it does not while its tenant is at its cap
+  line    a user's nodes on a track, linked in order of arrival; tag, seq and cost of the first, `at` in its crowd
   node    id, user, track, cost, seq, charged; next and previous in its line ]]
 local match, gmatch, find, format, max, min, floor, ceil, concat, sort, call
 

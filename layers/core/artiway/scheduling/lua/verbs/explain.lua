@@ -23,10 +23,10 @@ function verbs.explain(arguments)
       before, other = before + 1, other.previous
     end
     answer.before_of_user = before
-    local head = tenant.heads[track.index]
-    if head then
-      answer.tag = int(head.tag + lag_of(track))
-      answer.tenants_before = #heads_before(track, head.tag, head.seq, UNLIMITED)
+    local crowd = tenant.crowds[track.index]
+    if crowd and crowd.tag then
+      answer.tag = int(crowd.tag + lag_of(track))
+      answer.tenants_before = #crowds_before(track.contest, crowd.tag, crowd.seq, UNLIMITED)
     end
   end
   return cjson.encode(answer)

@@ -13,8 +13,10 @@ function verbs.tenants(arguments)
     local tenant = queue.tenants[id]
     if tenant then
       local heads = {}
-      for index, head in pairs(tenant.heads) do
-        heads[#heads + 1] = format("%d %d %d %d", index, head.tag, head.cost, head.seq)
+      for index, crowd in pairs(tenant.crowds) do
+        if crowd.tag then
+          heads[#heads + 1] = format("%d %d %d %d", index, crowd.tag, crowd.cost, crowd.seq)
+        end
       end
       lines[#lines + 1] = format("%s|%d|%s|%s|%d|%d|%d|%d|%d|%d|%d|%s", id, tenant.weight, optional(tenant.cap),
         optional(tenant.user_cap), tenant.last, tenant.credit, tenant.dearest, tenant.waiting, tenant.running,

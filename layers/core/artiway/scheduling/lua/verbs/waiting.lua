@@ -6,8 +6,8 @@ A part at a time, so that nobody waits for a long queue to be read.
 local function lines_of(tenant)
   local found = {}
   for _, user in pairs(tenant.users) do
-    for _, line in pairs(user.lines) do
-      found[#found + 1] = line
+    for index = 1, user.lines > 0 and #queue.tracks or 0 do
+      found[#found + 1] = user[index]
     end
   end
   sort(found, function(a, b)
