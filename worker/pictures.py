@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageCms, ImageFile, ImageOps
 
+from worker import png_data
 from worker.errors import (
     InputAnimated,
     InputTooLarge,
@@ -149,6 +150,8 @@ def _check_size(width: int, height: int, limits: Limits) -> None:
 
 def decode(data: bytes, limits: Limits) -> Picture:
     header = check(data, limits)
+    if header.format == "png":
+        png_data.require_fitting(data)
     try:
         with Image.open(io.BytesIO(data), formats=[header.format.upper()]) as image:
             _check_size(*image.size, limits)  # the decoder's own reading counts, should it differ from ours

@@ -50,6 +50,16 @@ class SubjectParams(Params):
 
 
 class CutoutParams(Params):
+    # For readers of the schema; keeps_transparency is what enforces it.
+    model_config = ConfigDict(
+        json_schema_extra={
+            "not": {
+                "properties": {"format": {"const": "jpeg"}, "background": {"const": "transparent"}},
+                "required": ["format"],
+            }
+        }
+    )
+
     background: Literal["transparent", "white"] | Color = "transparent"
     feather_px: float = Field(default=1, ge=0, le=8)
     trim: bool = False

@@ -35,6 +35,13 @@ def png_bomb(width: int = 30_000, height: int = 30_000) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
 
 
+def png_of(data: bytes, width: int = 64, height: int = 48) -> bytes:
+    """A colour picture by its header; what its data unpack to is the caller's affair."""
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    body = zlib.compress(data, 9)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", body) + chunk(b"IEND", b"")
+
+
 def png_text_bomb() -> bytes:
     """A small picture whose text inflates to 200 MB."""
     whole = png()

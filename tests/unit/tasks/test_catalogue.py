@@ -108,6 +108,12 @@ def test_a_seed_of_the_caller_wins():
         ("batch_cutout", {"inputs": {}}, "inputs"),
         ("batch_cutout", {"inputs": {f"product_{i}": PICTURE for i in range(1, 52)}}, "inputs"),
         ("nothing", {"inputs": {}, "params": {}}, "tool"),
+        ("cutout", {"params": {"format": "jpeg"}}, "params.format"),
+        ("cutout", {"params": {"format": "jpeg", "background": "transparent"}}, "params.format"),
+        ("batch_cutout", {"params": {"format": "jpeg"}}, "params.format"),
+        ("cutout", {"params": {"background": "#ffffff\n"}}, "params.background"),
+        ("style", {"params": {"strength": float("nan")}}, "params.strength"),
+        ("compose", {"params": {}, "inputs": {}}, "tool"),
     ],
     ids=lambda value: str(value)[:40],
 )
@@ -171,13 +177,37 @@ def test_a_node_that_depends_on_itself_is_a_circle():
         [node("a", uploads={"scene": PICTURE})],
         [node("a", sources={"product": "nobody"})],
         [node("a", params={"nonsense": 1})],
+        [node("a", step="cutout", params={"format": "jpeg"})],
+        [node("a", kind="cutout"), node("b", step="figure", sources={"cutout": "a"}, params={"format": "jpeg"})],
+        [node("a", step="erase", params={"regions": []})],
     ],
-    ids=["empty", "twice", "unknown", "many", "step", "type", "no input", "wrong input", "no source", "parameter"],
+    ids=[
+        *("empty", "twice", "unknown", "many", "step", "type", "no input", "wrong input", "no source", "parameter"),
+        *("transparent JPEG", "JPEG to stand free", "nothing to erase"),
+    ],
 )
 def test_a_flow_that_cannot_be_run_is_refused(nodes):
     with pytest.raises(Refused) as refusal:
         flow(*nodes)
     assert refusal.value.code == "REQUEST_422_INVALID"
+
+
+@pytest.mark.parametrize("params", [{"format": "jpeg", "background": "white"}, {"format": "webp"}])
+def test_a_cutout_may_be_anything_that_keeps_or_needs_no_transparency(params):
+    (made,) = plan("cutout", params=params).nodes
+    assert params.items() <= made.params.items()
+    flow(node("a", step="cutout", params=params))
+
+
+def test_a_photo_of_a_model_may_be_jpeg_though_its_parts_may_not():
+    assert plan("model_photo", params={"format": "jpeg"}).nodes[-1].params["format"] == "jpeg"
+    assert "not" not in CATALOGUE.tools["model_photo"].json_schema
+
+
+def test_what_is_wrong_together_is_part_of_a_tools_schema():
+    values = {"format": {"const": "jpeg"}, "background": {"const": "transparent"}}
+    for tool in ("cutout", "batch_cutout"):
+        assert CATALOGUE.tools[tool].json_schema["not"] == {"anyOf": [{"properties": values, "required": ["format"]}]}
 
 
 def test_five_hundred_nodes_are_allowed():
@@ -204,6 +234,16 @@ def test_the_catalogue_and_the_worker_know_the_same_steps(step):
     assert dict(ours.params) == {
         name: schema for name, schema in theirs.items() if name not in {"seed", "variant", "format", "quality"}
     }
+
+
+@pytest.mark.parametrize("step", WORKER_STEPS, ids=lambda step: step["step"])
+def test_what_the_worker_would_refuse_together_is_refused_before_anything_is_held(step):
+    ours = CATALOGUE.steps[step["step"]]
+    schemas = {**step["params"]["properties"], **ours.params}
+    theirs = [step["params"]["not"]] if "not" in step["params"] else []
+    if "jpeg" not in step["params"]["properties"]["format"]["enum"]:
+        theirs.append({"properties": {"format": {"const": "jpeg"}}, "required": ["format"]})
+    assert [parameters.together(refusal.params, schemas) for refusal in ours.refuses] == theirs
 
 
 def test_the_worker_knows_every_step_of_the_catalogue():

@@ -26,6 +26,14 @@ class NodeType:
 
 
 @dataclass(frozen=True)
+class Refusal:
+    """Parameters that are right alone and wrong together. The first one is named to the caller."""
+
+    params: Mapping[str, Any]
+    reason: str
+
+
+@dataclass(frozen=True)
 class Step:
     """One kind of work of a node type. `main` names its main input, best first; empty where it needs none."""
 
@@ -35,6 +43,7 @@ class Step:
     optional: tuple[str, ...]
     output: str
     one_of: tuple[str, ...]
+    refuses: tuple[Refusal, ...]
     params: Mapping[str, parameters.Schema]
 
 
@@ -66,7 +75,14 @@ class Tool:
 
     @property
     def json_schema(self) -> dict[str, Any]:
-        return {"type": "object", "properties": dict(self.params), "additionalProperties": False}
+        schema: dict[str, Any] = {"type": "object", "properties": dict(self.params), "additionalProperties": False}
+        faults = [
+            parameters.together(refusal.params, self.params)
+            for node in self.nodes
+            if node.is_result
+            for refusal in node.step.refuses
+        ]
+        return schema | ({"not": {"anyOf": faults}} if faults else {})
 
 
 class Catalogue:
@@ -137,9 +153,9 @@ class Catalogue:
         )
         known = {*node.step.params, "seed"} | ({"format", "quality"} if node.is_result else set())
         own = {name: value for name, value in params.items() if name in known}
-        given = {source.name for source in sources} | {name for name, value in own.items() if value != []}
-        if node.step.one_of and not given & set(node.step.one_of):
+        if not _has_one_of(node.step, sources, own):
             raise InvalidRequest("inputs", f"{tool.name} needs one of {', '.join(node.step.one_of)}")
+        self._check_together("params", node.step, own)
         return PlannedNode(
             name=node.name.replace("{i}", str(number)),
             type=node.step.type.name,
@@ -176,8 +192,9 @@ class Catalogue:
             raise InvalidRequest(f"{place}.inputs.{name}", f"{step.name} does not take it")
         if step.main and not given & set(step.main):
             raise InvalidRequest(f"{place}.inputs", f"{step.name} needs {' or '.join(step.main)}")
-        if step.one_of and not {*given, *node.params} & set(step.one_of):
+        if not _has_one_of(step, sources, node.params):
             raise InvalidRequest(f"{place}.inputs", f"{step.name} needs one of {', '.join(step.one_of)}")
+        self._check_together(f"{place}.params", step, node.params)
         origins = [source.node for source in sources if source.node]
         return PlannedNode(
             name=node.name,
@@ -190,6 +207,12 @@ class Catalogue:
             price_points=step.type.price_points,
             is_result=True,
         )
+
+    def _check_together(self, place: str, step: Step, params: Mapping[str, Any]) -> None:
+        known = {**self._common, **step.params}
+        for refusal in step.refuses:
+            if all(params.get(name, known[name].get("default")) == value for name, value in refusal.params.items()):
+                raise InvalidRequest(f"{place}.{next(iter(refusal.params))}", refusal.reason)
 
     def _step_of(self, place: str, node: FlowNode) -> Step:
         if (node.step is None) == (node.type is None):
@@ -218,6 +241,7 @@ class Catalogue:
             optional=tuple(row.get("optional", ())),
             output=row["output"],
             one_of=tuple(row.get("one_of", ())),
+            refuses=tuple(Refusal(**refusal) for refusal in row.get("refuses", ())),
             params=row["params"],
         )
 
@@ -246,6 +270,12 @@ class Catalogue:
             params={**{key: known[key] for key in row["params"]}, **self._common},
             nodes=nodes,
         )
+
+
+def _has_one_of(step: Step, sources: Sequence[Source], params: Mapping[str, Any]) -> bool:
+    """An empty list gives nothing."""
+    given = {source.name for source in sources} | {name for name, value in params.items() if value != []}
+    return not step.one_of or bool(given & set(step.one_of))
 
 
 def _matches(pattern: str, name: str) -> bool:
