@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+import psycopg
 import pytest
 import redis
 
 from artiway.audit.repository import AuditLog
+from artiway.errors import Conflict, Refused, Unavailable
 from artiway.outbox.repository import Outbox
 from artiway.platform.database import Database
-from artiway.scheduling.dispatcher import Corrections, Dispatcher
-from artiway.scheduling.model import LaneChange
+from artiway.scheduling.dispatcher import BATCH, Corrections, Dispatcher
+from artiway.scheduling.history import LogTrimmed
+from artiway.scheduling.model import LaneChange, StaleEpoch, TooManyTracks, UnknownTenant
 from artiway.scheduling.queue import FairQueue
 from artiway.scheduling.repository import PostgresBook
 from artiway.tasks.repository import PostgresNodes
@@ -171,6 +174,55 @@ def test_a_cancelled_node_is_not_dispatched_and_its_slot_goes_on(make, yard):
     assert scheduler.left([Gone(first)]) == 0  # the queue offers the cancelled one, the database refuses it
     third = yard.task(yard.tenant(), 1)
     assert scheduler.ready(third) == 1  # and the slot is free again
+
+
+def test_the_slot_of_a_node_that_was_cancelled_while_it_waited_goes_to_the_next_at_once(make, yard):
+    yard.worker(1)
+    first, cancelled, third = yard.task(yard.tenant(), 3)
+    scheduler = make()
+    scheduler.ready([first, cancelled, third])
+    yard.connection.execute(
+        "UPDATE task_node SET status = 'CANCELLED', version = version + 1, ended_at = now() WHERE node_id = %s",
+        (cancelled,),
+    )
+    yard.end(first)
+    assert scheduler.left([Gone(first)]) == 1
+    assert yard.dispatched([cancelled, third]) == [third]
+
+
+def test_more_free_slots_than_a_batch_are_all_given_away(make, yard):
+    yard.worker(BATCH * 2 + 50)
+    nodes = yard.task(yard.tenant(concurrency=1000), BATCH * 2 + 10)
+    assert make().ready(nodes) == len(nodes)
+    assert sorted(yard.sent()) == sorted((node_id, 1) for node_id in nodes)
+
+
+def test_nobody_but_the_trigger_writes_history(make, yard, service_database):
+    (node_id,) = yard.task(yard.tenant(), 1)
+    make().ready([node_id])
+    forged = (
+        b"INSERT INTO node_history (tenant_id, node_id, version, to_status, attempt)"
+        b" SELECT tenant_id, node_id, 99, 'COMPLETED', 1 FROM task_node"
+    )
+    with pytest.raises(psycopg.errors.InsufficientPrivilege), service_database.service_transaction() as tx:
+        tx.run(forged)
+    rows = yard.connection.execute("SELECT to_status FROM node_history WHERE node_id = %s", (node_id,)).fetchall()
+    assert len(rows) == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "status"),
+    [
+        (StaleEpoch("another epoch"), Unavailable, 503),
+        (UnknownTenant(["t"]), Conflict, 409),
+        (TooManyTracks("one more than 256"), Refused, 422),
+        (LogTrimmed("no beginning"), Conflict, 409),
+    ],
+    ids=["stale", "unknown", "tracks", "trimmed"],
+)
+def test_what_the_queue_refuses_is_an_error_that_the_edge_can_render(error, kind, status):
+    assert isinstance(error, kind)
+    assert (error.status, bool(error.message)) == (status, True)
 
 
 def test_a_paused_lane_stays_paused_when_its_parallelism_is_changed(make, yard, service_database, clock):
