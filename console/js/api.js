@@ -1,3 +1,5 @@
+import { known } from "./i18n.js";
+
 /** The HTTP contract. Tokens live in this tab's session; a refresh is made once however many requests need it. */
 const BASE = "/api/v1";
 let refreshing = null;
@@ -17,7 +19,7 @@ export const session = {
 
 export class ApiError extends Error {
   constructor(status, body) {
-    super(describe(body) || `HTTP ${status}`);
+    super(known(`code_${body?.code}`) ?? (describe(body) || `HTTP ${status}`));
     this.status = status;
     this.code = body?.code;
   }

@@ -6,44 +6,51 @@ import { operations } from "./operations.js";
 import { studio } from "./studio.js";
 import { wallet } from "./wallet.js";
 
-/** Address → page. A page is shown only to those who hold its permission. */
+/** Address → page. A page is shown only to those who hold its permission; live sections are drawn again by themselves. */
 const PAGES = {
-  "#/": { title: "home", draw: home },
-  "#/studio": { title: "studio", draw: studio, permission: "task.submit" },
-  "#/wallet": { title: "wallet", draw: wallet, permission: "points.read" },
-  "#/team": { title: "team", draw: team },
-  "#/ops": { title: "ops", draw: operations, permission: "ops.read" },
+  "": { title: "home", draw: home },
+  studio: { title: "studio", draw: studio, permission: "task.submit" },
+  wallet: { title: "wallet", draw: wallet, permission: "points.read" },
+  team: { title: "team", draw: team },
+  ops: { title: "ops", draw: operations, permission: "ops.read", live: ["", "fairness"] },
 };
+const LIVE_MS = 5000;
+const HEALTH_MS = 15000;
 
 const main = document.getElementById("main");
 const allowed = (me, page) => !page.permission || me.permissions.includes(page.permission);
+const address = () => location.hash.replace(/^#\/?/, "").split("/");
 let drawing = 0;
+let permissions = [];
 
 async function draw() {
   const turn = (drawing += 1);
   setLanguage();
   document.getElementById("logout").hidden = !session.isOpen;
+  const [name, section = ""] = address();
   if (!session.isOpen) {
+    permissions = [];
     document.getElementById("nav").replaceChildren();
     document.getElementById("balance").textContent = "";
-    main.replaceChildren(door(location.hash === "#/register"));
+    document.title = `${t(name === "register" ? "register" : "login")} · Artiway`;
+    main.replaceChildren(door(name === "register"));
     return;
   }
   try {
     const me = await get("/me");
-    const page = PAGES[location.hash] ?? PAGES["#/"];
+    permissions = me.permissions;
+    const page = PAGES[name] ?? PAGES[""];
     document.getElementById("nav").replaceChildren(
-      ...Object.entries(PAGES).filter(([, one]) => allowed(me, one)).map(([address, one]) =>
-        el("a", { href: address, "aria-current": one === page && "page" }, t(one.title))),
+      ...Object.entries(PAGES).filter(([, one]) => allowed(me, one)).map(([place, one]) =>
+        el("a", { href: `#/${place}`, "aria-current": one === page && "page" }, t(one.title))),
     );
     document.title = `${t(page.title)} · Artiway`;
-    if (allowed(me, PAGES["#/wallet"])) {
-      const points = await get("/points");
-      document.getElementById("balance").textContent = `${number(points.balance)} ${t("points")}`;
-    }
+    showBalance();
     main.setAttribute("aria-busy", "true");
-    const content = allowed(me, page) ? await page.draw(me, draw) : el("p", {}, t("notAllowed"));
-    if (turn === drawing) main.replaceChildren(content); // a slower page must not replace a newer one
+    const content = allowed(me, page) ? await page.draw(me, draw, section) : el("p", {}, t("notAllowed"));
+    if (turn !== drawing) return; // a slower page must not replace a newer one
+    main.replaceChildren(content);
+    if (page.live?.includes(section)) setTimeout(() => again(turn), LIVE_MS);
   } catch (error) {
     if (session.isOpen) toast(error.message);
     else draw();
@@ -52,31 +59,49 @@ async function draw() {
   }
 }
 
+/** Not while somebody types or reads something that was opened: it would be gone. */
+function again(turn) {
+  if (turn !== drawing) return;
+  const active = document.activeElement;
+  const isBusy = (active !== main && main.contains(active)) || main.querySelector("[data-keep]:not(:empty), details[open]");
+  if (isBusy || document.hidden) setTimeout(() => again(turn), LIVE_MS);
+  else draw();
+}
+
+async function showBalance() {
+  if (!permissions.includes("points.read")) return;
+  const points = await get("/points").catch(() => null);
+  if (points && session.isOpen) document.getElementById("balance").textContent = `${number(points.balance)} ${t("points")}`;
+}
+
 async function watchHealth() {
   const banner = document.getElementById("banner");
-  try {
-    const { status, checks } = await get("/health");
-    const away = Object.entries(checks).filter(([, answer]) => answer !== "ok").map(([name]) => name);
-    banner.hidden = status === "ok";
-    banner.textContent = t("degraded") + away.join(", ");
-  } catch {
-    banner.hidden = false;
-    banner.textContent = t("degraded") + "API";
-  }
+  const trouble = await whatIsWrong().catch(() => ["API"]);
+  banner.hidden = !trouble.length;
+  banner.textContent = t("degraded") + trouble.join(", ");
+}
+
+async function whatIsWrong() {
+  const away = (checks) => Object.entries(checks).filter(([, answer]) => answer !== "ok").map(([name]) => name);
+  if (!session.isOpen || !permissions.includes("ops.read")) return away((await get("/health")).checks);
+  const { checks, readings } = await get("/ops/health");
+  return [...away(checks), ...readings.filter((one) => !one.ok).map((one) => t(`reading_${one.name}`))];
 }
 
 document.getElementById("language").addEventListener("click", () => {
   setLanguage(true);
   draw();
+  watchHealth();
 });
 document.getElementById("logout").addEventListener("click", async () => {
   await post("/auth/logout").catch(() => {});
   session.tokens = null;
   draw();
 });
-window.addEventListener("hashchange", () => draw().then(() => main.focus()));
+window.addEventListener("hashchange", () => draw().then(() => main.focus({ preventScroll: true })));
 window.addEventListener("logged-in", draw);
 window.addEventListener("logged-out", draw);
+window.addEventListener("points-changed", showBalance);
 watchHealth();
-setInterval(watchHealth, 15000);
+setInterval(watchHealth, HEALTH_MS);
 draw();

@@ -1,72 +1,86 @@
 import { get, patch, post } from "./api.js";
-import { el, field, form, table, toast } from "./dom.js";
+import { audit, books } from "./books.js";
+import { attempt, el, form, table, tag } from "./dom.js";
+import { fairness } from "./fairness.js";
 import { number, t, time } from "./i18n.js";
+import { letters } from "./letters.js";
 
-const HOUR_S = 3600;
-const percent = (share) => `${(share * 100).toFixed(1)} %`;
+/** Section → what it is called and what draws it. */
+const SECTIONS = {
+  "": ["lanes", overview],
+  fairness: ["fairness", fairness],
+  dlq: ["letters", letters],
+  books: ["books", books],
+  audit: ["audit", audit],
+};
 
-export async function operations(me, redraw) {
-  const [lanes, fairness, workers] = await Promise.all([
-    get("/ops/lanes"), get(`/ops/fairness?windowSeconds=${HOUR_S}`), get("/ops/workers"),
-  ]);
+export async function operations(me, redraw, section = "") {
+  const chosen = section in SECTIONS ? section : "";
   return el("section", {},
     el("h1", {}, t("ops")),
+    el("nav", { class: "tabs", "aria-label": t("ops") }, Object.entries(SECTIONS).map(([place, [title]]) =>
+      el("a", { href: place ? `#/ops/${place}` : "#/ops", "aria-current": place === chosen && "page" }, t(title)))),
+    await SECTIONS[chosen][1](me, redraw),
+  );
+}
+
+async function overview(me, redraw) {
+  const [health, lanes, workers] = await Promise.all([get("/ops/health"), get("/ops/lanes"), get("/ops/workers")]);
+  return el("div", {},
+    readings(health),
     el("h2", {}, t("lanes")), laneTable(lanes.items, me.permissions.includes("ops.write"), redraw),
-    el("h2", {}, t("shares")), el("p", { class: "soft" }, t("sharesHint")), shares(fairness),
     el("h2", {}, t("workers")), workerTable(workers.items),
   );
 }
 
+function readings({ state, checks, readings: found }) {
+  const figure = (title, value, note, isOk) => el("div", { class: "card" },
+    el("div", { class: "soft" }, title), el("div", { class: `figure small ${isOk ? "" : "minus"}` }, value), el("div", { class: "soft" }, note));
+  return el("div", { class: "grid tight" },
+    figure(t("guard"), t(`state_${state}`), Object.entries(checks).map(([name, answer]) => `${name} ${t(`check_${answer}`)}`).join(" · "), state === "NORMAL"),
+    found.map(({ name, value, limit, unit, ok }) => figure(
+      t(`reading_${name}`), value === null ? "–" : `${number(Math.round(value * 10) / 10)} ${t(`unit_${unit}`, unit)}`,
+      `${t("limit")} ${number(limit)} ${t(`unit_${unit}`, unit)}`, ok)),
+  );
+}
+
 function laneTable(lanes, mayWrite, redraw) {
-  const act = async (work) => {
-    try {
-      await work;
-      redraw();
-    } catch (error) {
-      toast(error.message);
-    }
-  };
+  const act = (work) => attempt(async () => {
+    await work();
+    redraw();
+  });
   return table(
     [
       { title: t("lane"), cell: (lane) => lane.lane },
-      { title: t("status"), cell: (lane) => el("span", { class: `tag ${lane.paused ? "warn" : "good"}` }, t(lane.paused ? "paused" : "open")) },
+      { title: t("status"), cell: (lane) => tag(t(lane.paused ? "paused" : "open"), lane.paused ? "warn" : "good") },
       { title: t("depth"), number: true, cell: (lane) => number(lane.depth) },
       { title: t("running"), number: true, cell: (lane) => number(lane.running) },
-      { title: t("parallelism"), number: true, cell: (lane) => lane.parallelism ?? "–" },
-      { title: t("limit"), number: true, cell: (lane) => (lane.limit === null ? "–" : number(lane.limit)) },
-      { title: "", cell: (lane) => mayWrite && el("div", { class: "row" },
-        el("button", { class: "quiet", onclick: () => act(post(`/ops/lanes/${lane.lane}/${lane.paused ? "resume" : "pause"}`)) },
-          t(lane.paused ? "resume" : "pause")),
-        form({ class: "row" }, ({ parallelism }) => act(patch(`/ops/lanes/${lane.lane}`, { parallelism: Number(parallelism) })),
-          el("input", { name: "parallelism", type: "number", min: 0, max: 10000, "aria-label": `${t("parallelism")} ${lane.lane}`,
-            value: lane.parallelism ?? "", style: "width: 84px" }),
-          el("button", { class: "quiet" }, t("set")))) },
+      { title: t("shareCap"), number: true, cell: (lane) => (lane.sharePercent === null ? "–" : `${lane.sharePercent} %`) },
+      { title: t("limit"), number: true, cell: (lane) => number(lane.limit) },
+      { title: t("parallelism"), number: true, cell: (lane) => (mayWrite ? parallelism(lane, act) : lane.parallelism ?? "–") },
+      ...(mayWrite ? [{ title: "", cell: (lane) => el("button", { class: "quiet", "aria-label": `${t(lane.paused ? "resume" : "pause")} ${lane.lane}`,
+        onclick: act(() => post(`/ops/lanes/${lane.lane}/${lane.paused ? "resume" : "pause"}`)) }, t(lane.paused ? "resume" : "pause")) }] : []),
     ],
     lanes, t("nothing"),
   );
 }
 
-function shares({ tenants, bound, worst }) {
-  if (!tenants.length) return el("p", { class: "soft" }, t("nothing"));
-  return el("div", { class: "card" },
-    el("div", { class: "shares", role: "list" }, tenants.map((tenant) =>
-      el("div", { class: "share", role: "listitem",
-        "aria-label": `${tenant.tenantId}: ${percent(tenant.share)} / ${percent(tenant.idealShare)}` },
-        el("span", {}, tenant.name ?? tenant.tenantId, el("span", { class: "soft" }, ` ×${tenant.weight}`)),
-        el("div", { class: "track" }, el("i", { style: `width: ${tenant.share * 100}%` }), el("b", { style: `left: ${tenant.idealShare * 100}%` })),
-        el("span", {}, `${percent(tenant.share)} / ${percent(tenant.idealShare)}`)))),
-    el("p", { class: "soft" }, `${t("bound")}: ${JSON.stringify(bound)} · ${t("worst")}: ${JSON.stringify(worst)}`),
-  );
-}
+const parallelism = (lane, act) =>
+  form({ class: "inline" }, (values) => act(() => patch(`/ops/lanes/${lane.lane}`, { parallelism: Number(values.parallelism) }))(),
+    el("input", { name: "parallelism", type: "number", min: 0, max: 10000, required: true, placeholder: "∞",
+      "aria-label": `${t("parallelism")} ${lane.lane}`, value: lane.parallelism ?? "" }),
+    el("button", { class: "quiet" }, t("set")));
 
 function workerTable(workers) {
   return table(
     [
       { title: t("worker"), cell: (worker) => worker.workerId },
+      { title: t("pool"), cell: (worker) => worker.pool },
       { title: t("types"), cell: (worker) => worker.types.join(", ") },
       { title: t("slots"), number: true, cell: (worker) => worker.slots },
+      { title: t("engine"), cell: (worker) => worker.engine },
       { title: t("lastBeat"), cell: (worker) => time(worker.lastBeatAt) },
     ],
-    workers, t("nothing"),
+    workers, t("noWorkers"),
   );
 }

@@ -1,158 +1,133 @@
-import { get, post, postOnce, session } from "./api.js";
-import { el, field, form, table, toast } from "./dom.js";
+import { get, post, postOnce } from "./api.js";
+import { attempt, el, field, form, table } from "./dom.js";
 import { locale, number, t, time } from "./i18n.js";
+import { remember, status, watch } from "./task.js";
 
-const POLL_MS = 2000;
-const ENDED = new Set(["COMPLETED", "PARTIAL", "FAILED", "CANCELLED"]);
 const title = (tool) => tool.title[locale() === "en" ? "en" : "zh"] ?? tool.tool;
+const HISTORY = 10;
 
-/** Upload, pick a tool, see the price and the wait, watch the DAG fill up, download. */
+/** Upload, pick a tool, see the price and the wait, watch the DAG fill up, compare, download. */
 export async function studio() {
-  const [tools, tasks] = await Promise.all([get("/tools"), get("/tasks?limit=10")]);
+  const [tools, tasks] = await Promise.all([get("/tools"), get(`/tasks?limit=${HISTORY}`)]);
+  const titles = new Map(tools.items.map((one) => [one.tool, title(one)]));
+  const past = el("div");
+  const showPast = (items) => past.replaceChildren(history(items, titles, follow));
   const live = el("div", { "aria-live": "polite" });
+  const refresh = attempt(async () => {
+    window.dispatchEvent(new Event("points-changed"));
+    showPast((await get(`/tasks?limit=${HISTORY}`)).items);
+  });
+  const follow = (taskId) => watch(taskId, live, titles, refresh);
   const place = el("div");
-  const show = (tool) => place.replaceChildren(order(tool, live));
+  const accepted = (taskId) => {
+    follow(taskId);
+    refresh();
+  };
+  const show = (tool) => place.replaceChildren(order(tool, accepted));
   const picker = el("select", { id: "tool", onchange: () => show(tools.items.find((one) => one.tool === picker.value)) },
     Object.entries(Object.groupBy(tools.items, (one) => one.group)).map(([group, members]) =>
       el("optgroup", { label: t(`group_${group}`) },
         members.map((one) => el("option", { value: one.tool }, `${title(one)} · ${one.pricePoints} ${t("points")}`)))));
   show(tools.items[0]);
+  showPast(tasks.items);
   return el("section", {},
     el("h1", {}, t("studio")),
     el("div", { class: "card" }, el("label", { for: "tool" }, t("tool")), picker, place),
     live,
     el("h2", {}, t("history")),
-    table(
-      [
-        { title: t("when"), cell: (task) => time(task.createdAt) },
-        { title: t("tool"), cell: (task) => task.tool },
-        { title: t("status"), cell: (task) => status(task.status) },
-        { title: t("points"), number: true, cell: (task) => number(task.chargedPoints) },
-        { title: "", cell: (task) => el("button", { class: "quiet", onclick: () => watch(task.taskId, live) }, t("show")) },
-      ],
-      tasks.items, t("nothing"),
-    ),
+    past,
   );
 }
 
-const status = (word) =>
-  el("span", { class: `tag ${{ COMPLETED: "good", PARTIAL: "warn", FAILED: "bad", CANCELLED: "warn" }[word] ?? ""}` }, word);
+const history = (tasks, titles, follow) => table(
+  [
+    { title: t("when"), cell: (task) => time(task.createdAt) },
+    { title: t("tool"), cell: (task) => titles.get(task.tool) ?? (task.name || t("flow")) },
+    { title: t("status"), cell: (task) => status(task.status) },
+    { title: t("charged"), number: true, cell: (task) => number(task.chargedPoints) },
+    { title: "", cell: (task) => el("button", { class: "quiet", onclick: () => follow(task.taskId) }, t("show")) },
+  ],
+  tasks, t("nothing"),
+);
 
 /** A form made from the tool's own schema: a new parameter needs no new page. */
-function order(tool, live) {
-  const estimate = el("p", { class: "soft", "aria-live": "polite" });
-  const inputs = [...tool.inputs, ...tool.optionalInputs];
+function order(tool, accepted) {
   const names = Object.entries(tool.params.properties ?? {});
-  const submit = async (values, element) => {
-    const files = Object.fromEntries(inputs.map((name) => [name, element.elements[`input:${name}`].files[0]]));
-    const uploaded = {};
-    for (const [name, file] of Object.entries(files)) if (file) uploaded[name] = await upload(file);
-    const body = { tool: tool.tool, inputs: uploaded, count: Number(values.count), params: chosen(names, values) };
-    const price = await post("/tasks/estimate", body);
-    estimate.textContent = `${number(price.pricePoints)} ${t("points")} · ${price.lane} · ${price.etaEndSeconds} s`;
-    const task = await postOnce("/tasks", body);
-    watch(task.taskId, live);
+  const inputs = [...tool.inputs, ...tool.optionalInputs];
+  const price = el("p", { class: "soft", "aria-live": "polite" });
+  const total = (count) => `${number(tool.pricePoints * count)} ${t("points")}`;
+  const asked = async (element) => {
+    const files = inputs.map((name) => [name, element.elements[`input:${name}`].files[0]]).filter(([, file]) => file);
+    if (tool.inputs.some((name) => !files.find(([given]) => given === name))) return null;
+    const uploaded = Object.fromEntries(await Promise.all(files.map(async ([name, file]) => [name, await upload(file)])));
+    const values = Object.fromEntries(new FormData(element));
+    return { tool: tool.tool, inputs: uploaded, count: Number(values.count), params: chosen(names, values) };
   };
-  return form({}, submit,
-    inputs.map((name) => field(`${t("picture")}: ${name}`, {
+  let looking = 0;
+  const estimate = attempt(async (element) => {
+    const turn = (looking += 1);
+    price.textContent = total(Number(element.elements.count.value));
+    const body = element.checkValidity() ? await asked(element) : null;
+    if (!body || turn !== looking) return;
+    const found = await post("/tasks/estimate", body);
+    if (turn === looking) price.textContent = `${number(found.pricePoints)} ${t("points")} · ${t("readyIn")} ${number(found.etaEndSeconds)} s · ${found.lane}`;
+  });
+  const submit = async (_, element) => {
+    const body = await asked(element);
+    const task = await postOnce("/tasks", body);
+    remember(task.taskId, element.elements[`input:${inputs[0]}`].files[0]);
+    accepted(task.taskId);
+  };
+  const made = form({}, submit,
+    inputs.map((name) => field(`${t("picture")}: ${t(`input_${name}`, name)}`, {
       name: `input:${name}`, type: "file", accept: "image/png,image/jpeg,image/webp", required: tool.inputs.includes(name),
     })),
-    field(t("count"), { name: "count", type: "number", min: tool.count.minimum, max: tool.count.maximum, value: tool.count.default }),
-    el("details", {}, el("summary", {}, t("options")), el("div", { class: "grid" }, names.map(([name, schema]) => parameter(name, schema)))),
+    field(t("count"), { name: "count", type: "number", required: true, min: tool.count.minimum, max: tool.count.maximum, value: tool.count.default }),
+    el("details", {}, el("summary", {}, t("options")), el("div", { class: "grid tight" }, names.map(([name, schema]) => parameter(name, schema)))),
+    price,
     el("p", {}, el("button", {}, t("submit"))),
-    estimate,
   );
+  made.addEventListener("change", () => estimate(made));
+  price.textContent = total(tool.count.default);
+  return made;
 }
 
 function parameter(name, schema) {
   const preset = schema.default ?? "";
-  if (schema.enum) return field(name, { name, value: preset }, [...(schema.default === undefined ? [["", "–"]] : []), ...schema.enum.map((one) => [one, one])]);
-  if (schema.type === "boolean") return field(name, { name, value: String(preset) }, [["true", t("yes")], ["false", t("no")]]);
+  const label = t(`param_${name}`, name);
+  const worded = (one) => [one, t(`value_${one}`, one)];
+  if (schema.enum) return field(label, { name }, [...(schema.default === undefined ? [["", "–"]] : []), ...schema.enum.map(worded)], preset);
+  if (schema.type === "boolean") return field(label, { name }, [["true", t("yes")], ["false", t("no")]], String(preset));
   if (schema.type === "integer" || schema.type === "number")
-    return field(name, { name, type: "number", min: schema.minimum, max: schema.maximum, step: schema.type === "integer" ? 1 : "any", value: preset });
-  return field(name, { name, value: preset, maxlength: schema.maxLength, pattern: schema.pattern });
+    return field(label, { name, type: "number", min: schema.minimum, max: Math.min(schema.maximum ?? Infinity, Number.MAX_SAFE_INTEGER),
+      step: schema.type === "integer" ? 1 : "any", value: preset });
+  return field(label, { name, value: Array.isArray(preset) ? "" : preset, maxlength: schema.maxLength, pattern: schema.pattern,
+    placeholder: schema.type === "array" ? "[[0.1, 0.1, 0.5, 0.5]]" : undefined });
 }
 
 function chosen(names, values) {
-  const read = { integer: Number, number: Number, boolean: (text) => text === "true" };
+  const read = { integer: Number, number: Number, boolean: (text) => text === "true", array: JSON.parse };
   return Object.fromEntries(names.filter(([name]) => values[name] !== "" && values[name] !== undefined)
     .map(([name, schema]) => [name, (read[schema.type] ?? String)(values[name])]));
 }
 
-/** Straight into the bucket: the picture never passes through a function. */
-async function upload(file) {
+const uploads = new WeakMap();
+
+/** Straight into the bucket, once per file: the picture never passes through a function. */
+function upload(file) {
+  if (!uploads.has(file)) {
+    const work = send(file);
+    work.catch(() => uploads.delete(file));
+    uploads.set(file, work);
+  }
+  return uploads.get(file);
+}
+
+async function send(file) {
   const place = await post("/uploads", { contentType: file.type, bytes: file.size });
   // A browser sets the length itself and refuses to be told.
   const headers = Object.fromEntries(Object.entries(place.headers ?? {}).filter(([name]) => name.toLowerCase() !== "content-length"));
   const answer = await fetch(place.url, { method: place.method, headers, body: file });
   if (!answer.ok) throw new Error(`${t("uploadFailed")} (${answer.status})`);
   return place.inputId;
-}
-
-let watching = 0;
-
-/** Follow a task: its WebSocket events say when to look, and a slow poll covers what they miss. */
-async function watch(taskId, place) {
-  const turn = (watching += 1);
-  let wake = () => {};
-  const socket = new WebSocket(`${location.origin.replace(/^http/, "ws")}/ws?token=${session.tokens.accessToken}`);
-  socket.addEventListener("message", ({ data }) => JSON.parse(data).taskId === taskId && wake());
-  try {
-    for (;;) {
-      const task = await get(`/tasks/${taskId}`);
-      if (turn !== watching) return;
-      place.replaceChildren(view(task, place));
-      if (ENDED.has(task.status) || !place.isConnected) return;
-      await new Promise((done) => {
-        wake = done;
-        setTimeout(done, POLL_MS);
-      });
-    }
-  } catch (error) {
-    toast(error.message);
-  } finally {
-    socket.close();
-  }
-}
-
-function view(task, place) {
-  return el("div", { class: "card" },
-    el("div", { class: "row" }, el("strong", {}, task.tool), status(task.status), el("span", { class: "soft" }, `${task.progress} %`),
-      !ENDED.has(task.status) && el("button", { class: "quiet", onclick: () => post(`/tasks/${task.taskId}/cancel`).catch((error) => toast(error.message)) }, t("cancel")),
-      !ENDED.has(task.status) && el("button", { class: "quiet", onclick: () => why(task.taskId, place) }, t("why"))),
-    el("div", { class: "dag" }, layers(task.nodes).map((layer) => el("div", {}, layer.map((node) =>
-      el("div", { class: `node ${node.status.toLowerCase()}`, title: node.error?.message },
-        el("span", {}, node.name), el("span", { class: "soft" }, node.status),
-        el("progress", { max: 100, value: node.status === "COMPLETED" ? 100 : node.progress, "aria-label": node.name })))))),
-    task.error && el("p", { class: "minus" }, task.error.message ?? JSON.stringify(task.error)),
-    el("div", { class: "grid" }, task.results.map((result) =>
-      el("figure", {}, el("img", { src: result.url, alt: result.name, width: result.width, height: result.height, loading: "lazy" }),
-        el("figcaption", {}, el("a", { href: result.url, download: result.name }, `${result.name} ${result.width}×${result.height}`))))),
-  );
-}
-
-/** Nodes by how far they are from the entry: what stands side by side can run side by side. */
-function layers(nodes) {
-  const byName = new Map(nodes.map((node) => [node.name, node]));
-  const depth = new Map();
-  const of = (node) => {
-    if (!depth.has(node.name)) depth.set(node.name, Math.max(-1, ...node.dependsOn.map((name) => of(byName.get(name)))) + 1);
-    return depth.get(node.name);
-  };
-  const made = [];
-  for (const node of nodes) (made[of(node)] ??= []).push(node);
-  return made;
-}
-
-async function why(taskId, place) {
-  const { nodes } = await get(`/tasks/${taskId}/why`);
-  place.append(table(
-    [
-      { title: t("name"), cell: (node) => node.name },
-      { title: t("why"), cell: (node) => t(`waiting_${node.waitingFor}`) },
-      { title: t("before"), number: true, cell: (node) => node.position ?? "–" },
-      { title: "s", number: true, cell: (node) => node.etaSeconds ?? "–" },
-    ],
-    nodes, t("nothing"),
-  ));
 }

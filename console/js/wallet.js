@@ -1,62 +1,65 @@
-import { call, get, postOnce } from "./api.js";
-import { el, table, toast } from "./dom.js";
+import { call, get, post, postOnce } from "./api.js";
+import { attempt, el, pages, short, table, tag, toast } from "./dom.js";
 import { number, t, time, yuan } from "./i18n.js";
+import { picture } from "./qr.js";
 
 const POLL_MS = 1000;
+const PAGE = 20;
 const OPEN = new Set(["CREATED", "PAYING", "PAID"]);
+const MOODS = { COMPLETED: "good", CLOSED: "", REFUNDING: "warn", REFUNDED: "warn" };
 
 const signed = (value) => el("span", { class: value > 0 ? "plus" : value < 0 ? "minus" : "soft" }, (value > 0 ? "+" : "") + number(value));
 
 export async function wallet(me, redraw) {
-  const [points, packages, ledger] = await Promise.all([get("/points"), get("/packages"), get("/points/ledger?limit=20")]);
+  const mayBuy = me.permissions.includes("order.create");
+  const [points, packages, ledger, orders] = await Promise.all([
+    get("/points"), get("/packages"), get(`/points/ledger?limit=${PAGE}`), mayBuy ? get("/orders?limit=5") : null,
+  ]);
   const payment = el("div", { "aria-live": "polite" });
   return el("section", {},
     el("h1", {}, t("wallet")),
-    el("div", { class: "grid" },
+    el("div", { class: "grid tight" },
       el("div", { class: "card" }, el("div", { class: "soft" }, t("available")), el("div", { class: "figure" }, number(points.balance))),
       el("div", { class: "card" }, el("div", { class: "soft" }, t("frozen")), el("div", { class: "figure" }, number(points.frozen))),
     ),
-    me.permissions.includes("order.create") && [
+    mayBuy && [
       el("h2", {}, t("recharge")),
-      el("div", { class: "grid" }, packages.items.map((one) =>
+      el("div", { class: "grid tight" }, packages.items.map((one) =>
         el("div", { class: "card" },
           el("div", { class: "figure" }, number(one.points)), el("div", { class: "soft" }, `${t("points")} · ${yuan(one.amountFen)}`),
-          el("p", {}, el("button", { onclick: () => order(one, payment, redraw) }, t("pay"))),
+          el("p", {}, el("button", { "aria-label": `${t("pay")} ${yuan(one.amountFen)}`, onclick: () => order(one, payment, redraw) }, t("pay"))),
         ))),
       payment,
     ],
     el("h2", {}, t("ledger")),
-    entries(ledger),
+    pages(ledger, (cursor) => get(`/points/ledger?limit=${PAGE}&cursor=${encodeURIComponent(cursor)}`), entries),
+    el("p", {}, el("button", { class: "quiet", onclick: attempt(download) }, t("exportCsv"))),
+    orders?.items.length > 0 && [el("h2", {}, t("orders")), orderTable(orders.items)],
   );
 }
 
-function entries(first) {
-  const place = el("div");
-  const items = [...first.items];
-  const draw = (cursor) => place.replaceChildren(
-    table(
-      [
-        { title: t("when"), cell: (entry) => time(entry.createdAt) },
-        { title: t("kind"), cell: (entry) => el("span", { class: "tag" }, entry.kind) },
-        { title: t("change"), number: true, cell: (entry) => signed(entry.balanceDelta) },
-        { title: t("frozenChange"), number: true, cell: (entry) => signed(entry.frozenDelta) },
-        { title: t("balance"), number: true, cell: (entry) => number(entry.balance) },
-        { title: t("reference"), cell: (entry) => entry.reference ?? "" },
-      ],
-      items, t("nothing"),
-    ),
-    el("p", { class: "row" },
-      cursor && el("button", { class: "quiet", onclick: async () => {
-        const next = await get(`/points/ledger?limit=20&cursor=${encodeURIComponent(cursor)}`);
-        items.push(...next.items);
-        draw(next.nextCursor);
-      } }, t("more")),
-      el("button", { class: "quiet", onclick: download }, t("exportCsv")),
-    ),
-  );
-  draw(first.nextCursor);
-  return place;
-}
+const entries = (items) => table(
+  [
+    { title: t("when"), cell: (entry) => time(entry.createdAt) },
+    { title: t("kind"), cell: (entry) => tag(t(`kind_${entry.kind}`)) },
+    { title: t("change"), number: true, cell: (entry) => signed(entry.balanceDelta) },
+    { title: t("frozenChange"), number: true, cell: (entry) => signed(entry.frozenDelta) },
+    { title: t("balance"), number: true, cell: (entry) => number(entry.balance) },
+    { title: t("reference"), cell: (entry) => short(entry.reference) },
+  ],
+  items, t("nothing"),
+);
+
+const orderTable = (items) => table(
+  [
+    { title: t("when"), cell: (one) => time(one.createdAt) },
+    { title: t("order"), cell: (one) => short(one.orderId) },
+    { title: t("pointsHead"), number: true, cell: (one) => number(one.points) },
+    { title: t("amount"), number: true, cell: (one) => yuan(one.amountFen) },
+    { title: t("status"), cell: (one) => tag(t(`order_${one.status}`), MOODS[one.status]) },
+  ],
+  items, t("nothing"),
+);
 
 async function download() {
   const text = await call("GET", "/points/ledger?format=csv");
@@ -65,22 +68,28 @@ async function download() {
   URL.revokeObjectURL(link.href);
 }
 
+let paying = 0;
+
 /** Make the order, show how to pay it, and watch it until the money or the end has come. */
-async function order(chosen, place, redraw) {
-  try {
-    const made = await postOnce("/orders", { packageId: chosen.packageId, channel: "native" });
-    place.replaceChildren(el("div", { class: "card" },
-      el("p", {}, t("scan"), " ", el("a", { href: made.codeUrl, target: "_blank", rel: "noopener" }, made.codeUrl)),
-      el("p", { class: "soft" }, t("waitingForPayment"))));
-    let found = made;
-    while (OPEN.has(found.status) && place.isConnected) {
-      await new Promise((wake) => setTimeout(wake, POLL_MS));
-      found = await get(`/orders/${made.orderId}`);
-    }
-    if (!place.isConnected) return;
-    toast(t(found.status === "COMPLETED" ? "paid" : "closed"));
-    redraw();
-  } catch (error) {
-    toast(error.message);
+const order = attempt(async (chosen, place, redraw) => {
+  const turn = (paying += 1);
+  const made = await postOnce("/orders", { packageId: chosen.packageId, channel: "native" });
+  place.replaceChildren(el("div", { class: "card payment" },
+    picture(made.codeUrl, t("scan")),
+    el("div", {},
+      el("p", {}, t("scan")),
+      el("p", { class: "figure small" }, yuan(made.amountFen)),
+      el("p", { class: "soft" }, `${number(made.points)} ${t("points")} · ${t("until")} ${time(made.expiresAt)}`),
+      el("p", { class: "secret" }, made.codeUrl),
+      el("p", { class: "row" }, el("span", { class: "soft" }, t("waitingForPayment")),
+        el("button", { class: "quiet", onclick: attempt(() => post(`/orders/${made.orderId}/close`)) }, t("giveUp"))))));
+  place.scrollIntoView({ block: "nearest" });
+  let found = made;
+  while (OPEN.has(found.status)) {
+    await new Promise((wake) => setTimeout(wake, POLL_MS));
+    if (!place.isConnected || turn !== paying) return;
+    found = await get(`/orders/${made.orderId}`);
   }
-}
+  toast(t(found.status === "COMPLETED" ? "paid" : "closed"));
+  redraw();
+});
