@@ -3,9 +3,26 @@
 SELECT pg_advisory_xact_lock(1, key)
   FROM (SELECT DISTINCT hashtext(aggregate) AS key FROM unnest(%(aggregates)s::text[]) AS aggregate ORDER BY 1) AS keys;
 
--- name: insert_message
-INSERT INTO outbox (tenant_id, aggregate, destination, body, delay_s, trace_id)
-VALUES (coalesce(current_tenant(), %(tenant_id)s), %(aggregate)s, %(destination)s, %(body)s, %(delay_s)s, %(trace_id)s);
+-- name: insert_messages
+-- In their order. News of a user to whom nobody listens are kept and not sent. Returns what has to be.
+WITH message AS MATERIALIZED (
+    SELECT * FROM unnest(%(tenant_ids)s::uuid[], %(aggregates)s::text[], %(destinations)s::text[], %(bodies)s::text[],
+                         %(delays_s)s::smallint[], %(trace_ids)s::text[])
+                  WITH ORDINALITY AS one (tenant_id, aggregate, destination, body, delay_s, trace_id, place)
+), kept AS (
+    INSERT INTO outbox (tenant_id, aggregate, destination, body, delay_s, trace_id, sent_at)
+    SELECT coalesce(current_tenant(), tenant_id), aggregate, destination, body, delay_s, trace_id,
+           CASE WHEN destination = 'push' AND aggregate LIKE 'user:%%'
+                 AND NOT EXISTS (SELECT FROM websocket_connection AS socket
+                                  WHERE socket.tenant_id = coalesce(current_tenant(), message.tenant_id)
+                                    AND socket.user_id = substr(aggregate, 6)::uuid
+                                    AND socket.closed_at IS NULL AND socket.expires_at > clock_timestamp())
+                THEN clock_timestamp() END
+      FROM message
+     ORDER BY place
+    RETURNING aggregate, sent_at
+)
+SELECT DISTINCT aggregate FROM kept WHERE sent_at IS NULL ORDER BY aggregate;
 
 -- name: lock_aggregates
 -- Waits for another relay that has the aggregate in hand: what it did not see, we then send.

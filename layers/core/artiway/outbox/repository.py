@@ -6,12 +6,13 @@ import contextlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from artiway.outbox.model import Envelope, Message
 from artiway.platform import sql, tracing
 from artiway.platform.clock import Clock, SystemClock
-from artiway.platform.database import Database, Row, Transaction
+from artiway.platform.database import Database, Transaction
 
 SQL = sql.load("artiway.outbox")
 DELIVER_LIMIT = 500
@@ -29,12 +30,24 @@ class Outbox:
             return
         tx.run(SQL["serialise_writers"], {"aggregates": aggregates})
         now = self._clock.now().isoformat(timespec="milliseconds")
-        tx.run_many(SQL["insert_message"], [_row(message, now) for message in messages])
-        tx.after_commit(lambda: self._deliver(tx.tenant_id, aggregates))
+        due = [row["aggregate"] for row in tx.all(SQL["insert_messages"], _columns(messages, now))]
+        if due:
+            tx.after_commit(lambda: self._deliver(tx.tenant_id, due))
 
 
-def _row(message: Message, now: str) -> Row:
+def _columns(messages: Sequence[Message], now: str) -> dict[str, list[Any]]:
     trace_id = tracing.current()
+    return {
+        "tenant_ids": [message.tenant_id for message in messages],
+        "aggregates": [message.aggregate for message in messages],
+        "destinations": [message.destination for message in messages],
+        "bodies": [_body(message, trace_id, now) for message in messages],
+        "delays_s": [message.delay_s for message in messages],
+        "trace_ids": [trace_id for _ in messages],
+    }
+
+
+def _body(message: Message, trace_id: str, now: str) -> str:
     body = {
         "type": message.type,
         "aggregate": message.aggregate,
@@ -42,14 +55,7 @@ def _row(message: Message, now: str) -> Row:
         "at": now,
         "data": dict(message.data),
     }
-    return {
-        "tenant_id": message.tenant_id,
-        "aggregate": message.aggregate,
-        "destination": message.destination,
-        "body": json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False),
-        "delay_s": message.delay_s,
-        "trace_id": trace_id,
-    }
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 @dataclass
@@ -68,28 +74,26 @@ class PostgresStore:
 
     @contextlib.contextmanager
     def claim(self, tenant_id: UUID | None, aggregates: Sequence[str]) -> Iterator[_Claim]:
-        with self._transaction(tenant_id) as tx:
+        # What is sent and not marked is sent again: no reason to wait for the disk.
+        with self._database.losable_transaction(tenant_id) as tx:
             tx.run(SQL["lock_aggregates"], {"aggregates": list(aggregates)})
             yield _Claim(tx, self._unsent(tx, aggregates, DELIVER_LIMIT))
 
     @contextlib.contextmanager
     def claim_overdue(self, *, age_s: int, limit: int) -> Iterator[_Claim]:
-        with self._transaction(None) as tx:
+        with self._database.losable_transaction(None) as tx:
             rows = tx.all(SQL["lock_overdue_aggregates"], {"age_s": age_s, "limit": limit})
             yield _Claim(tx, self._unsent(tx, [row["aggregate"] for row in rows], limit))
 
     def oldest_unsent_age_s(self) -> float:
-        with self._transaction(None) as tx:
+        with self._database.service_transaction() as tx:
             row = tx.one(SQL["oldest_unsent_age_s"])
             assert row is not None
             return float(row["age_s"])
 
     def purge_sent(self, *, keep_hours: int, limit: int) -> int:
-        with self._transaction(None) as tx:
+        with self._database.service_transaction() as tx:
             return tx.run(SQL["purge_sent"], {"keep_hours": keep_hours, "limit": limit})
-
-    def _transaction(self, tenant_id: UUID | None) -> contextlib.AbstractContextManager[Transaction]:
-        return self._database.tenant_transaction(tenant_id) if tenant_id else self._database.service_transaction()
 
     @staticmethod
     def _unsent(tx: Transaction, aggregates: Sequence[str], limit: int) -> list[Envelope]:

@@ -110,18 +110,24 @@ class Database:
         with self._transaction(None) as tx:
             yield tx
 
+    @contextlib.contextmanager
+    def losable_transaction(self, tenant_id: UUID | None) -> Iterator[Transaction]:
+        """For what may happen twice: the commit does not wait for the disk, and a crash of the server may undo it."""
+        with self._transaction(tenant_id, is_losable=True) as tx:
+            yield tx
+
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     @contextlib.contextmanager
-    def _transaction(self, tenant_id: UUID | None) -> Iterator[Transaction]:
+    def _transaction(self, tenant_id: UUID | None, *, is_losable: bool = False) -> Iterator[Transaction]:
         if self._active is not None:
             with self._joined(self._active, tenant_id) as tx:
                 yield tx
             return
-        tx = self._active = Transaction(self._begin(tenant_id), tenant_id)
+        tx = self._active = Transaction(self._begin(tenant_id, is_losable=is_losable), tenant_id)
         try:
             try:
                 yield tx
@@ -154,11 +160,12 @@ class Database:
             del active.callbacks[registered:]
             raise
 
-    def _begin(self, tenant_id: UUID | None) -> psycopg.Connection[Row]:
+    def _begin(self, tenant_id: UUID | None, *, is_losable: bool) -> psycopg.Connection[Row]:
         """Open the transaction and set its tenant in one round trip; a connection that died idle is replaced once."""
         # The value is a UUID or empty, so that it can stand in the text of a query without parameters.
         begin = (
             f"BEGIN; SET LOCAL statement_timeout = {self._statement_timeout_ms};"
+            f"{' SET LOCAL synchronous_commit = off;' if is_losable else ''}"
             f" SELECT set_config('app.tenant_id', '{tenant_id or ''}', true)"
         ).encode()
         for is_last_try in (False, True):

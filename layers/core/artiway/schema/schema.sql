@@ -104,6 +104,16 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.wait_for_speakers() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock(1, hashtext('user:' || NEW.user_id));
+    RETURN NEW;
+
+END
+$$;
+
 CREATE TABLE public.api_key (
     tenant_id uuid NOT NULL,
     key_id uuid NOT NULL,
@@ -1186,6 +1196,8 @@ CREATE INDEX worker_beat ON public.worker USING btree (beat_at);
 CREATE TRIGGER node_changed AFTER UPDATE ON public.task_node REFERENCING OLD TABLE AS before_rows NEW TABLE AS after_rows FOR EACH STATEMENT EXECUTE FUNCTION public.keep_node_history();
 
 CREATE TRIGGER node_created AFTER INSERT ON public.task_node REFERENCING NEW TABLE AS after_rows FOR EACH STATEMENT EXECUTE FUNCTION public.keep_node_history();
+
+CREATE TRIGGER wait_for_speakers BEFORE INSERT ON public.websocket_connection FOR EACH ROW EXECUTE FUNCTION public.wait_for_speakers();
 
 ALTER TABLE ONLY public.api_key_nonce
     ADD CONSTRAINT api_key_nonce_tenant_id_key_id_fkey FOREIGN KEY (tenant_id, key_id) REFERENCES public.api_key(tenant_id, key_id) ON DELETE CASCADE;
