@@ -448,6 +448,11 @@ class World:
             f"INSERT INTO tenant ({columns}) VALUES ({places})".encode(), [tenant_id, "T", tier, *overrides.values()]
         )
         self.superuser.execute("INSERT INTO app_user (tenant_id, user_id) VALUES (%s, %s)", [tenant_id, user_id])
+        self.superuser.execute(  # somebody listens, so that there is something to push
+            "INSERT INTO websocket_connection (connection_id, tenant_id, user_id, expires_at)"
+            " VALUES (%s, %s, %s, now() + interval '1 year')",
+            [f"socket-{user_id}", tenant_id, user_id],
+        )
         if points:
             change = Change(user_id, Kind.RECHARGE, points, "test", f"test:{user_id}")
             self.points.credit(tenant_id=tenant_id, change=change)
