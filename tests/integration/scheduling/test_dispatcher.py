@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -15,7 +16,7 @@ from artiway.audit.repository import AuditLog
 from artiway.errors import Conflict, Refused, Unavailable
 from artiway.outbox.repository import Outbox
 from artiway.platform.database import Database
-from artiway.scheduling.dispatcher import BATCH, Corrections, Dispatcher
+from artiway.scheduling.dispatcher import BATCH, Corrections, Dispatcher, QueueAway
 from artiway.scheduling.history import LogTrimmed
 from artiway.scheduling.model import LaneChange, StaleEpoch, TooManyTracks, UnknownTenant
 from artiway.scheduling.queue import FairQueue
@@ -272,6 +273,27 @@ def test_a_flushed_redis_costs_a_rebuild_and_nothing_else(make, yard, valkey):
     assert make().reconcile("gpu").requeued == 0  # the rebuild had them all
     assert len(yard.dispatched(nodes)) == 2
     assert [attempt for _, attempt, _ in yard.states(nodes)] == [1, 1, 1, 1, 0]
+
+
+def test_a_rebuild_that_another_overtakes_leaves_the_queue_to_it_and_comes_again(make, yard, valkey):
+    class Overtaken(FairQueue):
+        """Another scheduler begins to rebuild while this one loads its tenants."""
+
+        def rebuild(self, snapshot, *, now_ms):
+            def tenants():
+                FairQueue(valkey, "gpu").rebuild(whole, now_ms=now_ms)
+                yield from whole.tenants
+
+            whole = dataclasses.replace(snapshot)
+            return super().rebuild(dataclasses.replace(snapshot, tenants=tenants()), now_ms=now_ms)
+
+    yard.worker(2)
+    nodes = yard.task(yard.tenant(), 2)
+    scheduler = make()
+    scheduler._queue_of = lambda pool: Overtaken(valkey, pool)
+    with pytest.raises(QueueAway):
+        scheduler.ready(nodes)
+    assert make().ready(nodes) == 2  # the message comes again and finds the other's queue
 
 
 def test_order_between_tenants_survives_the_loss_of_redis(make, yard, valkey):

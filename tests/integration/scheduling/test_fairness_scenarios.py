@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections import Counter, defaultdict
+from collections.abc import Callable
 
 import pytest
 import redis
@@ -203,43 +205,60 @@ def test_work_that_is_cheaper_than_it_looks_gets_its_share_back(valkey: redis.Re
     assert spent["quick"] == pytest.approx(spent["plain"], rel=0.03)
 
 
-def commands_of(client: redis.Redis) -> int:
+def cost_of(client: redis.Redis, queue: FairQueue, act: Callable[[], object]) -> tuple[int, int]:
+    """Commands that Redis saw and steps that the contests took."""
+    steps = queue.steps()
+    client.config_resetstat()
+    act()
     stats = client.info("commandstats")
-    return sum(row["calls"] for name, row in stats.items() if name not in ("cmdstat_info", "cmdstat_config|resetstat"))
+    return sum(row["calls"] for name, row in stats.items() if "config" not in name), queue.steps() - steps
 
 
 @pytest.mark.parametrize(("tenants", "nodes_each"), [(1, 1000), (200, 5)])
 def test_a_thousand_nodes_at_their_cap_cost_a_runnable_node_nothing(
     valkey: redis.Redis, tenants: int, nodes_each: int
 ) -> None:
-    def commands_with(blocked: int) -> int:
+    def cost_with(blocked: int) -> tuple[int, int]:
         valkey.flushall()
         capped = [TenantPolicy(f"capped{i}", 10, cap=0) for i in range(blocked)]
         twins = twins_with(valkey, *capped, TenantPolicy("free"), pool=Pool(slots={"cutout": 1}))
         for policy in capped:
             twins.enqueue(nodes(f"{policy.tenant_id}-", nodes_each, policy.tenant_id, 1))
-        twins.enqueue([node("runnable", "free", 1)])
-        valkey.config_resetstat()
-        assert [one.node.node_id for one in twins.queue.dispatch(1, now_ms=0)] == ["runnable"]
-        return commands_of(valkey)
+        twins.enqueue([*nodes("runnable", 2, "free", 1)])
 
-    # Not a bound that grows slowly: exactly the same commands as with an empty queue.
-    assert commands_with(tenants) == commands_with(0)
+        def act() -> None:
+            assert [one.node.node_id for one in twins.queue.dispatch(1, now_ms=0)] == ["runnable0"]
+
+        return cost_of(valkey, twins.queue, act)
+
+    # Not a bound that grows slowly: exactly the cost of an empty queue.
+    assert cost_with(tenants) == cost_with(0)
 
 
-def test_commands_per_node_do_not_grow_with_tenants_or_backlog(valkey: redis.Redis) -> None:
-    def commands_with(tenants: int, each: int) -> int:
+def test_the_cost_of_a_node_grows_with_the_logarithm_of_the_tenants_and_not_with_the_backlog(
+    valkey: redis.Redis,
+) -> None:
+    def steps_with(tenants: int, each: int) -> int:
         valkey.flushall()
         policies = [TenantPolicy(f"t{i}") for i in range(tenants)]
         queue = FairQueue(valkey, "gpu", log_length=0)
         queue.rebuild(Snapshot(Pool(slots={"cutout": 50}), policies), now_ms=0)
-        queue.enqueue([node(f"{p.tenant_id}-{i}", p.tenant_id, 1) for i in range(each) for p in policies], now_ms=0)
-        valkey.config_resetstat()
-        chosen = queue.dispatch(10, now_ms=0)
-        queue.complete([Completion(one.node.node_id) for one in chosen], now_ms=0, dispatch=10)
-        return commands_of(valkey)
+        for i in range(each):
+            queue.enqueue([node(f"{p.tenant_id}-{i}", p.tenant_id, 1) for p in policies], now_ms=0)
 
-    assert commands_with(1000, 20) <= commands_with(20, 2) <= 40 * 20
+        def act() -> None:
+            chosen = queue.dispatch(10, now_ms=0)
+            queue.complete([Completion(one.node.node_id) for one in chosen], now_ms=0, dispatch=10)
+
+        commands, steps = cost_of(valkey, queue, act)
+        assert commands == 4  # two calls, and each looks at the epoch
+        return steps
+
+    few, many, deep = steps_with(16, 20), steps_with(4096, 2), steps_with(16, 200)
+    assert few <= 20 * (math.log(16, 4) + 1)
+    assert many <= 20 * (math.log(4096, 4) + 1)
+    assert deep == few
+    assert many > few
 
 
 def test_a_capped_tenant_is_put_back_when_a_slot_frees(valkey: redis.Redis) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from pathlib import Path
 
 import pytest
 import redis
@@ -28,6 +29,7 @@ from artiway.scheduling.model import (
 )
 from artiway.scheduling.oracle import Oracle
 from artiway.scheduling.queue import FairQueue
+from local.servers import free_port, running, start_valkey
 from tests.integration.scheduling.support import LEASE_MS, Twins, node, nodes
 
 POOL = Pool(slots={"cutout": 4})
@@ -198,6 +200,46 @@ def test_a_malformed_argument_is_refused_before_the_first_write(valkey, verb: st
     with pytest.raises(redis.ResponseError, match="INVALID"):
         scripts.run(valkey, verb, Keys("gpu").of(queue.epoch), queue.epoch, 0, *arguments)
     assert (queue.snapshot(), queue.tenants(), queue.log()) == before
+
+
+def test_a_restart_that_keeps_the_keys_is_noticed_and_costs_a_rebuild(tmp_path: Path) -> None:
+    """The epoch is on disk, the queue was in memory."""
+    port = free_port()
+    with running(start_valkey(tmp_path, port)) as server, redis.Redis.from_url(server.url) as client:
+        queue = FairQueue(client, "gpu")
+        queue.rebuild(Snapshot(POOL, [TenantPolicy("A")], waiting=nodes("a", 3, "A", 1)), now_ms=0)
+        client.execute_command("WAITAOF", 1, 0, 0)
+        server.kill()
+    with running(start_valkey(tmp_path, port)) as server, redis.Redis.from_url(server.url) as client:
+        assert client.get(Keys("gpu").epoch)
+        queue = FairQueue(client, "gpu")
+        assert not queue.attach()
+        with pytest.raises(StaleEpoch):
+            queue.dispatch(1, now_ms=0)
+        queue.rebuild(Snapshot(POOL, [TenantPolicy("A")], waiting=nodes("a", 3, "A", 1)), now_ms=0)
+        assert len(queue.dispatch(9, now_ms=0)) == 3
+
+
+def test_another_release_of_the_library_begins_with_a_rebuild(
+    valkey: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = FairQueue(valkey, "gpu")
+    queue.rebuild(Snapshot(POOL, [TenantPolicy("A")], waiting=nodes("a", 3, "A", 1)), now_ms=0)
+    old = scripts.library()
+    new = scripts.Library(old.text.replace(old.version, "f" * 12), "f" * 12)
+    monkeypatch.setattr(scripts, "library", lambda: new)
+    assert not queue.attach()
+    queue.rebuild(Snapshot(POOL, [TenantPolicy("A")], waiting=nodes("a", 2, "A", 1)), now_ms=0)
+    assert len(queue.dispatch(9, now_ms=0)) == 2
+
+
+def test_a_call_that_breaks_off_takes_the_queue_with_it_rather_than_leave_half_a_change(valkey: redis.Redis) -> None:
+    queue = FairQueue(valkey, "gpu")
+    queue.rebuild(Snapshot(POOL, [TenantPolicy("A")], waiting=nodes("a", 3, "A", 1)), now_ms=0)
+    with pytest.raises(redis.ResponseError):
+        scripts.run(valkey, "enqueue", Keys("gpu").of(queue.epoch), queue.epoch, 0)  # no node to look at
+    with pytest.raises(StaleEpoch):
+        queue.dispatch(1, now_ms=0)
 
 
 def test_a_clock_near_the_end_of_exact_numbers_asks_for_a_rebuild(valkey: redis.Redis) -> None:

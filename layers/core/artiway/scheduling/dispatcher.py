@@ -18,6 +18,7 @@ from artiway.platform import metrics
 from artiway.platform.clock import Clock
 from artiway.platform.logs import Logger
 from artiway.scheduling.model import (
+    RETRY_AFTER_S,
     Cancelled,
     Completion,
     Dispatched,
@@ -38,7 +39,6 @@ logger = Logger("scheduler")
 T = TypeVar("T")
 BATCH = 100
 REFRESH_MS = 2_000
-RETRY_AFTER_S = 2
 
 
 class Waiting(Protocol):
@@ -215,10 +215,13 @@ class Dispatcher:
         self._refreshed_ms[pool] = now_ms
 
     def rebuild(self, pool: str) -> None:
-        """Fill the queue anew from the database. Two that try at once are one too many, and harmless."""
+        """Fill the queue anew from the database. Of two that try at once the later wins and the other leaves it alone."""
+        try:
+            self._queue_of(pool).rebuild(self._book.snapshot(pool), now_ms=self._now_ms())
+        except StaleEpoch as error:
+            raise QueueAway("the queue is being rebuilt by another", retry_after_s=RETRY_AFTER_S) from error
         logger.warning("fair queue rebuilt", pool=pool)
         metrics.emit("FairQueueRebuilds", 1, pool=pool)
-        self._queue_of(pool).rebuild(self._book.snapshot(pool), now_ms=self._now_ms())
 
     def reconcile(self, pool: str) -> Corrections:
         """Compare Redis with the database and mend Redis. Then whoever may run, runs."""

@@ -227,6 +227,10 @@ class FairQueue:
     def clock_us(self) -> int:
         return int(self._fields().get("clock", 0))
 
+    def steps(self) -> int:
+        """How many places in its contests the queue has looked at so far: what its decisions cost, on any machine."""
+        return int(self._fields()["steps"])
+
     def pool(self) -> Pool:
         """Slots, lanes and limits as the queue knows them."""
         fields = self._fields()

@@ -8,7 +8,7 @@ local function new_contest()
 end
 
 local function contest_up(contest, at, tag, seq, crowd)
-  local tags, seqs, crowds = contest.tags, contest.seqs, contest.crowds
+  local tags, seqs, crowds, steps = contest.tags, contest.seqs, contest.crowds, 1
   while at > 1 do
     local up = floor((at + 2) / 4)
     local other = tags[up]
@@ -16,13 +16,14 @@ local function contest_up(contest, at, tag, seq, crowd)
       break
     end
     tags[at], seqs[at], crowds[at] = other, seqs[up], crowds[up]
-    at = up
+    at, steps = up, steps + 1
   end
+  queue.steps = queue.steps + steps
   tags[at], seqs[at], crowds[at] = tag, seq, crowd
 end
 
 local function contest_down(contest, at, tag, seq, crowd)
-  local tags, seqs, crowds, size = contest.tags, contest.seqs, contest.crowds, contest.size
+  local tags, seqs, crowds, size, steps = contest.tags, contest.seqs, contest.crowds, contest.size, 1
   while true do
     local first = 4 * at - 2
     if first > size then
@@ -39,8 +40,9 @@ local function contest_down(contest, at, tag, seq, crowd)
       break
     end
     tags[at], seqs[at], crowds[at] = best_tag, seqs[best], crowds[best]
-    at = best
+    at, steps = best, steps + 1
   end
+  queue.steps = queue.steps + steps
   tags[at], seqs[at], crowds[at] = tag, seq, crowd
 end
 

@@ -1,5 +1,5 @@
 --[[ state: what a queue is made of.
-  queue   clock and seq; tracks and tenants; nodes by id; running: node -> the time by which it has to be confirmed;
+  queue   clock and seq; steps: how often contests were looked at, the measure of their cost; tracks and tenants; nodes by id; running: node -> the time by which it has to be confirmed;
           switches of operators (slots, paused, parallelism, share, models, capacity); costs as they were measured;
           service: minute -> tenant -> microseconds
   track   nodes that the same limits can block: type, lane, model. Its contest orders the crowds that could go; their tags
@@ -32,7 +32,7 @@ local queue, now_ms -- of the call that runs
 
 local function new_queue()
   return {
-    is_loading = true, clock = 0, seq = 0, log_length = 0,
+    is_loading = true, clock = 0, seq = 0, steps = 0, log_length = 0,
     tracks = {}, track_named = {}, tenants = {}, nodes = {}, running = {},
     slots = {}, paused = {}, parallelism = {}, share = {}, models = {}, capacity = UNLIMITED,
     everything = { running = 0, limit = UNLIMITED }, kinds = {}, lanes = {}, of_model = {}, are_limits_known = false,
