@@ -215,7 +215,7 @@ class Dispatcher:
         self._refreshed_ms[pool] = now_ms
 
     def rebuild(self, pool: str) -> None:
-        """Fill the queue anew from the database. Of two that try at once the later wins and the other leaves it alone."""
+        """Fill the queue anew from the database. Of two that try at once the later wins; the other lets it work."""
         try:
             self._queue_of(pool).rebuild(self._book.snapshot(pool), now_ms=self._now_ms())
         except StaleEpoch as error:
