@@ -21,6 +21,7 @@ from local.emulator import client
 from local.servers import free_port
 from local.stack import Stack
 from tests.e2e.people import Client
+from tests.e2e.studio import Studio
 
 T = TypeVar("T")
 
@@ -108,3 +109,10 @@ def stack() -> Iterator[Stack]:
 @pytest.fixture(scope="session")
 def platform(stack: Stack) -> Platform:
     return Platform(json.loads((stack.home / "stack.json").read_text()))
+
+
+@pytest.fixture(scope="session")
+def studio() -> Iterator[Studio]:
+    """A second stack, with workers: the first one's queues are the tests' own to read."""
+    with folder() as place, Studio.opened(place / "home") as opened:
+        yield opened

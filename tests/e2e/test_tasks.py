@@ -5,12 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
-import signal
 import struct
-import zlib
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 from typing import Any
 from uuid import uuid4
 
@@ -18,82 +14,13 @@ import aiohttp
 import pytest
 
 from local import photos
-from local.servers import free_port
-from local.shop import ENDED, Person, Platform, Refused
-from local.stack import Stack
-from local.workers import QUEUES, Workers
-from tests.e2e.conftest import folder
+from local.shop import Person, Refused
+from tests.e2e.studio import POINTS, Studio, ended, ledger, until
 
 pytestmark = pytest.mark.xdist_group("e2e")
-POINTS = 1_000
 PHOTO = photos.shirt(photos.BLUE, side=240)
 LARGE_PHOTO = photos.shirt(photos.RED, side=700)
 CHANGES = {"queued", "started", "completed", "failed", "cancelled", "settled"}
-
-Scenario = Callable[[Person], Coroutine[Any, Any, None]]
-
-
-class Studio:
-    """A stack with workers, and its people."""
-
-    def __init__(self, stack: Stack, workers: Workers) -> None:
-        self.stack, self.workers = stack, workers
-
-    def run(self, scenario: Scenario) -> None:
-        """As a new shop of its own, so that no test sees another's points."""
-
-        async def play() -> None:
-            async with Platform.at(self.stack.facts, patience_s=20) as platform:
-                administrator = await platform.administrator()
-                await scenario(await administrator.open_shop("shop", points=POINTS, tier="vip"))
-                health = await administrator.call("GET", "/ops/invariants")
-                assert health["ok"], [check for check in health["checks"] if not check["ok"]]
-
-        asyncio.run(play())
-
-    def kill_worker_of(self, node_type: str) -> None:
-        os.kill(self.workers.pids()[list(QUEUES).index(node_type)], signal.SIGKILL)
-
-    def kill_sandboxes_of(self, function: str) -> int:
-        """A sandbox lives in the folder of its function."""
-        killed = 0
-        for file in (self.stack.home / "processes").iterdir():
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # ended by itself meanwhile
-                if Path(f"/proc/{file.name}/cwd").readlink().name == function:
-                    os.kill(int(file.name), signal.SIGKILL)
-                    killed += 1
-        return killed
-
-
-@pytest.fixture(scope="session")
-def studio() -> Iterator[Studio]:
-    with folder() as place:
-        workers = Workers(place / "home")
-        parameters = {"RedeliverySeconds": "5"}
-        with Stack(home=place / "home", port=free_port(), parameters=parameters, services=[workers]) as stack:
-            asyncio.run(workers_ready(stack))
-            yield Studio(stack, workers)
-
-
-async def workers_ready(stack: Stack) -> None:
-    async with Platform.at(stack.facts, patience_s=20) as platform:
-        await (await platform.administrator()).wait_for_workers(len(QUEUES) + 1)
-
-
-async def until(person: Person, task_id: str, is_so: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-    async with asyncio.timeout(120):
-        while not is_so(view := await person.task(task_id)):  # noqa: ASYNC110 (it changes elsewhere)
-            await asyncio.sleep(0.1)
-        return view
-
-
-async def ended(person: Person, task_id: str) -> dict[str, Any]:
-    return await until(person, task_id, lambda view: view["status"] in ENDED)
-
-
-async def ledger(person: Person) -> list[tuple[str, int, int]]:
-    entries = await person.all_of("/points/ledger")
-    return [(entry["kind"], entry["balanceDelta"], entry["frozenDelta"]) for entry in reversed(entries)]
 
 
 class Events:
@@ -182,16 +109,6 @@ async def listening(person: Person) -> AsyncIterator[Ears]:
         yield ears
     finally:
         listener.cancel()
-
-
-def png(width: int, height: int, data: bytes) -> bytes:
-    """A file whose header is in order, whatever its content."""
-
-    def chunk(kind: bytes, body: bytes) -> bytes:
-        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
-
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
 
 
 def test_a_photo_becomes_pictures_and_each_is_paid_for_once(studio: Studio) -> None:
@@ -301,74 +218,6 @@ def test_a_cancel_in_flight_stops_what_waits_and_gives_back_what_was_not_deliver
         assert await person.call("GET", "/points") == {"balance": left, "frozen": 0}
         again = await person.call("POST", f"/tasks/{task['taskId']}/cancel")
         assert again == {"taskId": task["taskId"], "status": "CANCELLED"}
-
-    studio.run(scenario)
-
-
-def test_what_cannot_be_done_is_refused_before_anything_is_held(studio: Studio) -> None:
-    async def scenario(person: Person) -> None:
-        product = await person.upload(PHOTO)
-        administrator = await person.platform.administrator()
-        other = await administrator.open_shop("other", points=1, tier="free")
-        foreign = await other.upload(PHOTO)
-        text = await person.upload(b"not a picture at all, but long enough")
-        huge = await person.upload(png(30_000, 30_000, b"x"))
-        wrong = await person.upload(PHOTO, content_type="image/jpeg")
-        ticket = await person.call("POST", "/uploads", {"contentType": "image/png", "bytes": 1_000})
-
-        def task(**body: Any) -> tuple[str, dict[str, Any]]:
-            return "/tasks", {"tool": "cutout", "inputs": {"product": product}, **body}
-
-        def flow(*nodes: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-            return "/flows", {"name": "mine", "nodes": nodes}
-
-        def node(name: str, *after: str) -> dict[str, Any]:
-            return {"name": name, "type": "cutout", "inputs": {"product": product}, "dependsOn": after}
-
-        cases = [
-            ("/uploads", {"contentType": "image/gif", "bytes": 1_000}, 422, "REQUEST_422_INVALID"),
-            ("/uploads", {"contentType": "image/png", "bytes": 20_000_001}, 422, "UPLOAD_422_NOT_A_PICTURE"),
-            (*task(inputs={"product": text}), 422, "UPLOAD_422_NOT_A_PICTURE"),
-            (*task(inputs={"product": huge}), 422, "UPLOAD_422_NOT_A_PICTURE"),
-            (*task(inputs={"product": wrong}), 422, "UPLOAD_422_NOT_A_PICTURE"),
-            (*task(inputs={"product": ticket["inputId"]}), 422, "UPLOAD_422_NOT_UPLOADED"),
-            (*task(inputs={"product": foreign}), 404, "UPLOAD_404_NO_INPUT"),
-            (*task(inputs={}), 422, "REQUEST_422_INVALID"),
-            (*task(tool="teleport"), 422, "REQUEST_422_INVALID"),
-            (*task(params={"colour": "red"}), 422, "REQUEST_422_INVALID"),
-            (*task(params={"featherPx": 900}), 422, "REQUEST_422_INVALID"),
-            (*task(count=2), 422, "REQUEST_422_INVALID"),
-            (*flow(node("a", "b"), node("b", "c"), node("c", "a")), 422, "DAG_422_CYCLE"),
-            (*flow(node("a"), node("a")), 422, "REQUEST_422_INVALID"),
-            (*flow(node("a", "nobody")), 422, "REQUEST_422_INVALID"),
-            (*flow({**node("a"), "type": "teleport"}), 422, "REQUEST_422_INVALID"),
-        ]
-        for path, body, status, code in cases:
-            with pytest.raises(Refused) as refusal:
-                await person.call("POST", path, body, key=uuid4().hex)
-            assert (refusal.value.status, refusal.value.body["code"]) == (status, code), (path, body)
-        assert await ledger(person) == [("GIFT", POINTS, 0)]
-        assert await person.all_of("/tasks") == []
-
-    studio.run(scenario)
-
-
-def test_a_picture_that_no_worker_can_decode_fails_its_task_and_costs_nothing(studio: Studio) -> None:
-    async def scenario(person: Person) -> None:
-        noise = png(200, 200, b"this is no stream of pixels")
-        torn = PHOTO[: len(PHOTO) // 3]
-        # Says that it is small, and goes on for a hundred megabytes: what is too much is left where it is.
-        bomb = png(200, 200, zlib.compress(bytes(100_000_000), 9))
-        inputs = [await person.upload(picture) for picture in (noise, torn, bomb)]
-        tasks = [await person.submit("cutout", {"product": picture}) for picture in inputs]
-        views = [await ended(person, task["taskId"]) for task in tasks]
-        for view in views:
-            (node,) = view["nodes"]
-            assert (view["status"], node["status"], node["attempt"]) == ("FAILED", "FAILED", 1)
-            assert view["error"] == node["error"]
-            assert view["results"] == []
-        assert {view["error"]["code"] for view in views} == {"INPUT_UNDECODABLE", "INPUT_EMPTY_SUBJECT"}
-        assert await person.call("GET", "/points") == {"balance": POINTS, "frozen": 0}
 
     studio.run(scenario)
 

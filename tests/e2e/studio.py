@@ -1,0 +1,82 @@
+"""A stack with real workers, and a client that sees no more than a shop owner sees."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any, Self
+
+from local.servers import free_port
+from local.shop import ENDED, Person, Platform
+from local.stack import Stack
+from local.workers import QUEUES, Workers
+
+POINTS = 1_000
+
+Scenario = Callable[[Person], Coroutine[Any, Any, None]]
+
+
+class Studio:
+    """A stack with workers, and its people."""
+
+    def __init__(self, stack: Stack, workers: Workers) -> None:
+        self.stack, self.workers = stack, workers
+
+    @classmethod
+    @contextlib.contextmanager
+    def opened(cls, home: Path) -> Iterator[Self]:
+        workers = Workers(home)
+        parameters = {"RedeliverySeconds": "5"}
+        with Stack(home=home, port=free_port(), parameters=parameters, services=[workers]) as stack:
+            asyncio.run(workers_ready(stack))
+            yield cls(stack, workers)
+
+    def run(self, scenario: Scenario) -> None:
+        """As a new shop of its own, so that no test sees another's points."""
+
+        async def play() -> None:
+            async with Platform.at(self.stack.facts, patience_s=20) as platform:
+                administrator = await platform.administrator()
+                await scenario(await administrator.open_shop("shop", points=POINTS, tier="vip"))
+                health = await administrator.call("GET", "/ops/invariants")
+                assert health["ok"], [check for check in health["checks"] if not check["ok"]]
+
+        asyncio.run(play())
+
+    def kill_worker_of(self, node_type: str) -> None:
+        os.kill(self.workers.pids()[list(QUEUES).index(node_type)], signal.SIGKILL)
+
+    def kill_sandboxes_of(self, function: str) -> int:
+        """A sandbox lives in the folder of its function."""
+        killed = 0
+        for file in (self.stack.home / "processes").iterdir():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # ended by itself meanwhile
+                if Path(f"/proc/{file.name}/cwd").readlink().name == function:
+                    os.kill(int(file.name), signal.SIGKILL)
+                    killed += 1
+        return killed
+
+
+async def workers_ready(stack: Stack) -> None:
+    async with Platform.at(stack.facts, patience_s=20) as platform:
+        await (await platform.administrator()).wait_for_workers(len(QUEUES) + 1)
+
+
+async def until(person: Person, task_id: str, is_so: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    async with asyncio.timeout(120):
+        while not is_so(view := await person.task(task_id)):  # noqa: ASYNC110 (it changes elsewhere)
+            await asyncio.sleep(0.1)
+        return view
+
+
+async def ended(person: Person, task_id: str) -> dict[str, Any]:
+    return await until(person, task_id, lambda view: view["status"] in ENDED)
+
+
+async def ledger(person: Person) -> list[tuple[str, int, int]]:
+    entries = await person.all_of("/points/ledger")
+    return [(entry["kind"], entry["balanceDelta"], entry["frozenDelta"]) for entry in reversed(entries)]
