@@ -34,6 +34,25 @@ def test_explain_names_what_a_node_waits_for(valkey: redis.Redis) -> None:
     assert twins.queue.explain("b2", now_ms=0).detail["before_of_user"] == 1
 
 
+def test_tenants_who_have_gone_or_were_tagged_anew_are_not_counted_before_others(valkey: redis.Redis) -> None:
+    twins = Twins(
+        valkey, Snapshot(Pool(slots={"cutout": 1}), [TenantPolicy("A"), TenantPolicy("B", 5), TenantPolicy("C", 5)])
+    )
+    twins.enqueue([*nodes("b", 2, "B", 4), *nodes("c", 1, "C", 3), *nodes("a", 1, "A", 2)])
+
+    def before() -> int:
+        return int(twins.queue.explain("a0", now_ms=0).detail["tenants_before"])
+
+    assert before() == 2
+    for weight in (1, 5, 1, 5):  # tagged anew four times, to the same tags
+        twins.set_tenant(TenantPolicy("B", weight))
+    assert before() == 2
+    twins.cancel(["c0"])
+    assert before() == 1
+    twins.cancel(["b0", "b1"])
+    assert before() == 0
+
+
 def test_a_forecast_is_what_then_happens(valkey: redis.Redis) -> None:
     """Positions and starts come from the scheduler itself, so with no news they come true exactly."""
     dice = random.Random(5)
