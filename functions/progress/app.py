@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from artiway import bootstrap
 from artiway.platform.consumer import PoisonMessage, Received, consume_batch
-from artiway.tasks.model import Report
+
+if TYPE_CHECKING:
+    from artiway.tasks.model import Report
 
 
 def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
@@ -14,6 +16,8 @@ def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
 
 
 def _report(message: Received) -> Report:
+    from artiway.tasks.model import Report  # with the services that need it, not before
+
     try:
         return Report.from_message(message.type, message.data)
     except (KeyError, ValueError, TypeError, AttributeError) as error:

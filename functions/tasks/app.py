@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import UUID
 
 from aws_lambda_powertools.event_handler.openapi.params import Query
@@ -14,7 +14,13 @@ from artiway import bootstrap
 from artiway.errors import NotFound
 from artiway.ids import from_wire, to_wire
 from artiway.platform import http
-from artiway.tasks.model import FlowNode, Node, NodeStatus, Task, TaskFilter, TaskStatus
+
+if TYPE_CHECKING:
+    from artiway.tasks.model import FlowNode, Node, NodeStatus, Task, TaskStatus
+else:
+    # The wire's words alone. What they stand for is imported with the services, by the first request.
+    TaskStatus = Literal["QUEUED", "PROCESSING", "COMPLETED", "PARTIAL", "FAILED", "CANCELLED"]
+    NodeStatus = Literal["PENDING", "QUEUED", "PROCESSING", "COMPLETED", "FAILED", "TIMEOUT", "CANCELLED"]
 
 api = http.Api("tasks", gate=bootstrap.gate)
 handler = api.handler
@@ -279,6 +285,8 @@ def list_tasks(
     limit: Annotated[int, Query(ge=1, le=100)] = 50,
 ) -> TasksBody:
     """The tenant's tasks, newest first."""
+    from artiway.tasks.model import TaskFilter
+
     try:
         user = None if user_id is None else from_wire("usr", user_id)
     except NotFound:
@@ -373,6 +381,8 @@ def _inputs(inputs: Mapping[str, str]) -> dict[str, UUID]:
 
 
 def _flow_node(node: FlowNodeBody) -> FlowNode:
+    from artiway.tasks.model import FlowNode
+
     uploads, sources = {}, {}
     for name, reference in node.inputs.items():
         if reference.startswith("inp_"):
@@ -425,6 +435,6 @@ def _fault(error: Mapping[str, Any] | None) -> FaultBody | None:
 def _percent(node: Node, told: Mapping[str, Sequence[int]]) -> int:
     """As Redis knows it, if it speaks of this attempt; else as it was last written down."""
     attempt, percent = told.get(to_wire("node", node.node_id), (0, 0))
-    if node.status is NodeStatus.PROCESSING and attempt == node.attempt:
+    if node.status == "PROCESSING" and attempt == node.attempt:
         return max(node.progress, percent)
     return node.progress

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from artiway.platform import openapi
+from artiway.tasks.model import NodeStatus, TaskStatus
 from tools import openapi as builder
 
 ROOT = builder.ROOT
@@ -109,6 +110,12 @@ def test_every_answer_documents_the_headers_that_it_carries():
                 assert ("Retry-After" in names) == (status in {"429", "503"}), (method, path, status)
                 is_limited = operation["x-permission"] != "public" and status != "401"
                 assert ("RateLimit-Remaining" in names) == is_limited, (method, path, status)
+
+
+def test_the_states_on_the_wire_are_those_of_the_domain():
+    schemas = json.loads(openapi.text())["components"]["schemas"]
+    for body, states in (("AcceptedBody", TaskStatus), ("NodeBody", NodeStatus), ("ReasonBody", NodeStatus)):
+        assert schemas[body]["properties"]["status"]["enum"] == list(states)
 
 
 def test_every_reference_in_the_document_leads_somewhere():

@@ -48,9 +48,14 @@ Cursor = Annotated[str | None, Query(max_length=200)]
 
 
 class Wire(BaseModel):
-    """A shape on the wire: camelCase outside, unknown fields refused."""
+    """A shape on the wire: camelCase outside, unknown fields refused.
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
+    Its validator is built when it is first used: a request needs one or two of a function's many shapes.
+    """
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, defer_build=True
+    )
 
 
 class ErrorBody(Wire):
