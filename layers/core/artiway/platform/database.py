@@ -113,7 +113,8 @@ class Database:
     @contextlib.contextmanager
     def losable_transaction(self, tenant_id: UUID | None) -> Iterator[Transaction]:
         """For what may happen twice: the commit does not wait for the disk, and a crash of the server may undo it."""
-        with self._transaction(tenant_id, is_losable=True) as tx:
+        with self._transaction(tenant_id) as tx:
+            tx.run(b"SET LOCAL synchronous_commit = off")
             yield tx
 
     def close(self) -> None:
@@ -122,12 +123,12 @@ class Database:
             self._connection = None
 
     @contextlib.contextmanager
-    def _transaction(self, tenant_id: UUID | None, *, is_losable: bool = False) -> Iterator[Transaction]:
+    def _transaction(self, tenant_id: UUID | None) -> Iterator[Transaction]:
         if self._active is not None:
             with self._joined(self._active, tenant_id) as tx:
                 yield tx
             return
-        tx = self._active = Transaction(self._begin(tenant_id, is_losable=is_losable), tenant_id)
+        tx = self._active = Transaction(self._begin(tenant_id), tenant_id)
         try:
             try:
                 yield tx
@@ -160,12 +161,11 @@ class Database:
             del active.callbacks[registered:]
             raise
 
-    def _begin(self, tenant_id: UUID | None, *, is_losable: bool) -> psycopg.Connection[Row]:
+    def _begin(self, tenant_id: UUID | None) -> psycopg.Connection[Row]:
         """Open the transaction and set its tenant in one round trip; a connection that died idle is replaced once."""
         # The value is a UUID or empty, so that it can stand in the text of a query without parameters.
         begin = (
             f"BEGIN; SET LOCAL statement_timeout = {self._statement_timeout_ms};"
-            f"{' SET LOCAL synchronous_commit = off;' if is_losable else ''}"
             f" SELECT set_config('app.tenant_id', '{tenant_id or ''}', true)"
         ).encode()
         for is_last_try in (False, True):
