@@ -63,9 +63,7 @@ def reasons(starts: Sequence[Start], *, heavy: str, light: str) -> list[str]:
                 continue
             waiting = [later for later in passed if later.ready_at <= start.at]
             if not waiting:
-                told.append(
-                    f"{start} went before {passed[0]}: that was not ready yet, and a free worker waits for nobody."
-                )
+                told.append(f"{start} went before {passed[0]}: that was not ready, and a free worker waits for nobody.")
                 continue
             since_s = (start.at - min(later.ready_at for later in waiting)).total_seconds()
             told.append(
