@@ -261,6 +261,13 @@ def test_the_cost_of_a_node_grows_with_the_logarithm_of_the_tenants_and_not_with
     assert many > few
 
 
+def test_a_tenant_tagged_anew_a_thousand_times_leaves_nothing_to_wade_through(valkey: redis.Redis) -> None:
+    twins = twins_with(valkey, TenantPolicy("A"), TenantPolicy("B"))
+    twins.enqueue([*nodes("a", 2, "A", 1), *nodes("b", 2, "B", 1)])
+    twins.queue.set_tenants([TenantPolicy("A", 2 + i % 5) for i in range(1000)], now_ms=0)
+    assert cost_of(valkey, twins.queue, lambda: twins.queue.dispatch(1, now_ms=0))[1] <= 4 * 70
+
+
 def test_a_capped_tenant_is_put_back_when_a_slot_frees(valkey: redis.Redis) -> None:
     twins = twins_with(valkey, TenantPolicy("A", 5, cap=1), TenantPolicy("B"), pool=Pool(slots={"cutout": 9}))
     twins.enqueue([*nodes("a", 3, "A", 6), *nodes("b", 1, "B", 6)])
