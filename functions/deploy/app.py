@@ -1,4 +1,4 @@
-"""What a deployment must do inside: the schema, the public token keys, the first administrator."""
+"""What a deployment must do inside: the schema, the public token keys, the first sweeps, the first administrator."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from typing import Any
 
 from artiway import bootstrap
 from artiway.platform import deployment
+
+# Begun and not waited for: no deployment is held up by a sweep, or fails because of one.
+FIRST_PASSES = ("quick", "slow")
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
@@ -21,7 +24,11 @@ def _perform(action: str, arguments: dict[str, Any]) -> dict[str, Any]:
             return {"ran": bootstrap.migrate()}
         case "token-keys":
             return {"Jwks": bootstrap.token_jwks(arguments["KeyIds"])}
+        case "recover":
+            for name in FIRST_PASSES:
+                deployment.call_later(arguments["FunctionArn"], {"pass": name})
+            return {}
         case "bootstrap-admin":
             return {"userId": bootstrap.make_administrator(arguments["login"], arguments["password"])}
         case _:
-            raise ValueError(f"unknown action {action!r}: migrate, token-keys or bootstrap-admin")
+            raise ValueError(f"unknown action {action!r}: migrate, token-keys, recover or bootstrap-admin")

@@ -52,6 +52,7 @@ class Promises:
         self.independent_branches_have_finished()
         self.retries_are_few_and_only_for_what_can_pass()
         self.every_attempt_was_made_once()
+        self.every_attempt_ended_as_its_worker_said()
         self.what_was_delivered_is_of_the_attempt_in_force()
         self.points_were_charged_for_deliveries_alone()
         self.nothing_is_held_any_more()
@@ -115,6 +116,13 @@ class Promises:
             claimed = [row["attempt"] for row in rows if row["to_status"] == "PROCESSING"]
             assert dispatched == list(range(1, node["attempt"] + 1))
             assert len(set(claimed)) == len(claimed)
+
+    def every_attempt_ended_as_its_worker_said(self) -> None:
+        words = {"COMPLETED": "result", "FAILED": "failure"}
+        for node_id, rows in self.history.items():
+            for row in rows:
+                if word := words.get(row["to_status"]):
+                    assert (str(node_id), row["attempt"], word) in self.world.reported
 
     def what_was_delivered_is_of_the_attempt_in_force(self) -> None:
         for node in self.nodes.values():

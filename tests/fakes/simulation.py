@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -24,10 +24,9 @@ from psycopg.rows import dict_row
 from artiway import ids
 from artiway.platform.clock import Clock
 from artiway.platform.migrations import migrate
-from artiway.scheduling.queue import FairQueue
 from artiway.tasks.model import Report
 from tests.fakes.clock import NOON
-from tests.fakes.tasks import POOL, Letter, MortalDatabase, MortalFeed, Network, World
+from tests.fakes.tasks import POOL, Holding, Letter, MortalDatabase, MortalFeed, Network, Worker, World
 
 TICK_S = 0.001
 WRITE_INTERVAL_S = 5
@@ -178,16 +177,13 @@ class SimulatedWorld(World):
         super().__init__(stage, client, seed=seed, **options)
         self.seed, self._id_bits = seed, Random(f"ids {seed}")
         self.trace: list[str] = []
-        self._queue_of: Callable[[str], FairQueue] | None = None
         # Who was given which attempt; it is one worker's for good.
         self._claims: dict[tuple[UUID, int], str] = {}
+        # What workers said of which attempt.
+        self.reported: set[tuple[str, int, str]] = set()
 
     def draw_id(self) -> tuple[int, int]:
         return int(self.clock.now().timestamp() * 1000), self._id_bits.getrandbits(80)
-
-    def use_fair_queue(self) -> Callable[[str], FairQueue]:
-        self._queue_of = super().use_fair_queue()
-        return self._queue_of
 
     def _make_clock(self) -> Clock:
         return SimulatedClock(self.network)
@@ -204,8 +200,6 @@ class SimulatedWorld(World):
 
     def mirrored_slots(self) -> set[str]:
         """Slots in use, as Redis has them after a pass of the watchdog."""
-        if self._queue_of is None:
-            return set()
         self.dispatcher.reconcile(POOL)
         return self._queue_of(POOL).running_ids()
 
@@ -250,6 +244,10 @@ class SimulatedWorld(World):
                 owner = self._claims.setdefault((UUID(order["nodeId"]), order["attempt"]), worker.card.worker_id)
                 assert owner == worker.card.worker_id, "one attempt was given to two workers"
                 self.note("claimed", [worker.card.worker_id, order["name"], order["attempt"]])
+
+    def report(self, worker: Worker, holding: Holding, kind: str, **extra: Any) -> None:
+        self.reported.add((holding.order["nodeId"], holding.order["attempt"], kind))
+        super().report(worker, holding, kind, **extra)
 
     def settle_down(self, *, rounds: int = 200) -> None:
         """A quiet time in which all that was begun comes to its end, by deliveries, beats and sweeps alone."""

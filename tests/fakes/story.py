@@ -60,7 +60,7 @@ class Story:
             self.flush: 0.7,
             self.lose_tokens: 1,
             self.restart_machine: 0.4,
-            self.hand_back: 0.6,
+            self.hand_back: 1.5,
         }
         (move,) = self.random.choices(list(moves), list(moves.values()))
         self.world.note(move.__name__)
@@ -87,15 +87,15 @@ class Story:
             return
         holding = self.random.choice(worker.held)
         chance = self.random.random()
-        if chance < 0.70:
+        if chance < 0.60:
             self.world.finish(worker, holding)
-        elif chance < 0.78:
+        elif chance < 0.67:
             self.world.report(worker, holding, "progress", progress=self.random.randint(1, 99))
-        elif chance < 0.84:
+        elif chance < 0.77:
             self.world.fail(worker, holding, is_retryable=True)
-        elif chance < 0.87:
+        elif chance < 0.80:
             self.world.fail(worker, holding, is_retryable=False)
-        elif chance < 0.94:
+        elif chance < 0.89:
             worker.held.remove(holding)  # died; nobody will ever hear of it
         else:
             holding.is_asleep = True  # beats no more, and reports when it wakes up
@@ -144,7 +144,8 @@ def played(stage: Stage, seed: int, *, steps: int = STEPS) -> Iterator[Story]:
                 world.use_fair_queue()
             story = Story(world)
             chaos = world.chaos
-            chaos.crash, chaos.duplicate, chaos.refuse, chaos.lose = 0.006, 0.1, 0.02, 0.01
+            chaos.crash, chaos.duplicate, chaos.refuse = 0.006, 0.12, 0.02
+            chaos.lose, chaos.delay = 0.01, 0.12
             story.play(steps)
             world.settle_down()
             yield story

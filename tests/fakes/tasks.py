@@ -33,7 +33,8 @@ from artiway.points.model import Change, Kind
 from artiway.points.repository import PostgresLedger
 from artiway.points.service import PointsService
 from artiway.recovery.invariants import Invariants
-from artiway.recovery.repository import PostgresFinds, PostgresLooks
+from artiway.recovery.mirror import SlotMirror
+from artiway.recovery.repository import PostgresFinds, PostgresLooks, PostgresSlots
 from artiway.recovery.service import Patience, Sweeper
 from artiway.scheduling.dispatcher import Dispatcher as FairDispatcher
 from artiway.scheduling.queue import FairQueue
@@ -69,6 +70,7 @@ class Chaos:
     duplicate: float = 0.0
     refuse: float = 0.0
     lose: float = 0.0
+    delay: float = 0.0
     actor: str = "nobody"
     passed: int = 0
     met: dict[str, None] = field(default_factory=dict)
@@ -95,7 +97,7 @@ class Chaos:
         self.point(f"after {effect}")
 
     def calm(self) -> None:
-        self.crash = self.duplicate = self.refuse = self.lose = 0.0
+        self.crash = self.duplicate = self.refuse = self.lose = self.delay = 0.0
 
 
 class MortalDatabase(Database):
@@ -229,6 +231,8 @@ class Network:
         return accepted
 
     def post(self, destination: str, body: Mapping[str, Any], delay_s: float = 0) -> None:
+        if self.chaos.delay and self.chaos.random.random() < self.chaos.delay:
+            delay_s += self.chaos.random.choice([2, 20, 60])
         self.letters.append(Letter(destination, body, self.now + delay_s))
 
     def take(self) -> Letter | None:
@@ -418,7 +422,9 @@ class World:
             self.bucket,
             patience or Patience(),
         )
-        self.invariants = Invariants(PostgresLooks(self.service_database))
+        self._queue_of: Callable[[str], FairQueue] = lambda pool: FairQueue(self.redis, pool)
+        mirror = SlotMirror(PostgresSlots(self.service_database), lambda pool: self._queue_of(pool), [POOL])
+        self.invariants = Invariants(PostgresLooks(self.service_database), mirror)
         self.tenants: list[UUID] = []
         self.workers: list[Worker] = []
 
@@ -486,6 +492,7 @@ class World:
         def queue_of(pool: str) -> FairQueue:
             return queues.setdefault(pool, FairQueue(self.redis, pool))
 
+        self._queue_of = queue_of
         book = PostgresBook(self.service_database, AuditLog(), silence_s=30, window_s=3_600, samples=200, prefetch=0)
         self.dispatcher = FairDispatcher(self.nodes, book, queue_of, self.clock, crash_point=self.chaos.point)
         return queue_of

@@ -352,9 +352,12 @@ def sweeper() -> Sweeper:
 @once
 def invariants() -> Invariants:
     from artiway.recovery.invariants import Invariants
-    from artiway.recovery.repository import PostgresLooks
+    from artiway.recovery.mirror import SlotMirror
+    from artiway.recovery.repository import PostgresLooks, PostgresSlots
+    from artiway.scheduling.operations import IMAGE_POOLS
 
-    return Invariants(PostgresLooks(service_database()))
+    mirror = SlotMirror(PostgresSlots(service_database()), _queues(), IMAGE_POOLS)
+    return Invariants(PostgresLooks(service_database()), mirror)
 
 
 @once

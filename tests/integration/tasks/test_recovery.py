@@ -1,4 +1,4 @@
-"""Each state that is no end has a sweeper, and each invariant shows the rows that break it."""
+"""Each state that is no end has a sweeper."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from artiway.recovery.invariants import CHECKS
 from artiway.recovery.service import Patience
 from tests.fakes.tasks import World
 from tests.integration.tasks.test_life import deliver_all, held, submit, submit_flow
@@ -229,70 +228,6 @@ def test_a_delivered_picture_is_kept_as_long_as_the_tier_says(world, tier, days)
     world.settle_down()
     (row,) = world.rows("SELECT expires_at - created_at AS kept FROM artefact")
     assert abs(row["kept"].total_seconds() - days * 86_400) < 60
-
-
-# Invariants
-
-BREAKS = {
-    "holds_end_once": "UPDATE points_hold SET status = 'HELD', ended_at = NULL, charged = 0",
-    "live_tasks_have_holds": "UPDATE task SET status = 'QUEUED', ended_at = NULL",
-    "charges_equal_deliveries": "UPDATE task SET charged_points = charged_points - 1",
-    "in_degrees_agree": "UPDATE task_node SET in_degree = 1 WHERE status = 'CANCELLED';"
-    " INSERT INTO node_dependency SELECT b.tenant_id, b.node_id, a.node_id FROM task_node a, task_node b"
-    " WHERE a.name = 'fails' AND b.name = 'done'",
-    "no_orphan_nodes": "ALTER TABLE task_node DISABLE TRIGGER ALL;"
-    "UPDATE task_node SET status = 'PENDING', dispatched_at = NULL, ended_at = NULL WHERE status = 'FAILED'",
-    "no_dependents_of_failures": "INSERT INTO node_dependency SELECT b.tenant_id, b.node_id, a.node_id"
-    " FROM task_node a, task_node b WHERE a.name = 'fails' AND b.name = 'done'",
-    "history_is_complete": "DELETE FROM node_history WHERE version > 3",
-    "tokens_are_answered": "UPDATE node_token SET answered_at = NULL, issued_at = now() - interval '1 h';"
-    "UPDATE task_node SET ended_at = now() - interval '1 h'",
-    "artefacts_have_nodes": "DELETE FROM artefact",
-    "balances_equal_ledger": "ALTER TABLE points_ledger DISABLE TRIGGER ALL;"
-    "ALTER TABLE points_account DISABLE TRIGGER ALL;"
-    "UPDATE points_ledger SET balance_delta = balance_delta + 1, balance = balance + 1 WHERE version = 1",
-}
-BY_CONSTRAINT = {"slots_are_held_by_attempts", "sweepers_run"}
-
-
-@pytest.fixture
-def broken_world(addresses, valkey):
-    """A world with one thing done, one failed and one cancelled, about to be tampered with."""
-    world = World(addresses, valkey)
-    world.worker(slots=10)
-    submit_flow(world, world.tenant(points=100), "fails", "fails>never", "done")
-    deliver_all(world)
-    world.fail(*held(world, "fails"), is_retryable=False)
-    world.settle_down()
-    world.assert_sound()
-    yield world
-    for table in ("task_node", "points_ledger", "points_account"):
-        world.superuser.execute(f"ALTER TABLE {table} ENABLE TRIGGER ALL".encode())
-    world.close()
-
-
-def test_every_invariant_has_something_that_breaks_it():
-    assert {name for name, _, _ in CHECKS} == set(BREAKS) | BY_CONSTRAINT
-
-
-@pytest.mark.parametrize("name", sorted(BREAKS))
-def test_a_broken_invariant_is_found_with_the_rows_that_show_it(broken_world, name):
-    broken_world.superuser.execute(BREAKS[name].encode())
-    health = broken_world.invariants.check()
-    assert not health.is_ok
-    check = next(check for check in health.checks if check.name == name)
-    assert check.violations
-    assert check.checked >= len(check.violations) or name == "artefacts_have_nodes"
-
-
-def test_a_sweeper_that_does_not_run_is_found(world):
-    world.worker()
-    submit(world, world.tenant(), "style")
-    deliver_all(world)
-    world.advance(31 + 300)
-    check = next(check for check in world.invariants.check().checks if check.name == "sweepers_run")
-    assert [row["status"] for row in check.violations] == ["PROCESSING"]
-    world.settle_down()
 
 
 def test_the_database_itself_refuses_a_slot_without_an_attempt(world):

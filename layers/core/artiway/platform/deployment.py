@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from artiway.platform import aws
 from artiway.platform.logs import Logger
+
+if TYPE_CHECKING:
+    from mypy_boto3_lambda import LambdaClient
 
 logger = Logger("deployment")
 # "Custom::TokenKeys" -> "token-keys": the resource type names the action.
-ACTIONS = {"Custom::Migration": "migrate", "Custom::TokenKeys": "token-keys"}
+ACTIONS = {"Custom::Migration": "migrate", "Custom::TokenKeys": "token-keys", "Custom::Recovery": "recover"}
 REASON_LIMIT = 400
 ANSWER_TIMEOUT_S = 10
 
@@ -35,6 +39,17 @@ def answer_custom_resource(
             answer |= {"Status": "FAILED", "Reason": f"{type(error).__name__}: {error}"[:REASON_LIMIT]}
     _tell(event["ResponseURL"], answer)
     return answer
+
+
+def call_later(function_arn: str, event: dict[str, Any]) -> None:
+    """Have a function called without waiting for it. Where that fails its schedule has to do."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    functions: LambdaClient = aws.client("lambda")
+    try:
+        functions.invoke(FunctionName=function_arn, InvocationType="Event", Payload=json.dumps(event).encode())
+    except (BotoCoreError, ClientError) as error:
+        logger.warning("function not called", function_arn=function_arn, reason=type(error).__name__)
 
 
 def _tell(url: str, answer: dict[str, Any]) -> None:

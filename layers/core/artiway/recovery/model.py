@@ -29,6 +29,18 @@ class Artefact:
 
 
 @dataclass(frozen=True)
+class Scope:
+    """What an invariant is asked about: everything of these tenants that is named."""
+
+    tenant_ids: Sequence[UUID]
+    user_ids: Sequence[UUID]
+    hold_ids: Sequence[UUID]
+    order_ids: Sequence[UUID]
+    node_ids: Sequence[UUID]
+    task_ids: Sequence[UUID]
+
+
+@dataclass(frozen=True)
 class Check:
     """One invariant: how many things were looked at, and the rows that break it."""
 

@@ -97,9 +97,47 @@ UPDATE artefact SET cleanup_status = 1 WHERE artefact_id = ANY (%(item_ids)s::uu
 UPDATE upload SET cleanup_status = 1 WHERE input_id = ANY (%(item_ids)s::uuid[]) AND expires_at < clock_timestamp();
 
 -- R-REC-6. Each invariant has two statements: how many things there are to look at, and the rows that break it.
+-- Both look at all there is where the ids are null, else at what is named: an index finds that.
+
+-- name: last_clean_pass
+SELECT clock_timestamp() AS now, (SELECT clean_at FROM invariant_pass) AS clean_at;
+
+-- name: note_clean_pass
+INSERT INTO invariant_pass (clean_at) VALUES (%(clean_at)s)
+ON CONFLICT (is_only) DO UPDATE SET clean_at = greatest(invariant_pass.clean_at, excluded.clean_at);
+
+-- name: changed_since
+-- A node's dependents are named with it: their in-degrees speak of it. A task changes with its nodes, a hold and an order
+-- with the ledger; an order that was paid and not credited is found by its payment.
+WITH entries AS MATERIALIZED (
+    SELECT tenant_id, user_id, hold_id, kind, reference FROM points_ledger WHERE created_at >= %(since)s
+), moved AS MATERIALIZED (
+    SELECT DISTINCT tenant_id, node_id FROM node_history WHERE changed_at >= %(since)s
+), nodes AS MATERIALIZED (
+    SELECT tenant_id, node_id FROM moved
+     UNION
+    SELECT edge.tenant_id, edge.node_id
+      FROM moved
+      JOIN node_dependency AS edge ON edge.tenant_id = moved.tenant_id AND edge.depends_on_id = moved.node_id
+), orders AS MATERIALIZED (
+    SELECT tenant_id, order_id FROM pay_order WHERE paid_at >= %(since)s
+     UNION
+    SELECT tenant_id, substr(reference, 5)::uuid FROM entries WHERE kind = 'RECHARGE' AND reference ~ '^ord_[0-9a-f]{32}$'
+)
+SELECT coalesce((SELECT array_agg(tenant_id) FROM (SELECT tenant_id FROM entries UNION SELECT tenant_id FROM nodes
+                                                     UNION SELECT tenant_id FROM orders) AS seen), '{}') AS tenant_ids,
+       coalesce((SELECT array_agg(DISTINCT user_id) FROM entries), '{}') AS user_ids,
+       coalesce((SELECT array_agg(DISTINCT hold_id) FROM entries WHERE hold_id IS NOT NULL), '{}') AS hold_ids,
+       coalesce((SELECT array_agg(DISTINCT order_id) FROM orders), '{}') AS order_ids,
+       coalesce((SELECT array_agg(node_id) FROM nodes), '{}') AS node_ids,
+       coalesce((SELECT array_agg(DISTINCT node.task_id)
+                   FROM moved JOIN task_node AS node ON node.node_id = moved.node_id), '{}') AS task_ids;
 
 -- name: count_balances
-SELECT count(*) AS checked FROM points_account;
+SELECT count(*) AS checked
+  FROM points_account AS account
+ WHERE %(tenant_ids)s::uuid[] IS NULL
+    OR account.tenant_id = ANY (%(tenant_ids)s) AND account.user_id = ANY (%(user_ids)s);
 
 -- name: broken_balances
 SELECT account.tenant_id, account.user_id, account.balance, account.frozen, sums.balance AS ledger_balance,
@@ -108,11 +146,15 @@ SELECT account.tenant_id, account.user_id, account.balance, account.frozen, sums
   LEFT JOIN LATERAL (SELECT coalesce(sum(balance_delta), 0) AS balance, coalesce(sum(frozen_delta), 0) AS frozen
                        FROM points_ledger AS entry
                       WHERE entry.tenant_id = account.tenant_id AND entry.user_id = account.user_id) AS sums ON true
- WHERE (account.balance, account.frozen) IS DISTINCT FROM (sums.balance, sums.frozen)
+ WHERE (%(tenant_ids)s::uuid[] IS NULL
+        OR account.tenant_id = ANY (%(tenant_ids)s) AND account.user_id = ANY (%(user_ids)s))
+   AND (account.balance, account.frozen) IS DISTINCT FROM (sums.balance, sums.frozen)
  LIMIT %(limit)s;
 
 -- name: count_holds
-SELECT count(*) AS checked FROM points_hold;
+SELECT count(*) AS checked
+  FROM points_hold AS hold
+ WHERE %(tenant_ids)s::uuid[] IS NULL OR hold.tenant_id = ANY (%(tenant_ids)s) AND hold.hold_id = ANY (%(hold_ids)s);
 
 -- name: broken_holds
 -- A hold that has ended has one end in the ledger, one that is held has none.
@@ -121,11 +163,34 @@ SELECT hold.tenant_id, hold.hold_id, hold.status, ends.count AS ends
  CROSS JOIN LATERAL (SELECT count(*) FROM points_ledger AS entry
                       WHERE entry.tenant_id = hold.tenant_id AND entry.hold_id = hold.hold_id
                         AND entry.kind IN ('CONFIRM', 'CANCEL')) AS ends
- WHERE ends.count <> CASE WHEN hold.status = 'HELD' OR hold.amount = 0 THEN 0 ELSE 1 END
+ WHERE (%(tenant_ids)s::uuid[] IS NULL OR hold.tenant_id = ANY (%(tenant_ids)s) AND hold.hold_id = ANY (%(hold_ids)s))
+   AND ends.count <> CASE WHEN hold.status = 'HELD' OR hold.amount = 0 THEN 0 ELSE 1 END
+ LIMIT %(limit)s;
+
+-- name: count_orders
+SELECT count(*) AS checked
+  FROM pay_order
+ WHERE %(tenant_ids)s::uuid[] IS NULL
+    OR pay_order.tenant_id = ANY (%(tenant_ids)s) AND pay_order.order_id = ANY (%(order_ids)s);
+
+-- name: broken_credits
+-- An order that was paid is credited once and in full, and no other is.
+SELECT pay_order.tenant_id, pay_order.order_id, pay_order.status, pay_order.points, credits.count AS credits,
+       credits.points AS credited_points
+  FROM pay_order
+ CROSS JOIN LATERAL (SELECT count(*), coalesce(sum(balance_delta), 0) AS points
+                       FROM points_ledger AS entry
+                      WHERE entry.tenant_id = pay_order.tenant_id AND entry.user_id = pay_order.user_id
+                        AND entry.kind = 'RECHARGE'
+                        AND entry.reference = 'ord_' || replace(pay_order.order_id::text, '-', '')) AS credits
+ WHERE (%(tenant_ids)s::uuid[] IS NULL
+        OR pay_order.tenant_id = ANY (%(tenant_ids)s) AND pay_order.order_id = ANY (%(order_ids)s))
+   AND (credits.count, credits.points) IS DISTINCT FROM
+       CASE WHEN pay_order.transaction_id IS NULL THEN (0::bigint, 0::numeric) ELSE (1::bigint, pay_order.points::numeric) END
  LIMIT %(limit)s;
 
 -- name: count_tasks
-SELECT count(*) AS checked FROM task;
+SELECT count(*) AS checked FROM task WHERE %(tenant_ids)s::uuid[] IS NULL OR task.task_id = ANY (%(task_ids)s);
 
 -- name: broken_tasks
 -- A live task has a hold and something to wait for; one that is over has neither.
@@ -135,12 +200,15 @@ SELECT task.tenant_id, task.task_id, task.status, hold.status AS hold, open.coun
  CROSS JOIN LATERAL (SELECT count(*) FROM task_node AS node
                       WHERE node.tenant_id = task.tenant_id AND node.task_id = task.task_id AND node.superseded_at IS NULL
                         AND node.status IN ('PENDING', 'QUEUED', 'PROCESSING')) AS open
- WHERE (task.ended_at IS NULL) IS DISTINCT FROM (hold.status = 'HELD')
-    OR (task.ended_at IS NULL) <> (open.count > 0)
+ WHERE (%(tenant_ids)s::uuid[] IS NULL OR task.task_id = ANY (%(task_ids)s))
+   AND ((task.ended_at IS NULL) IS DISTINCT FROM (hold.status = 'HELD')
+        OR (task.ended_at IS NULL) <> (open.count > 0))
  LIMIT %(limit)s;
 
 -- name: count_charges
-SELECT count(*) AS checked FROM task WHERE ended_at IS NOT NULL;
+SELECT count(*) AS checked
+  FROM task
+ WHERE ended_at IS NOT NULL AND (%(tenant_ids)s::uuid[] IS NULL OR task.task_id = ANY (%(task_ids)s));
 
 -- name: broken_charges
 -- Charged is what was delivered, and what the ledger says.
@@ -151,11 +219,12 @@ SELECT task.tenant_id, task.task_id, task.charged_points, delivered.points AS de
  CROSS JOIN LATERAL (SELECT coalesce(-sum(balance_delta + frozen_delta), 0) AS points FROM points_ledger AS entry
                       WHERE entry.tenant_id = task.tenant_id AND entry.user_id = task.user_id AND entry.kind = 'CONFIRM'
                         AND entry.reference = 'task:' || task.task_id) AS taken
- WHERE task.ended_at IS NOT NULL AND (task.charged_points <> delivered.points OR task.charged_points <> taken.points)
+ WHERE task.ended_at IS NOT NULL AND (%(tenant_ids)s::uuid[] IS NULL OR task.task_id = ANY (%(task_ids)s))
+   AND (task.charged_points <> delivered.points OR task.charged_points <> taken.points)
  LIMIT %(limit)s;
 
 -- name: count_nodes
-SELECT count(*) AS checked FROM task_node;
+SELECT count(*) AS checked FROM task_node AS node WHERE %(tenant_ids)s::uuid[] IS NULL OR node.node_id = ANY (%(node_ids)s);
 
 -- name: broken_in_degrees
 SELECT node.tenant_id, node.node_id, node.in_degree, open.count AS unfinished
@@ -163,7 +232,8 @@ SELECT node.tenant_id, node.node_id, node.in_degree, open.count AS unfinished
  CROSS JOIN LATERAL (SELECT count(*) FROM node_dependency AS edge
                        JOIN task_node AS before ON before.tenant_id = edge.tenant_id AND before.node_id = edge.depends_on_id
                       WHERE edge.tenant_id = node.tenant_id AND edge.node_id = node.node_id AND before.status <> 'COMPLETED') AS open
- WHERE node.status NOT IN ('CANCELLED') AND node.in_degree <> open.count
+ WHERE (%(tenant_ids)s::uuid[] IS NULL OR node.node_id = ANY (%(node_ids)s))
+   AND node.status NOT IN ('CANCELLED') AND node.in_degree <> open.count
  LIMIT %(limit)s;
 
 -- name: broken_orphan_nodes
@@ -171,7 +241,9 @@ SELECT node.tenant_id, node.node_id, node.in_degree, open.count AS unfinished
 SELECT node.tenant_id, node.node_id, node.status
   FROM task_node AS node
   JOIN task ON task.tenant_id = node.tenant_id AND task.task_id = node.task_id
- WHERE node.status IN ('PENDING', 'QUEUED', 'PROCESSING') AND task.ended_at IS NOT NULL
+ WHERE (%(tenant_ids)s::uuid[] IS NULL
+        OR node.tenant_id = ANY (%(tenant_ids)s) AND node.task_id = ANY (%(task_ids)s))
+   AND node.status IN ('PENDING', 'QUEUED', 'PROCESSING') AND task.ended_at IS NOT NULL
  LIMIT %(limit)s;
 
 -- name: broken_dependents
@@ -180,7 +252,8 @@ SELECT node.tenant_id, node.node_id, node.status, before.node_id AS depends_on, 
   FROM task_node AS node
   JOIN node_dependency AS edge ON edge.tenant_id = node.tenant_id AND edge.node_id = node.node_id
   JOIN task_node AS before ON before.tenant_id = edge.tenant_id AND before.node_id = edge.depends_on_id
- WHERE before.status IN ('FAILED', 'TIMEOUT', 'CANCELLED') AND node.status <> 'CANCELLED'
+ WHERE (%(tenant_ids)s::uuid[] IS NULL OR node.node_id = ANY (%(node_ids)s))
+   AND before.status IN ('FAILED', 'TIMEOUT', 'CANCELLED') AND node.status <> 'CANCELLED'
  LIMIT %(limit)s;
 
 -- name: broken_history
@@ -190,11 +263,12 @@ SELECT node.tenant_id, node.node_id, node.status, node.version, last.to_status, 
   LEFT JOIN LATERAL (SELECT to_status, version FROM node_history AS history
                       WHERE history.tenant_id = node.tenant_id AND history.node_id = node.node_id
                       ORDER BY version DESC LIMIT 1) AS last ON true
- WHERE (node.status, node.version) IS DISTINCT FROM (last.to_status, last.version)
+ WHERE (%(tenant_ids)s::uuid[] IS NULL OR node.node_id = ANY (%(node_ids)s))
+   AND (node.status, node.version) IS DISTINCT FROM (last.to_status, last.version)
  LIMIT %(limit)s;
 
 -- name: count_tokens
-SELECT count(*) AS checked FROM node_token;
+SELECT count(*) AS checked FROM node_token WHERE answered_at IS NULL;
 
 -- name: broken_tokens
 -- Step Functions waits for something that has come to pass, and nobody has told it for a while.
@@ -207,19 +281,26 @@ SELECT waiting.tenant_id, waiting.node_id, waiting.kind, node.status
  LIMIT %(limit)s;
 
 -- name: count_artefacts
-SELECT count(*) AS checked FROM artefact;
+SELECT count(*) AS checked
+  FROM artefact
+ WHERE %(tenant_ids)s::uuid[] IS NULL OR tenant_id = ANY (%(tenant_ids)s) AND task_id = ANY (%(task_ids)s);
 
 -- name: broken_artefacts
 -- Every picture belongs to a node that was done, and every such node has one.
 SELECT artefact.tenant_id, artefact.node_id, artefact.key AS what
   FROM artefact
   JOIN task_node AS node ON node.tenant_id = artefact.tenant_id AND node.node_id = artefact.node_id
- WHERE node.status <> 'COMPLETED'
+ WHERE (%(tenant_ids)s::uuid[] IS NULL
+        OR artefact.tenant_id = ANY (%(tenant_ids)s) AND artefact.task_id = ANY (%(task_ids)s))
+   AND node.status <> 'COMPLETED'
 UNION ALL
 SELECT node.tenant_id, node.node_id, 'no artefact'
   FROM task_node AS node
- WHERE node.status = 'COMPLETED'
-   AND NOT EXISTS (SELECT FROM artefact WHERE artefact.tenant_id = node.tenant_id AND artefact.node_id = node.node_id)
+ WHERE (%(tenant_ids)s::uuid[] IS NULL OR node.node_id = ANY (%(node_ids)s))
+   AND node.status = 'COMPLETED'
+   AND NOT EXISTS (SELECT FROM artefact
+                    WHERE artefact.tenant_id = node.tenant_id AND artefact.task_id = node.task_id
+                      AND artefact.node_id = node.node_id)
  LIMIT %(limit)s;
 
 -- name: count_slots
@@ -230,7 +311,27 @@ SELECT count(*) AS checked FROM slot_in_use;
 SELECT node.tenant_id, node.node_id, node.status, node.attempt
   FROM task_node AS node
  WHERE node.status = 'PROCESSING' AND (node.dispatched_at IS NULL OR node.attempt = 0)
-    OR node.status = 'PENDING' AND node.dispatched_at IS NOT NULL
+    OR node.status = 'PENDING' AND node.dispatched_at IS NOT NULL AND node.in_degree = 0
+ LIMIT %(limit)s;
+
+-- name: slots_of_pool
+-- What a sweep of the scheduler must have mirrored by now.
+SELECT node_id FROM slot_in_use WHERE pool = %(pool)s;
+
+-- name: missing_slots
+SELECT node.tenant_id, node.node_id, node.status, 'not in Redis' AS what
+  FROM task_node AS node
+ WHERE node.node_id = ANY (%(node_ids)s::uuid[]) AND node.status IN ('QUEUED', 'PROCESSING')
+   AND node.dispatched_at < clock_timestamp() - make_interval(secs => %(grace_s)s)
+ LIMIT %(limit)s;
+
+-- name: surplus_slots
+-- One that waits in the fair queue may have been taken from it a moment ago: that is its lease's business.
+SELECT node.tenant_id, coalesce(node.node_id, mirrored.node_id) AS node_id, node.status, 'not in PostgreSQL' AS what
+  FROM unnest(%(node_ids)s::uuid[]) AS mirrored (node_id)
+  LEFT JOIN task_node AS node ON node.node_id = mirrored.node_id
+ WHERE node.node_id IS NULL
+    OR node.status <> 'QUEUED' AND coalesce(node.ended_at, node.not_before) < clock_timestamp() - make_interval(secs => %(grace_s)s)
  LIMIT %(limit)s;
 
 -- name: count_overdue
@@ -238,9 +339,18 @@ SELECT count(*) AS checked FROM task_node WHERE status IN ('PENDING', 'QUEUED', 
 
 -- name: broken_overdue
 -- Whatever waits for a sweeper for longer than several of its rounds shows that no sweeper runs.
-SELECT tenant_id, node_id, status, lease_until, hinted_at, not_before
-  FROM task_node
- WHERE status = 'PROCESSING' AND lease_until < clock_timestamp() - make_interval(secs => %(grace_s)s)
-    OR status = 'QUEUED' AND dispatched_at IS NOT NULL AND hinted_at < clock_timestamp() - make_interval(secs => %(grace_s)s)
-    OR status = 'PENDING' AND in_degree = 0 AND not_before < clock_timestamp() - make_interval(secs => %(grace_s)s)
+(SELECT tenant_id, node_id, status, lease_until, hinted_at, not_before
+   FROM task_node
+  WHERE status = 'PROCESSING' AND lease_until < clock_timestamp() - make_interval(secs => %(grace_s)s)
+  LIMIT %(limit)s)
+UNION ALL
+(SELECT tenant_id, node_id, status, lease_until, hinted_at, not_before
+   FROM task_node
+  WHERE status = 'QUEUED' AND dispatched_at IS NOT NULL AND hinted_at < clock_timestamp() - make_interval(secs => %(grace_s)s)
+  LIMIT %(limit)s)
+UNION ALL
+(SELECT tenant_id, node_id, status, lease_until, hinted_at, not_before
+   FROM task_node
+  WHERE status = 'PENDING' AND in_degree = 0 AND not_before < clock_timestamp() - make_interval(secs => %(grace_s)s)
+  LIMIT %(limit)s)
  LIMIT %(limit)s;

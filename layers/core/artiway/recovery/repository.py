@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -10,11 +12,12 @@ from artiway.audit.repository import AuditLog
 from artiway.outbox.repository import Outbox
 from artiway.platform import sql
 from artiway.platform.database import Database
-from artiway.recovery.model import Artefact, Check, Overdue
+from artiway.recovery.model import Artefact, Check, Overdue, Scope
 from artiway.tasks.repository import SQL as TASKS
 from artiway.tasks.repository import ready_hints, token_answers, work_messages
 
 SQL = sql.load("artiway.recovery")
+_NAMED = tuple(field.name for field in fields(Scope))
 
 
 class PostgresFinds:
@@ -88,12 +91,48 @@ class PostgresLooks:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def look(self, name: str, *, counted: str, broken: str, limit: int, grace_s: int) -> Check:
+    def look(self, name: str, *, counted: str, broken: str, scope: Scope | None, limit: int, grace_s: int) -> Check:
+        named = dict.fromkeys(_NAMED) if scope is None else asdict(scope)
         with self._database.service_transaction() as tx:
-            row = tx.one(SQL[counted])
-            rows = tx.all(SQL[broken], {"limit": limit, "grace_s": grace_s})
+            row = tx.one(SQL[counted], named)
+            rows = tx.all(SQL[broken], {**named, "limit": limit, "grace_s": grace_s})
         assert row is not None
         return Check(name, int(row["checked"]), tuple(rows))
+
+    def last_clean(self) -> tuple[datetime, datetime | None]:
+        with self._database.service_transaction() as tx:
+            row = tx.one(SQL["last_clean_pass"])
+        assert row is not None
+        return row["now"], row["clean_at"]
+
+    def note_clean(self, at: datetime) -> None:
+        with self._database.service_transaction() as tx:
+            tx.run(SQL["note_clean_pass"], {"clean_at": at})
+
+    def changed_since(self, at: datetime) -> Scope:
+        with self._database.service_transaction() as tx:
+            row = tx.one(SQL["changed_since"], {"since": at})
+        assert row is not None
+        return Scope(**row)
+
+
+class PostgresSlots:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def held(self, pool: str) -> set[UUID]:
+        with self._database.service_transaction() as tx:
+            return {row["node_id"] for row in tx.all(SQL["slots_of_pool"], {"pool": pool})}
+
+    def unexplained(
+        self, *, surplus: Sequence[UUID], missing: Sequence[UUID], limit: int, grace_s: int
+    ) -> Sequence[Mapping[str, Any]]:
+        rest = {"limit": limit, "grace_s": grace_s}
+        with self._database.service_transaction() as tx:
+            return [
+                *tx.all(SQL["surplus_slots"], {"node_ids": list(surplus), **rest}),
+                *tx.all(SQL["missing_slots"], {"node_ids": list(missing), **rest}),
+            ]
 
 
 class AuditJournal:

@@ -246,6 +246,14 @@ CREATE TABLE public.idempotency_key (
 
 ALTER TABLE ONLY public.idempotency_key FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE public.invariant_pass (
+    is_only boolean DEFAULT true NOT NULL,
+    clean_at timestamp with time zone NOT NULL,
+    CONSTRAINT invariant_pass_is_only_check CHECK (is_only)
+);
+
+ALTER TABLE ONLY public.invariant_pass FORCE ROW LEVEL SECURITY;
+
 CREATE VIEW public.lane_default WITH (security_invoker='true') AS
  SELECT lane,
     pool,
@@ -961,6 +969,9 @@ ALTER TABLE ONLY public.bill_difference
 ALTER TABLE ONLY public.idempotency_key
     ADD CONSTRAINT idempotency_key_pkey PRIMARY KEY (tenant_id, idempotency_key);
 
+ALTER TABLE ONLY public.invariant_pass
+    ADD CONSTRAINT invariant_pass_pkey PRIMARY KEY (is_only);
+
 ALTER TABLE ONLY public.lane_setting
     ADD CONSTRAINT lane_setting_pkey PRIMARY KEY (lane);
 
@@ -1105,6 +1116,8 @@ CREATE INDEX login_failure_age ON public.login_failure USING btree (last_at);
 
 CREATE INDEX node_dependency_dependents ON public.node_dependency USING btree (tenant_id, depends_on_id);
 
+CREATE INDEX node_history_age ON public.node_history USING brin (changed_at) WITH (pages_per_range='16', autosummarize='on');
+
 CREATE INDEX node_token_age ON public.node_token USING btree (issued_at) WHERE (answered_at IS NULL);
 
 CREATE INDEX node_token_unanswered ON public.node_token USING btree (node_id) WHERE (answered_at IS NULL);
@@ -1136,6 +1149,8 @@ CREATE UNIQUE INDEX pay_transaction_credited ON public.pay_transaction USING btr
 CREATE INDEX points_account_expiry ON public.points_account USING btree (next_expiry_at) WHERE (next_expiry_at IS NOT NULL);
 
 CREATE INDEX points_hold_overdue ON public.points_hold USING btree (expires_at) WHERE (status = 'HELD'::text);
+
+CREATE INDEX points_ledger_age ON public.points_ledger USING brin (created_at) WITH (pages_per_range='16', autosummarize='on');
 
 CREATE UNIQUE INDEX points_ledger_hold_end ON public.points_ledger USING btree (tenant_id, hold_id) WHERE (kind = ANY (ARRAY['CONFIRM'::text, 'CANCEL'::text]));
 
@@ -1304,6 +1319,8 @@ CREATE POLICY all_rows ON public.bill_difference TO artiway_service USING (true)
 
 CREATE POLICY all_rows ON public.idempotency_key TO artiway_service USING (true) WITH CHECK (true);
 
+CREATE POLICY all_rows ON public.invariant_pass TO artiway_service USING (true) WITH CHECK (true);
+
 CREATE POLICY all_rows ON public.lane_setting TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.login_event TO artiway_service USING (true) WITH CHECK (true);
@@ -1365,6 +1382,8 @@ ALTER TABLE public.bill_difference ENABLE ROW LEVEL SECURITY;
 CREATE POLICY by_trigger ON public.node_history AS RESTRICTIVE FOR INSERT TO artiway_app, artiway_service WITH CHECK ((pg_trigger_depth() > 0));
 
 ALTER TABLE public.idempotency_key ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.invariant_pass ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.lane_setting ENABLE ROW LEVEL SECURITY;
 
@@ -1581,6 +1600,8 @@ GRANT SELECT ON TABLE public.built_in_role TO artiway_service;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.idempotency_key TO artiway_app;
 
 GRANT SELECT,DELETE ON TABLE public.idempotency_key TO artiway_service;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.invariant_pass TO artiway_service;
 
 GRANT SELECT ON TABLE public.lane_default TO artiway_app;
 

@@ -1,0 +1,193 @@
+"""R-REC-6: each invariant shows the rows that break it, whether all is looked at or what changed lately."""
+
+from __future__ import annotations
+
+from uuid import UUID, uuid4
+
+import pytest
+
+from artiway import ids
+from artiway.points.model import Change, Kind
+from artiway.recovery.invariants import CHECKS
+from artiway.tasks.model import Left
+from tests.fakes.tasks import POOL, World
+from tests.integration.tasks.test_life import deliver_all, held, submit, submit_flow
+
+BREAKS = {
+    "holds_end_once": "UPDATE points_hold SET status = 'HELD', ended_at = NULL, charged = 0",
+    "live_tasks_have_holds": "UPDATE task SET status = 'QUEUED', ended_at = NULL",
+    "charges_equal_deliveries": "UPDATE task SET charged_points = charged_points - 1",
+    "in_degrees_agree": "UPDATE task_node SET in_degree = 1 WHERE status = 'CANCELLED';"
+    " INSERT INTO node_dependency SELECT b.tenant_id, b.node_id, a.node_id FROM task_node a, task_node b"
+    " WHERE a.name = 'fails' AND b.name = 'done'",
+    "no_orphan_nodes": "ALTER TABLE task_node DISABLE TRIGGER ALL;"
+    "UPDATE task_node SET status = 'PENDING', dispatched_at = NULL, ended_at = NULL WHERE status = 'FAILED'",
+    "no_dependents_of_failures": "INSERT INTO node_dependency SELECT b.tenant_id, b.node_id, a.node_id"
+    " FROM task_node a, task_node b WHERE a.name = 'fails' AND b.name = 'done'",
+    "one_credit_per_paid_order": "UPDATE points_ledger SET reference = 'somebody else''s' WHERE reference LIKE 'ord%'",
+    "history_is_complete": "DELETE FROM node_history WHERE version > 3",
+    "tokens_are_answered": "UPDATE node_token SET answered_at = NULL, issued_at = now() - interval '1 h';"
+    "UPDATE task_node SET ended_at = now() - interval '1 h'",
+    "artefacts_have_nodes": "DELETE FROM artefact",
+    "balances_equal_ledger": "ALTER TABLE points_ledger DISABLE TRIGGER ALL;"
+    "ALTER TABLE points_account DISABLE TRIGGER ALL;"
+    "UPDATE points_ledger SET balance_delta = balance_delta + 1, balance = balance + 1 WHERE version = 1",
+}
+BY_CONSTRAINT = {"slots_are_held_by_attempts", "sweepers_run"}
+
+
+@pytest.fixture
+def broken_world(addresses, valkey):
+    """A world with one thing done, one failed, one cancelled and one paid for, about to be tampered with."""
+    world = World(addresses, valkey)
+    world.worker(slots=10)
+    tenant = world.tenant(points=100)
+    pay(world, tenant)
+    submit_flow(world, tenant, "fails", "fails>never", "done")
+    deliver_all(world)
+    world.fail(*held(world, "fails"), is_retryable=False)
+    world.settle_down()
+    world.assert_sound()
+    yield world
+    for table in ("task_node", "points_ledger", "points_account"):
+        world.superuser.execute(f"ALTER TABLE {table} ENABLE TRIGGER ALL".encode())
+    world.close()
+
+
+def pay(world, tenant, *, status="COMPLETED"):
+    """An order that was paid for and credited."""
+    order_id = uuid4()
+    world.superuser.execute(
+        "INSERT INTO pay_order (tenant_id, user_id, order_id, out_trade_no, mchid, appid, package_id, amount_fen,"
+        " points, channel, status, prepay_body, created_at, expires_at, next_query_at, transaction_id, paid_at)"
+        " VALUES (%s, %s, %s, %s, 'm', 'a', 'p', 100, 10, 'native', %s, '{}', now(), now(), now(), 'tx', now())",
+        [*tenant, order_id, order_id.hex, status],
+    )
+    change = Change(tenant[1], Kind.RECHARGE, 10, ids.to_wire("ord", order_id), f"wxpay:m:{order_id}")
+    world.points.credit(tenant_id=tenant[0], change=change)
+    return order_id
+
+
+def look(world, name, *, is_full=True):
+    health = world.invariants.check() if is_full else world.invariants.check_changes()
+    return next(check for check in health.checks if check.name == name)
+
+
+def long_ago(world):
+    """All of it happened yesterday."""
+    world.superuser.execute("ALTER TABLE points_ledger DISABLE TRIGGER ALL")
+    for table, column in (("points_ledger", "created_at"), ("node_history", "changed_at"), ("pay_order", "paid_at")):
+        world.superuser.execute(f"UPDATE {table} SET {column} = {column} - interval '1 day'".encode())
+
+
+def test_every_invariant_has_something_that_breaks_it():
+    assert {name for name, _, _ in CHECKS} == set(BREAKS) | BY_CONSTRAINT
+
+
+@pytest.mark.parametrize("is_full", [True, False], ids=["in all there is", "in what changed"])
+@pytest.mark.parametrize("name", sorted(BREAKS))
+def test_a_broken_invariant_is_found_with_the_rows_that_show_it(broken_world, name, is_full):
+    assert look(broken_world, name, is_full=is_full).is_ok
+    broken_world.superuser.execute(BREAKS[name].encode())
+    check = look(broken_world, name, is_full=is_full)
+    assert check.violations
+    assert check.checked >= len(check.violations) or name == "artefacts_have_nodes"
+
+
+def test_a_sweeper_that_does_not_run_is_found(world):
+    world.worker()
+    submit(world, world.tenant(), "style")
+    deliver_all(world)
+    world.advance(31 + 300)
+    check = next(check for check in world.invariants.check().checks if check.name == "sweepers_run")
+    assert [row["status"] for row in check.violations] == ["PROCESSING"]
+    world.settle_down()
+
+
+def test_an_order_that_was_credited_twice_or_never_is_found(world):
+    tenant = world.tenant()
+    twice, never = pay(world, tenant), pay(world, tenant)
+    assert look(world, "one_credit_per_paid_order").checked == 2
+    change = Change(tenant[1], Kind.RECHARGE, 10, ids.to_wire("ord", twice), "wxpay:m:again")
+    world.points.credit(tenant_id=tenant[0], change=change)
+    world.superuser.execute("UPDATE points_ledger SET reference = 'lost' WHERE reference = %s", [f"ord_{never.hex}"])
+    found = {row["order_id"]: row["credits"] for row in look(world, "one_credit_per_paid_order").violations}
+    assert found == {twice: 2, never: 0}
+    world.superuser.execute("DELETE FROM pay_order")
+
+
+def test_an_order_that_was_credited_and_never_paid_is_found(world):
+    tenant = world.tenant()
+    order_id = pay(world, tenant)
+    world.superuser.execute("UPDATE pay_order SET status = 'PAYING', transaction_id = NULL, paid_at = NULL")
+    assert [row["order_id"] for row in look(world, "one_credit_per_paid_order").violations] == [order_id]
+    world.superuser.execute("DELETE FROM pay_order")
+
+
+def test_what_was_found_right_is_not_looked_at_again(broken_world):
+    assert look(broken_world, "history_is_complete", is_full=False).checked == 3
+    long_ago(broken_world)
+    for name in ("history_is_complete", "balances_equal_ledger", "holds_end_once", "live_tasks_have_holds"):
+        assert look(broken_world, name, is_full=False).checked == 0
+        assert look(broken_world, name).checked > 0
+    assert look(broken_world, "one_credit_per_paid_order", is_full=False).checked == 0
+
+
+def test_a_database_that_was_never_looked_at_is_looked_at_whole(broken_world):
+    long_ago(broken_world)
+    broken_world.superuser.execute("DELETE FROM invariant_pass")
+    assert look(broken_world, "history_is_complete", is_full=False).checked == 3
+    assert look(broken_world, "history_is_complete", is_full=False).checked == 0
+
+
+def test_what_is_wrong_is_said_again_until_it_is_right(broken_world):
+    broken_world.superuser.execute("UPDATE invariant_pass SET clean_at = clean_at - interval '2 days'")
+    broken_world.superuser.execute("UPDATE task SET charged_points = charged_points - 1")
+    long_ago(broken_world)
+    for _ in range(2):
+        assert not look(broken_world, "charges_equal_deliveries", is_full=False).is_ok
+    broken_world.superuser.execute("UPDATE task SET charged_points = charged_points + 1")
+    assert look(broken_world, "charges_equal_deliveries", is_full=False).checked == 1
+    assert look(broken_world, "charges_equal_deliveries", is_full=False).checked == 0
+
+
+@pytest.fixture
+def mirrored(world):
+    """One node that runs, in Redis and in PostgreSQL."""
+    queue_of = world.use_fair_queue()
+    world.worker()
+    submit(world, world.tenant(), "style")
+    deliver_all(world)
+    assert look(world, "slots_are_mirrored").checked == 1
+    yield world, queue_of(POOL)
+    world.settle_down()
+
+
+def test_a_slot_that_redis_never_heard_of_is_found_once_it_cannot_be_on_its_way(mirrored):
+    world, queue = mirrored
+    (node_id,) = queue.running_ids()
+    world.dispatcher.left([Left(UUID(node_id), POOL, None)])
+    assert look(world, "slots_are_mirrored").is_ok
+    world.superuser.execute("UPDATE task_node SET dispatched_at = dispatched_at - interval '2 minutes'")
+    assert [row["what"] for row in look(world, "slots_are_mirrored").violations] == ["not in Redis"]
+    world.sweep()
+    assert look(world, "slots_are_mirrored").is_ok
+
+
+def test_a_slot_that_redis_never_gave_back_is_found_once_it_cannot_be_on_its_way(mirrored, monkeypatch):
+    world, _ = mirrored
+    monkeypatch.setattr(world.store, "_release", lambda left: None)
+    world.finish(*held(world, world.workers[0].held[0].order["name"]))
+    deliver_all(world)
+    assert look(world, "slots_are_mirrored").is_ok
+    world.superuser.execute("UPDATE task_node SET ended_at = ended_at - interval '2 minutes'")
+    assert [row["what"] for row in look(world, "slots_are_mirrored").violations] == ["not in PostgreSQL"]
+    world.sweep()
+    assert look(world, "slots_are_mirrored").is_ok
+
+
+def test_a_lost_redis_is_nobodys_fault(mirrored):
+    world, _ = mirrored
+    world.superuser.execute("UPDATE task_node SET dispatched_at = dispatched_at - interval '2 minutes'")
+    world.redis.flushall()
+    assert look(world, "slots_are_mirrored").is_ok
