@@ -26,11 +26,11 @@ from uuid import uuid4
 
 import redis.asyncio
 
-from local import photos
+from local import audit, photos
 from local.emulator import client
 from local.processes import identity
 from local.servers import free_port
-from local.shop import ENDED, Person, Platform, running_facts
+from local.shop import ENDED, Person, Platform, Refused, running_facts
 from local.workers import QUEUES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -39,6 +39,8 @@ PATIENCE_SECONDS = 180
 PICTURE_SIDE = 160
 GRANT_POINTS = 10_000
 WORKERS_KILLED = 0.3
+WORKERS_TOLD = 0.5  # of those, how many are told to leave before they are killed
+DRAIN_SECONDS = 1.0
 WORKER_KILL_SECONDS = 8
 FAULT_SECONDS = 12
 LOOK_SECONDS = 3
@@ -164,12 +166,25 @@ class Chaos:
         await self._healthy()
 
     async def kill_workers(self) -> None:
+        """Until somebody stops us: while tasks come in, while everything breaks, and while the rest is worked off."""
         while True:
             await asyncio.sleep(WORKER_KILL_SECONDS)
             workers = self._launcher.pids("worker")
-            for pid in self._chance.sample(workers, k=min(len(workers), round(WORKERS_KILLED * len(workers)) or 1)):
-                _end(pid)
-                self._figures.faults["worker killed"] += 1
+            chosen = self._chance.sample(workers, k=min(len(workers), round(WORKERS_KILLED * len(workers)) or 1))
+            await asyncio.gather(*(self._kill_worker(pid) for pid in chosen))
+
+    async def _kill_worker(self, pid: int) -> None:
+        """At once, or told to leave first and killed while it hands back what it holds."""
+        if self._chance.random() < WORKERS_TOLD:
+            _end(pid, signal.SIGTERM)
+            await asyncio.sleep(self._chance.uniform(0, DRAIN_SECONDS))
+            if pid not in self._launcher.pids("worker"):
+                self._figures.faults["worker told to leave, gone in time"] += 1
+                return
+            self._figures.faults["worker told to leave, killed meanwhile"] += 1
+        else:
+            self._figures.faults["worker killed"] += 1
+        _end(pid)
 
     async def _kill(self, role: str) -> None:
         pids = self._launcher.pids(role)
@@ -206,9 +221,9 @@ class Chaos:
         self._figures.violations.append(f"the platform was not healthy again after {START_SECONDS} s")
 
 
-def _end(pid: int) -> None:
+def _end(pid: int, number: signal.Signals = signal.SIGKILL) -> None:
     with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, number)
 
 
 async def _submit_all(people: list[Person], inputs: Mapping[str, str], tasks: int, figures: Figures) -> None:
@@ -246,35 +261,46 @@ async def _until_over(people: list[Person], figures: Figures, *, deadline: float
 
 
 async def _audit(people: list[Person], tasks: list[dict[str, Any]], figures: Figures) -> Counter[str]:
-    """What each shop can check for itself: every task once, every hold ended once, pictures for points."""
+    """What each shop can check for itself: every task once, each task's hold ended once and for what was delivered."""
     counts: Counter[str] = Counter()
     listed = Counter(task["taskId"] for task in tasks)
     figures.check(set(listed) == set(figures.accepted), "accepted tasks and listed tasks differ")
     figures.check(not listed or max(listed.values()) == 1, "a task is listed twice")
-    for task in tasks:
-        counts[task["status"]] += 1
-        figures.check(task["status"] in ENDED, f"{task['taskId']} is {task['status']}")
-        view = await figures.accepted[task["taskId"]].task(task["taskId"])
-        share = task["pricePoints"] * len(view["results"]) // _results(view)
-        figures.check(view["chargedPoints"] == share, f"{task['taskId']} charged {view['chargedPoints']}, not {share}")
-        counts["nodes"] += len(view["nodes"])
-        counts["attempts"] += sum(node["attempt"] for node in view["nodes"])
-        counts["charged points"] += view["chargedPoints"]
-        counts["pictures"] += len(view["results"])
     for person in people:
+        ledger = await person.all_of("/points/ledger")
+        entries = audit.entries_by_task(ledger)
         own = [task for task in tasks if figures.accepted.get(task["taskId"]) is person]
-        entries = Counter(entry["kind"] for entry in await person.all_of("/points/ledger"))
+        figures.check(set(entries) == {task["taskId"] for task in own}, f"{person.login} has entries of other tasks")
+        for task in own:
+            view = await person.task(task["taskId"])
+            figures.violations += audit.faults_of(view, entries.get(task["taskId"], []))
+            counts[view["status"]] += 1
+            counts["nodes"] += len(view["nodes"])
+            counts["attempts"] += sum(node["attempt"] for node in view["nodes"])
+            counts["charged points"] += view["chargedPoints"]
+            counts["holds confirmed"] += sum(kind == "CONFIRM" for kind, _, _ in entries.get(task["taskId"], []))
+            counts["pictures"] += await _fetch_all(person, view, figures)
         points = await person.call("GET", "/points")
         charged = sum(task["chargedPoints"] for task in own)
         figures.check(points == {"balance": GRANT_POINTS - charged, "frozen": 0}, f"{person.login} has {points}")
-        figures.check(entries["FREEZE"] == len(own), f"{person.login} has {entries} for {len(own)} tasks")
     return counts
 
 
-def _results(view: Mapping[str, Any]) -> int:
-    """How many pictures a task was to deliver: its nodes on which no other depends."""
-    needed = {name for node in view["nodes"] for name in node["dependsOn"]}
-    return sum(node["name"] not in needed for node in view["nodes"])
+async def _fetch_all(person: Person, view: Mapping[str, Any], figures: Figures) -> int:
+    """A picture counts as delivered when it can be fetched and is one."""
+    fetched = 0
+    for result in view["results"]:
+        try:
+            is_picture = (await person.fetch(result["url"])).startswith(b"\x89PNG")
+        except Refused:
+            is_picture = False
+        figures.check(is_picture, f"{view['taskId']} has no picture behind {result['name']}")
+        fetched += is_picture
+    return fetched
+
+
+def _killed(figures: Figures) -> int:
+    return sum(count for fault, count in figures.faults.items() if fault.startswith("worker"))
 
 
 def _dead_letters(aws_url: str) -> dict[str, int]:
@@ -307,10 +333,12 @@ async def _play(launcher: Launcher, arguments: argparse.Namespace) -> int:
         killing = asyncio.create_task(chaos.kill_workers())
         try:
             await asyncio.gather(_submit_all(people, inputs, arguments.tasks, figures), chaos.break_everything())
+            killed_before = _killed(figures)
+            tasks = await _until_over(people, figures, deadline=figures.began + arguments.minutes * 60)
         finally:
             killing.cancel()
-        deadline = figures.began + arguments.minutes * 60
-        tasks = await _until_over(people, figures, deadline=deadline)
+            with contextlib.suppress(asyncio.CancelledError):
+                await killing
         counts = await _audit(people, tasks, figures)
         health = await administrator.call("GET", "/ops/invariants")
         for check in health["checks"]:
@@ -323,7 +351,9 @@ async def _play(launcher: Launcher, arguments: argparse.Namespace) -> int:
         "attempts": counts["attempts"],
         "pictures delivered": counts["pictures"],
         "points charged": counts["charged points"],
+        "holds confirmed": counts["holds confirmed"],
         **dict(sorted(figures.faults.items())),
+        "of these workers, while the rest was worked off": _killed(figures) - killed_before,
         "requests repeated by clients": platform.asked_again,
         **{f"dead letters in {queue}": count for queue, count in letters.items()},
         "invariants checked": len(health["checks"]),
@@ -332,7 +362,7 @@ async def _play(launcher: Launcher, arguments: argparse.Namespace) -> int:
     }
     print()
     for name, value in rows.items():
-        print(f"  {name:44} {value:>8}")
+        print(f"  {name:50} {value:>8}")
     for violation in figures.violations:
         print(f"VIOLATION  {violation}", file=sys.stderr)
     return 1 if figures.violations else 0

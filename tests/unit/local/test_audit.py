@@ -1,0 +1,86 @@
+"""What the audit of a run of chaos finds, and what it must not let pass."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from local.audit import entries_by_task, faults_of, wanted_of
+
+TASK = f"task_{UUID(int=7).hex}"
+FREEZE, CONFIRM, CANCEL = ("FREEZE", -30, 30), ("CONFIRM", 0, -30), ("CANCEL", 30, -30)
+
+
+def view(status, delivered, charged, *, price=30):
+    nodes = [{"name": "cutout", "dependsOn": []}]
+    nodes += [{"name": f"compose_{number}", "dependsOn": ["cutout"]} for number in (1, 2, 3)]
+    results = [{"name": f"compose_{number + 1}"} for number in range(delivered)]
+    return {
+        "taskId": TASK,
+        "status": status,
+        "pricePoints": price,
+        "chargedPoints": charged,
+        "nodes": nodes,
+        "results": results,
+    }
+
+
+def test_what_others_depend_on_is_not_delivered():
+    assert wanted_of(view("COMPLETED", 3, 30)) == 3
+
+
+@pytest.mark.parametrize(
+    ("found", "entries"),
+    [
+        (view("COMPLETED", 3, 30), [FREEZE, CONFIRM]),
+        (view("PARTIAL", 2, 20), [FREEZE, ("CONFIRM", 10, -30)]),
+        (view("FAILED", 0, 0), [FREEZE, CANCEL]),
+    ],
+    ids=["whole", "part", "nothing"],
+)
+def test_a_hold_that_was_ended_once_for_what_was_delivered_is_right(found, entries):
+    assert list(faults_of(found, entries)) == []
+
+
+@pytest.mark.parametrize(
+    ("found", "entries"),
+    [
+        (view("COMPLETED", 3, 30), []),
+        (view("COMPLETED", 3, 30), [FREEZE]),
+        (view("COMPLETED", 3, 30), [FREEZE, CANCEL]),
+        (view("COMPLETED", 3, 30), [FREEZE, CONFIRM, CONFIRM]),
+        (view("COMPLETED", 3, 30), [FREEZE, FREEZE, CONFIRM]),
+        (view("COMPLETED", 3, 30), [CONFIRM, FREEZE]),
+        (view("COMPLETED", 2, 20), [FREEZE, ("CONFIRM", 10, -30)]),
+        (view("COMPLETED", 3, 20), [FREEZE, CONFIRM]),
+        (view("PARTIAL", 2, 20), [FREEZE, CONFIRM]),
+        (view("FAILED", 0, 0), [FREEZE, CONFIRM]),
+        (view("FAILED", 1, 10), [FREEZE, ("CONFIRM", 20, -30)]),
+        (view("PROCESSING", 0, 0), [FREEZE, CANCEL]),
+    ],
+    ids=[
+        "no entry",
+        "open",
+        "released",
+        "twice",
+        "frozen twice",
+        "order",
+        "picture lost",
+        "charge",
+        "too much",
+        "for nothing",
+    ]
+    + ["failed with a picture", "not over"],
+)
+def test_every_other_way_to_end_a_hold_is_a_fault(found, entries):
+    assert list(faults_of(found, entries)) != []
+
+
+def test_a_ledger_is_read_per_task_and_oldest_first():
+    rows = [
+        {"kind": "CONFIRM", "balanceDelta": 0, "frozenDelta": -30, "reference": f"task:{UUID(int=7)}"},
+        {"kind": "FREEZE", "balanceDelta": -30, "frozenDelta": 30, "reference": f"task:{UUID(int=7)}"},
+        {"kind": "GIFT", "balanceDelta": 100, "frozenDelta": 0, "reference": "a start"},
+    ]
+    assert entries_by_task(rows) == {TASK: [FREEZE, CONFIRM]}
