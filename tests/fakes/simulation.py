@@ -201,7 +201,8 @@ class SimulatedWorld(World):
     def mirrored_slots(self) -> set[str]:
         """Slots in use, as Redis has them after a pass of the watchdog."""
         self.dispatcher.reconcile(POOL)
-        return self._queue_of(POOL).running_ids()
+        queue = self._queue_of(POOL)
+        return queue.running_ids() if queue.attach() else set()
 
     # Time, and what is written down
 
