@@ -1,13 +1,19 @@
-"""`python -m bench.wfq [--quick] [--no-peers]`: our queue, its peers and the goals, in one run on one Redis."""
+"""`python -m bench.wfq [--quick] [--no-peers]`: our queue, its peers and the goals, in one run on one Redis.
+
+Each level that the goals name is in the plan with the others at their middle, and so are the corners that could hurt: a
+million waiting, batches of one, four clients, nearly everybody capped. All of them would take a day and say the same.
+"""
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import platform
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +23,7 @@ from local.servers import Server, free_port, running, start_valkey
 
 RESULTS = Path(__file__).parent.parent / "results"
 PER_S = 200
+CORNERS = ((100, 1), (100, 4), (10, 1), (1, 4))
 
 
 def percentiles(values: list[float]) -> dict[str, float]:
@@ -37,25 +44,52 @@ def _cell(value: Any) -> str:
     return f"{value:,.1f}" if isinstance(value, float) else str(value)
 
 
-def loads(*, is_quick: bool) -> list[Load]:
+def plan(*, is_quick: bool) -> list[Load]:
+    """In an order that lets neighbours share a backlog, and keeps those close in time that are compared."""
     seconds = 1.0 if is_quick else 3.0
-    largest = 100_000 if is_quick else 1_000_000
     grid = [Load(1000, 1000, batch=b, clients=c, seconds=seconds) for b in (1, 10, 100) for c in (1, 4)]
-    grid += [Load(t, 100_000, seconds=seconds) for t in (10, 1000, 10_000)]
-    grid += [Load(10_000, 100_000, capped_percent=p, seconds=seconds) for p in (0, 50, 99)]
-    grid += [Load(10_000, n, seconds=seconds) for n in (1000, largest)]
+    grid += [Load(10_000, n, seconds=seconds) for n in (1000, 10_000)]
+    grid += [Load(t, 100_000, seconds=seconds) for t in (1000, 10, 10_000)]
+    grid += [Load(10_000, 100_000, capped_percent=p, seconds=seconds) for p in (99, 50)]
+    if not is_quick:
+        grid += [Load(10, 1_000_000, seconds=seconds)]
+        grid += [Load(10_000, 1_000_000, batch=b, clients=c, seconds=seconds) for b, c in CORNERS]
+        grid += [Load(10_000, 1_000_000, capped_percent=99, batch=b, clients=c, seconds=seconds) for b, c in CORNERS]
+    return grid
+
+
+def durable_plan(*, is_quick: bool) -> list[durable.Load]:
+    """The first is the one that is compared with peers."""
+    nodes = 5_000 if is_quick else 20_000
+    grid = [durable.Load(100, 4, nodes)]
+    if not is_quick:
+        grid += [durable.Load(100, 1, nodes), durable.Load(10, 4, nodes), durable.Load(10, 1, nodes // 2)]
+        grid += [durable.Load(1, 4, nodes // 4), durable.Load(1, 1, nodes // 10)]
+        grid += [durable.Load(100, 4, nodes, waiting=50_000)]
     return grid
 
 
 def ours(url: str, *, is_quick: bool) -> tuple[list[Result], dict[int, float]]:
     results, rebuilds = [], {}
-    for load in loads(is_quick=is_quick):
-        took = prepare(url, load)
-        rebuilds[load.waiting] = max(took, rebuilds.get(load.waiting, 0.0))
-        results.append(measure(url, load))
-        row = results[-1].row()
-        print("  " + "  ".join(f"{name}={_cell(value)}" for name, value in row.items()), flush=True)
+    for _, loads in itertools.groupby(plan(is_quick=is_quick), key=lambda load: load.backlog):
+        for place, load in enumerate(loads):
+            if place == 0:
+                rebuilds[load.waiting] = max(prepare(url, load), rebuilds.get(load.waiting, 0.0))
+            results.append(measure(url, load))
+            _tell(results[-1].row())
     return results, rebuilds
+
+
+def with_database(url: str, *, is_quick: bool) -> list[durable.Result]:
+    results = []
+    for load in durable_plan(is_quick=is_quick):
+        results.append(durable.measure(url, load))
+        _tell(results[-1].row())
+    return results
+
+
+def _tell(row: dict[str, Any]) -> None:
+    print("  " + "  ".join(f"{name}={_cell(value)}" for name, value in row.items()), flush=True)
 
 
 def goals(
@@ -63,9 +97,9 @@ def goals(
     rebuilds: dict[int, float],
     theirs: list[peers.Peer],
     mine: dict[str, float],
-    with_database: float,
+    database_per_s: float,
 ) -> list[dict[str, Any]]:
-    """SPEC 16, rows 1 and 3 and the rebuild. Ratios of one run, so that another machine may judge them too."""
+    """SPEC 16, rows 1 to 3 and the rebuild. Ratios of one run, so that another machine may judge them too."""
 
     def rate(**wanted: int) -> Result:
         defaults = {"capped_percent": 0, "batch": 100, "clients": 1}
@@ -78,8 +112,10 @@ def goals(
     capped = rate(tenants=10_000, waiting=100_000, capped_percent=99)
     rows = [
         ("Redis time per node (µs), batches of 100", best.redis_us_per_node, "<=", 60.0),
-        ("rate, 10,000 tenants / 10", many.nodes_per_s / few.nodes_per_s, ">=", 0.7),
-        ("rate, 99 % capped / none", capped.nodes_per_s / many.nodes_per_s, ">=", 0.9),
+        ("dispatch rate, 10,000 tenants / 10", many.dispatch_per_s / few.dispatch_per_s, ">=", 0.7),
+        ("dispatch rate, 99 % capped / none", capped.dispatch_per_s / many.dispatch_per_s, ">=", 0.9),
+        ("whole cycles, 10,000 tenants / 10", many.nodes_per_s / few.nodes_per_s, ">=", 0.7),
+        ("whole cycles, 99 % capped / none", capped.nodes_per_s / many.nodes_per_s, ">=", 0.9),
         ("rebuild of 100,000 (s)", rebuilds[100_000], "<", 10.0),
     ]
     bull = [peer for peer in theirs if peer.name.startswith("BullMQ")]
@@ -88,9 +124,9 @@ def goals(
         p99 = percentiles(bull[0].latencies_ms)["p99"]
         rows.insert(0, ("rate / BullMQ's best", best.nodes_per_s / fastest, ">=", 4.0))
         rows.insert(1, ("p99 at 200/s (ms), against BullMQ's", mine["p99"], "<=", p99))
-        rows.append(("rate with PostgreSQL / BullMQ's best", with_database / fastest, ">=", 1.0))
+        rows.append(("rate with PostgreSQL / BullMQ's best", database_per_s / fastest, ">=", 1.0))
         rows += [
-            ("rate with PostgreSQL / Celery's", with_database / peer.nodes_per_s, ">=", 5.0)
+            ("rate with PostgreSQL / Celery's", database_per_s / peer.nodes_per_s, ">=", 5.0)
             for peer in theirs
             if peer.name.startswith("Celery")
         ]
@@ -126,6 +162,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="shorter runs, no million")
     parser.add_argument("--no-peers", action="store_true", help="only our own figures")
     options = parser.parse_args()
+    began = time.monotonic()
     count, seconds = (5_000, 5) if options.quick else (20_000, 10)
     if not options.no_peers:
         peers.install()
@@ -141,7 +178,7 @@ def main() -> None:
         theirs: list[peers.Peer] = []
         if not options.no_peers:
             theirs = measure_peers(server, count=count, seconds=seconds)
-        with_database = durable.nodes_per_s(server.url, nodes=count, batch=100, clients=4)
+        stored = with_database(server.url, is_quick=options.quick)
     table("Fair queue, Redis only", [result.row() for result in results])
     best = max((r for r in results if r.load.waiting == 1000), key=lambda r: r.nodes_per_s)
     rows = [{"queue": "ours", "per_s": best.nodes_per_s, "redis_us": best.redis_us_per_node, **mine}]
@@ -150,10 +187,11 @@ def main() -> None:
         for p in theirs
     ]
     table(f"Live, and latency at {PER_S}/s (ms)", rows)
-    print(f"\nWith the PostgreSQL transitions, batches of 100, four schedulers: {with_database:,.0f} nodes/s")
+    table("With the PostgreSQL transitions", [result.row() for result in stored])
     table("Rebuild (s)", [{"waiting": n, "seconds": s} for n, s in sorted(rebuilds.items())])
-    verdicts = goals(results, rebuilds, theirs, mine, with_database)
+    verdicts = goals(results, rebuilds, theirs, mine, stored[0].nodes_per_s)
     table("Goals", verdicts)
+    print(f"\n{time.monotonic() - began:.0f} s; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs")
     RESULTS.mkdir(exist_ok=True)
     report = {
         "machine": platform.platform(),
@@ -162,7 +200,7 @@ def main() -> None:
         "ours": [result.row() for result in results],
         "live": rows,
         "rebuild_s": rebuilds,
-        "with_database_per_s": with_database,
+        "with_database": [result.row() for result in stored],
         "goals": verdicts,
     }
     (RESULTS / "wfq.json").write_text(json.dumps(report, indent=2))

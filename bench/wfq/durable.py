@@ -2,18 +2,23 @@
 
 PostgreSQL is durable (fsync on). Each node costs two guarded updates with their history rows and one outbox row, each
 in a transaction per batch. Claim and finish are the worker's and the progress function's, one node at a time, and are
-not in here.
+not in here. A standing backlog belongs to a tenant that may run nothing, so that it stays.
 """
 
 from __future__ import annotations
 
+import contextlib
+import math
 import multiprocessing
+import os
 import secrets
 import tempfile
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import psycopg
@@ -29,6 +34,7 @@ from artiway.scheduling.dispatcher import Dispatcher
 from artiway.scheduling.queue import FairQueue
 from artiway.scheduling.repository import PostgresBook
 from artiway.tasks.repository import PostgresNodes
+from bench.wfq.ours import cpu_us
 from local.servers import free_port, running, start_postgres
 
 TENANTS = 50
@@ -48,24 +54,70 @@ class Now:
         return datetime.now(UTC)
 
 
-def nodes_per_s(redis_url: str, *, nodes: int, batch: int, clients: int) -> float:
+@dataclass(frozen=True)
+class Load:
+    batch: int
+    clients: int
+    nodes: int
+    waiting: int = 0
+
+
+@dataclass(frozen=True)
+class Result:
+    """Ready to released, by all clients; and what the servers' CPUs spent on it."""
+
+    load: Load
+    nodes_per_s: float
+    postgres_us_per_node: float
+    redis_us_per_node: float
+
+    def row(self) -> dict[str, Any]:
+        return {**asdict(self.load), **{k: v for k, v in asdict(self).items() if k != "load"}}
+
+
+def measure(redis_url: str, load: Load) -> Result:
     """Ready to released, all nodes, by several schedulers at once."""
+    client = redis.Redis.from_url(redis_url)
     with (
         tempfile.TemporaryDirectory() as home,
         running(start_postgres(_reachable(home), free_port())) as server,
+        multiprocessing.get_context("spawn").Pool(load.clients) as pool,
     ):
         service_url = _prepared(server.url)
-        redis.Redis.from_url(redis_url).flushall()
-        made = _insert(make_conninfo(server.url, dbname="artiway"), nodes)
-        parts = [made[number::clients] for number in range(clients)]
-        with multiprocessing.get_context("spawn").Pool(clients) as pool:
-            pool.starmap(_drive, [(service_url, redis_url, part[:batch], batch) for part in parts])  # warm
-            started = time.perf_counter()
-            done = pool.starmap(_drive, [(service_url, redis_url, part[batch:], batch) for part in parts])
-            took = time.perf_counter() - started
-    if sum(done) != nodes - clients * batch:
-        raise RuntimeError(f"{sum(done)} of {nodes - clients * batch} nodes were dispatched")
-    return sum(done) / took
+        client.flushall()
+        made = _insert(make_conninfo(server.url, dbname="artiway"), load)
+        parts = [made[number :: load.clients] for number in range(load.clients)]
+        pool.apply(_drive, (service_url, redis_url, [], load.batch))  # one finds no queue, and builds it
+        warm = load.batch
+        pool.starmap(_drive, [(service_url, redis_url, part[:warm], load.batch) for part in parts])
+        before = _cpu_us(server.process.pid), cpu_us(client), time.perf_counter()
+        done = sum(pool.starmap(_drive, [(service_url, redis_url, part[warm:], load.batch) for part in parts]))
+        after = _cpu_us(server.process.pid), cpu_us(client), time.perf_counter()
+    if done != load.nodes - load.clients * warm:
+        raise RuntimeError(f"{done} of {load.nodes - load.clients * warm} nodes were dispatched")
+    postgres_us, redis_us, took = (later - sooner for sooner, later in zip(before, after, strict=True))
+    return Result(load, done / took, postgres_us / done, redis_us / done)
+
+
+def _cpu_us(postmaster: int) -> float:
+    """Of all PostgreSQL processes, those that have ended included. Linux says; elsewhere it stays unknown."""
+    children = Path(f"/proc/{postmaster}/task/{postmaster}/children")
+    if not children.exists():
+        return math.nan
+    ticks = 0
+    for pid in [postmaster, *map(int, children.read_text().split())]:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            # Own time in user and system mode, and for the first one that of its children that were waited for.
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += sum(map(int, fields[11:15] if pid == postmaster else fields[11:13]))
+    return ticks * 1e6 / os.sysconf("SC_CLK_TCK")
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Logs and metrics are lines on standard output, where our tables are."""
+    with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
+        yield
 
 
 def _drive(service_url: str, redis_url: str, nodes: list[UUID], batch: int) -> int:
@@ -78,10 +130,12 @@ def _drive(service_url: str, redis_url: str, nodes: list[UUID], batch: int) -> i
         Now(),
     )
     sent = 0
-    for start in range(0, len(nodes), batch):
-        part = nodes[start : start + batch]
-        sent += scheduler.ready(part)
-        sent += scheduler.left([Gone(node_id) for node_id in part])
+    with _quiet():
+        scheduler.refresh("gpu")
+        for start in range(0, len(nodes), batch):
+            part = nodes[start : start + batch]
+            sent += scheduler.ready(part)
+            sent += scheduler.left([Gone(node_id) for node_id in part])
     return sent
 
 
@@ -91,52 +145,60 @@ def _prepared(url: str) -> str:
         for role in ("artiway_owner", "artiway_app", "artiway_service"):
             connection.execute(f"CREATE ROLE {role} LOGIN CREATEROLE PASSWORD '{password}'".encode())
         connection.execute("CREATE DATABASE artiway OWNER artiway_owner")
-    migrate(make_conninfo(url, user="artiway_owner", password=password, dbname="artiway"))
+    with _quiet():
+        migrate(make_conninfo(url, user="artiway_owner", password=password, dbname="artiway"))
     return make_conninfo(url, user="artiway_service", password=password, dbname="artiway")
 
 
-def _insert(url: str, count: int) -> list[UUID]:
+def _insert(url: str, load: Load) -> list[UUID]:
     """Tasks as submissions leave them: nodes pending, nothing to wait for."""
     made: list[UUID] = []
     with psycopg.connect(url, autocommit=True) as connection:
-        tenants = [(ids.new_id(), ids.new_id()) for _ in range(TENANTS)]
-        for tenant_id, user_id in tenants:
-            connection.execute(
-                "INSERT INTO tenant (tenant_id, name, tier, concurrency) VALUES (%s, 'T', 'vip', 100000)", (tenant_id,)
-            )
-            connection.execute("INSERT INTO app_user (tenant_id, user_id) VALUES (%s, %s)", (tenant_id, user_id))
+        tenants = [_tenant(connection, "ACTIVE") for _ in range(TENANTS)]
+        waiter = _tenant(connection, "SUSPENDED")
         connection.execute(
             "INSERT INTO worker (worker_id, pool, types, slots) VALUES ('w', 'gpu', ARRAY['cutout'], %s)", (SLOTS,)
         )
-        for place in range(0, count, TASK_NODES):
-            tenant_id, user_id = tenants[place // TASK_NODES % TENANTS]
-            task_id, nodes = ids.new_id(), [ids.new_id() for _ in range(TASK_NODES)]
-            connection.execute(
-                "INSERT INTO task (tenant_id, task_id, user_id, tool, hold_id, lane, pool, price_points)"
-                " VALUES (%s, %s, %s, 'cutout', %s, 'vip_short', 'gpu', 1)",
-                (tenant_id, task_id, user_id, ids.new_id()),
-            )
-            connection.execute(
-                "INSERT INTO task_node (tenant_id, node_id, task_id, user_id, position, name, type, step, lane, pool,"
-                " cost_us, is_result, in_degree) SELECT %s, id, %s, %s, place, 'n' || place, 'cutout', 's',"
-                " 'vip_short', 'gpu', 6000000, true, 0 FROM unnest(%s::uuid[]) WITH ORDINALITY AS made (id, place)",
-                (tenant_id, task_id, user_id, nodes),
-            )
-            made += nodes
-        connection.execute("ANALYZE")
-    return made
+        for place in range(0, load.nodes, TASK_NODES):
+            made += _task(connection, tenants[place // TASK_NODES % TENANTS], TASK_NODES)
+        for _ in range(0, load.waiting, TASK_NODES):
+            _task(connection, waiter, TASK_NODES)
+        connection.execute("ANALYZE")  # as a quiet hour left it: nothing is waiting yet
+        connection.execute(
+            "UPDATE task_node SET status = 'QUEUED', version = version + 1, ready_at = clock_timestamp()"
+            " WHERE tenant_id = %s",
+            (waiter[0],),
+        )
+    return made[: load.nodes]
+
+
+def _tenant(connection: psycopg.Connection, status: str) -> tuple[UUID, UUID]:
+    tenant_id, user_id = ids.new_id(), ids.new_id()
+    connection.execute(
+        "INSERT INTO tenant (tenant_id, name, tier, concurrency, status) VALUES (%s, 'T', 'vip', 100000, %s)",
+        (tenant_id, status),
+    )
+    connection.execute("INSERT INTO app_user (tenant_id, user_id) VALUES (%s, %s)", (tenant_id, user_id))
+    return tenant_id, user_id
+
+
+def _task(connection: psycopg.Connection, owner: tuple[UUID, UUID], count: int) -> list[UUID]:
+    tenant_id, user_id = owner
+    task_id, nodes = ids.new_id(), [ids.new_id() for _ in range(count)]
+    connection.execute(
+        "INSERT INTO task (tenant_id, task_id, user_id, tool, hold_id, lane, pool, price_points)"
+        " VALUES (%s, %s, %s, 'cutout', %s, 'vip_short', 'gpu', 1)",
+        (tenant_id, task_id, user_id, ids.new_id()),
+    )
+    connection.execute(
+        "INSERT INTO task_node (tenant_id, node_id, task_id, user_id, position, name, type, step, lane, pool,"
+        " cost_us, is_result, in_degree) SELECT %s, id, %s, %s, place, 'n' || place, 'cutout', 's',"
+        " 'vip_short', 'gpu', 6000000, true, 0 FROM unnest(%s::uuid[]) WITH ORDINALITY AS made (id, place)",
+        (tenant_id, task_id, user_id, nodes),
+    )
+    return nodes
 
 
 def _reachable(home: str) -> Path:
     Path(home).chmod(0o755)
     return Path(home)
-
-
-if __name__ == "__main__":
-    from local.servers import start_valkey
-
-    with tempfile.TemporaryDirectory() as place, running(start_valkey(Path(place), free_port())) as valkey:
-        for clients in (1, 2, 4):
-            print(
-                clients, "clients:", round(nodes_per_s(valkey.url, nodes=20_000, batch=100, clients=clients)), "nodes/s"
-            )

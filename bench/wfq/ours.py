@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
+import os
 import random
 import time
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ POOL = "bench"
 TRACKS = [Track("cutout", "vip_short"), Track("model", "vip_short", "sdxl"), Track("compose", "free_default")]
 COST_US = {"cutout": 6_000_000, "model": 8_000_000, "compose": 4_000_000}
 SLOTS = 100_000
+WARM_UP_S = 0.3
 
 
 class Target(Protocol):
@@ -56,14 +58,22 @@ class Load:
     clients: int = 1
     seconds: float = 3.0
 
+    @property
+    def backlog(self) -> tuple[int, int, int]:
+        """What has to stand in the queue beforehand. Loads on the same backlog share it: what goes in comes out."""
+        return self.tenants, self.waiting, self.capped_percent
+
 
 @dataclass(frozen=True)
 class Result:
+    """Whole cycles by all clients; then each verb alone, by one client in the same batches."""
+
     load: Load
     nodes_per_s: float
     redis_us_per_node: float
-    enqueue_us: float
-    settle_us: float
+    enqueue_per_s: float
+    dispatch_per_s: float
+    complete_per_s: float
 
     def row(self) -> dict[str, Any]:
         return {**asdict(self.load), **{k: v for k, v in asdict(self).items() if k != "load"}}
@@ -107,49 +117,49 @@ def measure(url: str, load: Load) -> Result:
     """A steady load: what goes in comes out, while the standing backlog stays."""
     with multiprocessing.get_context("spawn").Pool(load.clients) as pool:
         client = redis.Redis.from_url(url)
-        pool.starmap(_warm_up, [(url, load, number) for number in range(load.clients)])
+        pool.starmap(_drive, [(url, load, WARM_UP_S)] * load.clients)
         before, started = cpu_us(client), time.perf_counter()
-        parts = pool.starmap(_drive, [(url, load, number) for number in range(load.clients)])
+        nodes = sum(pool.starmap(_drive, [(url, load, load.seconds)] * load.clients))
         took, used = time.perf_counter() - started, cpu_us(client) - before
-    nodes = sum(part[0] for part in parts)
-    cycles = sum(part[1] for part in parts)
-    return Result(
-        load=load,
-        nodes_per_s=nodes / took,
-        redis_us_per_node=used / nodes,
-        enqueue_us=sum(part[2] for part in parts) / cycles / load.batch * 1e6,
-        settle_us=sum(part[3] for part in parts) / cycles / load.batch * 1e6,
-    )
+        verbs = pool.apply(_verbs, (url, load, load.seconds / 2))
+    return Result(load, nodes / took, used / nodes, *verbs)
 
 
-def _warm_up(url: str, load: Load, number: int) -> None:
-    _cycle(RedisOnly(url), load, f"warm{number}", seconds=0.3)
-
-
-def _drive(url: str, load: Load, number: int) -> tuple[int, int, float, float]:
-    return _cycle(RedisOnly(url), load, f"live{number}", seconds=load.seconds)
-
-
-def _cycle(target: Target, load: Load, name: str, *, seconds: float) -> tuple[int, int, float, float]:
-    """Closed loop: nodes done, cycles, seconds in enqueue and in settle. What runs at the end is given back."""
+def _arriving(load: Load) -> Iterator[Node]:
     runnable = [i for i in range(load.tenants) if not _is_capped(i, load)]
-    arriving = _nodes(f"{name}-{time.time_ns()}", runnable, seed=2)
+    return _nodes(f"live-{os.getpid()}-{time.time_ns()}", runnable, seed=2)
+
+
+def _drive(url: str, load: Load, seconds: float) -> int:
+    """Closed loop; answers how many nodes went through. What runs at the end is given back."""
+    target, arriving = RedisOnly(url), _arriving(load)
     running: list[str] = []
-    done, cycles, enqueueing, settling = 0, 0, 0.0, 0.0
+    done, ends = 0, time.perf_counter() + seconds
+    while time.perf_counter() < ends:
+        target.enqueue(list(itertools.islice(arriving, load.batch)))
+        running = [one.node.node_id for one in target.settle(running, load.batch)]
+        done += len(running)
+    target.settle(running, 0)
+    return done
+
+
+def _verbs(url: str, load: Load, seconds: float) -> tuple[float, float, float]:
+    """Nodes per second of enqueue, dispatch and complete, each in calls of its own, as the client sees them."""
+    queue, arriving = RedisOnly(url).queue, _arriving(load)
+    done, took = 0, [0.0, 0.0, 0.0]
     ends = time.perf_counter() + seconds
     while time.perf_counter() < ends:
         batch = list(itertools.islice(arriving, load.batch))
-        t0 = time.perf_counter()
-        target.enqueue(batch)
-        t1 = time.perf_counter()
-        running = [one.node.node_id for one in target.settle(running, load.batch)]
-        t2 = time.perf_counter()
-        done += len(running)
-        cycles += 1
-        enqueueing += t1 - t0
-        settling += t2 - t1
-    target.settle(running, 0)
-    return done, cycles, enqueueing, settling
+        marks = [time.perf_counter()]
+        queue.enqueue(batch, now_ms=_now_ms())
+        marks.append(time.perf_counter())
+        taken = [one.node.node_id for one in queue.dispatch(load.batch, now_ms=_now_ms())]
+        marks.append(time.perf_counter())
+        queue.complete([Completion(node_id) for node_id in taken], now_ms=_now_ms(), confirmed=taken)
+        marks.append(time.perf_counter())
+        done += len(taken)
+        took = [spent + after - before for spent, before, after in zip(took, marks, marks[1:], strict=False)]
+    return done / took[0], done / took[1], done / took[2]
 
 
 def latency_ms(target: Target, *, per_s: int, seconds: float, tenants: int) -> list[float]:

@@ -72,27 +72,27 @@ def bullmq(url: str, port: int, *, count: int, per_s: int, seconds: int) -> list
 
 
 def celery(url: str, *, count: int, per_s: int, seconds: int) -> Peer:
-    worker = ["-m", "celery", "-A", "celery_peer", "worker", "--pool=threads", "-c", "8", "-l", "ERROR"]
-    return _python_peer("Celery", url, worker, "celery_peer.py", count, per_s, seconds)
+    worker = ["celery", "-A", "python_peer", "worker", "--pool=threads", "-c", "8", "-l", "ERROR"]
+    return _python_peer("Celery", url, worker, count, per_s, seconds)
 
 
 def dramatiq(url: str, *, count: int, per_s: int, seconds: int) -> Peer:
-    worker = ["-m", "dramatiq", "--processes", "1", "--threads", "8", "--skip-logging", "dramatiq_peer"]
-    return _python_peer("Dramatiq", url, worker, "dramatiq_peer.py", count, per_s, seconds)
+    worker = ["dramatiq", "--processes", "1", "--threads", "8", "--skip-logging", "python_peer"]
+    return _python_peer("Dramatiq", url, worker, count, per_s, seconds)
 
 
-def _python_peer(name: str, url: str, worker: list[str], producer: str, count: int, per_s: int, seconds: int) -> Peer:
+def _python_peer(name: str, url: str, worker: list[str], count: int, per_s: int, seconds: int) -> Peer:
     client = redis.Redis.from_url(url)
     client.flushall()
     python = str(HOME / "venv" / "bin" / "python")
-    environment = {**os.environ, "BENCH_REDIS": url, "PYTHONPATH": str(HERE)}
+    environment = {**os.environ, "BENCH_REDIS": url, "BENCH_PEER": name.lower(), "PYTHONPATH": str(HERE)}
 
     def produce(amount: int, rate: float) -> dict:
-        command = [python, str(HERE / producer), str(amount), str(rate)]
+        command = [python, str(HERE / "python_peer.py"), str(amount), str(rate)]
         done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment, timeout=WAIT_S)
         return json.loads(done.stdout.strip().splitlines()[-1])
 
-    with _running([python, *worker], environment):
+    with _running([python, "-m", *worker], environment):
         latencies = produce(per_s * seconds, per_s)["latencies"]
         before = cpu_us(client)
         rate = produce(count, 0)["perSecond"]

@@ -1,4 +1,4 @@
-"""Celery with no-op tasks: the worker loads this module, and so does the producer (`python celery_peer.py ...`)."""
+"""Celery or Dramatiq (`BENCH_PEER`) with tasks that do nothing: the worker loads this module, the producer runs it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,12 @@ import threading
 import time
 
 import redis
-from celery import Celery
 
 URL = os.environ["BENCH_REDIS"]
-app = Celery("bench", broker=URL)
-app.conf.update(task_ignore_result=True, worker_prefetch_multiplier=64, broker_connection_retry_on_startup=True)
+WARM_UP_S, FINISH_S = 60, 120
 _lock, _latencies = threading.Lock(), []
 
 
-@app.task(name="bench.work")  # the producer runs this file as __main__, the worker imports it
 def work(due: float, total: int) -> None:
     with _lock:
         _latencies.append((time.time() - due) * 1000)
@@ -26,16 +23,30 @@ def work(due: float, total: int) -> None:
             _latencies.clear()
 
 
+if os.environ["BENCH_PEER"] == "celery":
+    from celery import Celery
+
+    app = Celery("bench", broker=URL)
+    app.conf.update(task_ignore_result=True, worker_prefetch_multiplier=64, broker_connection_retry_on_startup=True)
+    send = app.task(name="bench.work")(work).delay  # named: the producer has it in __main__
+else:
+    import dramatiq
+    from dramatiq.brokers.redis import RedisBroker
+
+    dramatiq.set_broker(RedisBroker(url=URL))
+    send = dramatiq.actor(work).send
+
+
 def main(count: int, per_s: float) -> None:
     client = redis.Redis.from_url(URL)
-    work.delay(time.time(), 1)
-    client.blpop("bench:done", timeout=60)
+    send(time.time(), 1)
+    client.blpop("bench:done", timeout=WARM_UP_S)
     started = time.time()
     for i in range(count):
         due = started + i / per_s if per_s else time.time()
         time.sleep(max(0.0, due - time.time()))
-        work.delay(due, count)
-    latencies = json.loads(client.blpop("bench:done", timeout=120)[1])
+        send(due, count)
+    latencies = json.loads(client.blpop("bench:done", timeout=FINISH_S)[1])
     print(json.dumps({"perSecond": count / (time.time() - started), "latencies": latencies}))
 
 
