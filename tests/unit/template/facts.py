@@ -60,6 +60,17 @@ class Template:
                 yield from many(self.resources[arn["Ref"]]["Properties"]["PolicyDocument"]["Statement"])
 
 
+def metrics_of(alarm: Json) -> Iterator[tuple[str, str, Json]]:
+    """Namespace, name and dimensions of each metric that an alarm looks at, one or several."""
+    several = [query["MetricStat"]["Metric"] for query in alarm.get("Metrics", []) if "MetricStat" in query]
+    for metric in several or [alarm]:
+        yield (
+            metric["Namespace"],
+            metric["MetricName"],
+            {one["Name"]: one["Value"] for one in metric.get("Dimensions", [])},
+        )
+
+
 def many(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 

@@ -1,0 +1,236 @@
+"""What a worker may do, how it is held, and when there are more of them."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from typing import Any
+
+import pytest
+
+from artiway.scheduling.operations import IMAGE_POOLS
+from tests.unit.template.facts import ROOT, Template, many, target
+
+DOCKERFILE = (ROOT / "worker/Dockerfile").read_text()
+# What it does, on what. Nothing else: no database, no cache, no secret, nothing of the other pool.
+MAY = {
+    "sqs:ReceiveMessage": "work",
+    "sqs:DeleteMessage": "work",
+    "sqs:ChangeMessageVisibility": "work",
+    "sqs:SendMessage": {"ProgressQueue"},
+    "lambda:InvokeFunction": {"InternalFunction"},
+    "s3:GetObject": {
+        "${ArtefactBucket.Arn}/inputs/*",
+        "${ArtefactBucket.Arn}/outputs/*",
+        "${ArtefactBucket.Arn}/models/*",
+    },
+    "s3:PutObject": {"${ArtefactBucket.Arn}/outputs/*"},
+    "kms:Decrypt": {"DataKey"},
+    "kms:GenerateDataKey": {"DataKey"},
+}
+RELEASE_CALL_S = 5
+
+
+def of_pool(template: Template, pool: str, kind: str) -> dict[str, Any]:
+    properties: dict[str, Any] = template.resources[f"{pool.capitalize()}Worker{kind}"]["Properties"]
+    return properties
+
+
+def container(template: Template, pool: str) -> dict[str, Any]:
+    (one,) = of_pool(template, pool, "Task")["ContainerDefinitions"]
+    return dict(one)
+
+
+def environment(template: Template, pool: str) -> dict[str, Any]:
+    return {one["Name"]: one["Value"] for one in container(template, pool)["Environment"]}
+
+
+def resource_of(value: Any) -> str:
+    return str(value["Fn::Sub"]) if "Fn::Sub" in value else target(value)
+
+
+def work_queues(template: Template, pool: str) -> set[str]:
+    queues = template.of_type("AWS::SQS::Queue")
+    return {name for name in queues if name.startswith(f"Work{pool.capitalize()}") and "DeadLetter" not in name}
+
+
+def test_every_pool_of_the_scheduler_has_workers(template: Template) -> None:
+    assert len(template.of_type("AWS::ECS::Service")) == len(IMAGE_POOLS)
+    assert {environment(template, pool)["ARTIWAY_WORKER_POOL"] for pool in IMAGE_POOLS} == set(IMAGE_POOLS)
+
+
+@pytest.mark.parametrize("pool", IMAGE_POOLS)
+def test_a_worker_may_do_its_work_and_nothing_else(template: Template, pool: str) -> None:
+    role = of_pool(template, pool, "Role")
+    assert "ManagedPolicyArns" not in role
+    allowed: dict[str, set[str]] = {}
+    for policy in role["Policies"]:
+        for one in policy["PolicyDocument"]["Statement"]:
+            assert one["Effect"] == "Allow"
+            for action in many(one["Action"]):
+                allowed.setdefault(action, set()).update(resource_of(value) for value in many(one["Resource"]))
+    wanted = {action: work_queues(template, pool) if on == "work" else on for action, on in MAY.items()}
+    assert allowed == wanted
+
+
+def test_a_key_serves_a_worker_through_s3_alone(template: Template) -> None:
+    for pool in IMAGE_POOLS:
+        (statement,) = [
+            one
+            for policy in of_pool(template, pool, "Role")["Policies"]
+            for one in policy["PolicyDocument"]["Statement"]
+            if "kms:Decrypt" in many(one["Action"])
+        ]
+        assert statement["Condition"] == {
+            "StringEquals": {"kms:ViaService": {"Fn::Sub": "s3.${AWS::Region}.amazonaws.com"}}
+        }
+
+
+def test_only_ecs_puts_on_the_roles_of_workers(template: Template) -> None:
+    for name in ("GpuWorkerRole", "EnterpriseWorkerRole", "WorkerExecutionRole"):
+        (trust,) = template.resources[name]["Properties"]["AssumeRolePolicyDocument"]["Statement"]
+        assert trust["Principal"] == {"Service": "ecs-tasks.amazonaws.com"}
+        assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
+
+
+@pytest.mark.parametrize("pool", IMAGE_POOLS)
+def test_a_worker_is_told_what_its_settings_ask_for_and_no_secret(template: Template, pool: str) -> None:
+    tree = ast.parse((ROOT / "worker/settings.py").read_text())
+    (settings,) = [n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "WorkerSettings"]
+    fields = [n for n in settings.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)]
+    known = {f"ARTIWAY_{n.target.id.upper()}" for n in fields if isinstance(n.target, ast.Name)}
+    required = {
+        f"ARTIWAY_{n.target.id.upper()}"
+        for n in fields
+        if isinstance(n.target, ast.Name)
+        and (n.value is None or (isinstance(n.value, ast.Call) and "default" not in {k.arg for k in n.value.keywords}))
+    }
+    told = environment(template, pool)
+    ours = {name for name in told if name.startswith("ARTIWAY_")}
+    assert required
+    assert required <= ours <= known
+    assert "Secrets" not in container(template, pool)
+    assert not re.search(r"secret|password|database|redis", json.dumps(told), re.IGNORECASE)
+
+
+@pytest.mark.parametrize("pool", IMAGE_POOLS)
+def test_a_worker_polls_the_queues_of_its_pool_for_every_type(template: Template, pool: str) -> None:
+    text = environment(template, pool)["ARTIWAY_WORK_QUEUE_URLS"]["Fn::Sub"]
+    urls = json.loads(text)
+    assert {url.strip("${}") for url in urls.values()} == work_queues(template, pool)
+    for node_type, url in urls.items():
+        assert node_type.replace("_", "") in url.lower(), "a type with another's queue"
+
+
+@pytest.mark.parametrize("pool", IMAGE_POOLS)
+def test_a_worker_is_nobody_and_writes_nowhere_but_where_it_must(template: Template, pool: str) -> None:
+    worker = container(template, pool)
+    found = re.search(r"useradd .*--uid (\d+)", DOCKERFILE)
+    assert found
+    assert worker["User"] == found[1] != "0"
+    assert worker["ReadonlyRootFilesystem"] is True
+    assert worker["Privileged"] is False
+    assert worker["DockerSecurityOptions"] == ["no-new-privileges"]
+    assert worker["LinuxParameters"]["Capabilities"] == {"Drop": ["ALL"]}
+    mounted = {one["ContainerPath"] for one in worker["MountPoints"]}
+    mounted |= {one["ContainerPath"] for one in worker["LinuxParameters"]["Tmpfs"]}
+    written = dict(re.findall(r"(ARTIWAY_MODEL_FOLDER|ARTIWAY_BEAT_FILE)=(\S+)", DOCKERFILE))
+    assert mounted == {written["ARTIWAY_MODEL_FOLDER"], written["ARTIWAY_BEAT_FILE"].rpartition("/")[0]}
+    assert worker["ResourceRequirements"] == [{"Type": "GPU", "Value": "1"}]
+
+
+@pytest.mark.parametrize("pool", IMAGE_POOLS)
+def test_a_worker_has_the_time_to_hand_back_what_it_holds(template: Template, pool: str) -> None:
+    release_s = re.search(r"^RELEASE_S = ([\d.]+)$", (ROOT / "worker/loop.py").read_text(), re.MULTILINE)
+    assert release_s
+    needed_s = float(environment(template, pool)["ARTIWAY_DRAIN_S"]) + RELEASE_CALL_S + float(release_s[1])
+    # Spot takes the machine after 120 s, and ECS needs some of them to notice.
+    assert needed_s < container(template, pool)["StopTimeout"] <= 90
+
+
+@pytest.mark.parametrize("pool", IMAGE_POOLS)
+def test_ecs_asks_for_a_workers_health_as_the_image_does(template: Template, pool: str) -> None:
+    """ECS takes no notice of a health check in the image."""
+    found = re.search(r"HEALTHCHECK [^\[]*CMD (\[.*\])", DOCKERFILE)
+    assert found
+    assert container(template, pool)["HealthCheck"]["Command"] == ["CMD", *json.loads(found[1])]
+
+
+@pytest.mark.parametrize("pool", IMAGE_POOLS)
+def test_a_workers_image_is_one_version_and_its_log_is_ours(template: Template, pool: str) -> None:
+    worker = container(template, pool)
+    assert worker["Image"] == {"Fn::Sub": "${WorkerRepository.RepositoryUri}:${WorkerImageTag}"}
+    assert template.resources["WorkerRepository"]["Properties"]["ImageTagMutability"] == "IMMUTABLE"
+    assert worker["LogConfiguration"]["Options"]["awslogs-group"] == {"Ref": "WorkerLogGroup"}
+
+
+def test_without_an_image_there_are_no_workers_and_no_machines(template: Template) -> None:
+    kinds = ("AWS::ECS::", "AWS::AutoScaling::", "AWS::ApplicationAutoScaling::", "AWS::EC2::LaunchTemplate")
+    machinery = {n: r for n, r in template.resources.items() if r["Type"].startswith(kinds)}
+    assert machinery
+    assert {resource.get("Condition") for resource in machinery.values()} == {"Workers"}
+    assert template.body["Parameters"]["WorkerImageTag"]["Default"] == ""
+
+
+@pytest.mark.parametrize("pool", IMAGE_POOLS)
+def test_workers_come_and_go_with_the_backlog_of_their_pool(template: Template, pool: str) -> None:
+    assert "DesiredCount" not in of_pool(template, pool, "Service"), "a deployment would set the number back"
+    assert template.value(of_pool(template, pool, "Range")["MinCapacity"]) == 0
+    policy = of_pool(template, pool, "BacklogPolicy")["TargetTrackingScalingPolicyConfiguration"]
+    queries = policy["CustomizedMetricSpecification"]["Metrics"]
+    measured = {query["Id"]: query["MetricStat"]["Metric"] for query in queries if "MetricStat" in query}
+    for name in ("waiting", "running"):
+        assert {"Name": "pool", "Value": pool} in measured[name]["Dimensions"]
+    (expression,) = [query["Expression"]["Fn::Sub"] for query in queries if query["ReturnData"]]
+    assert set(re.findall(r"\b[a-z]+\b", expression)) == set(measured), "a metric that is fetched is used"
+    assert "${WorkerSlots}" in expression
+
+
+@pytest.mark.parametrize("pool", IMAGE_POOLS)
+def test_the_first_worker_of_a_pool_is_called_by_work_that_waits(template: Template, pool: str) -> None:
+    alarm = of_pool(template, pool, "FirstAlarm")
+    assert alarm["AlarmActions"] == [{"Ref": f"{pool.capitalize()}WorkerFirstPolicy"}]
+    step = of_pool(template, pool, "FirstPolicy")["StepScalingPolicyConfiguration"]
+    assert step["AdjustmentType"] == "ChangeInCapacity"
+    assert step["StepAdjustments"] == [{"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}]
+
+
+@pytest.mark.parametrize("pool", IMAGE_POOLS)
+def test_a_machine_comes_with_its_task_and_goes_only_when_it_is_empty(template: Template, pool: str) -> None:
+    machines = of_pool(template, pool, "Machines")
+    provider = of_pool(template, pool, "Capacity")["AutoScalingGroupProvider"]
+    assert machines["MinSize"] == "0"
+    assert machines["NewInstancesProtectedFromScaleIn"] is True
+    assert provider["ManagedTerminationProtection"] == provider["ManagedDraining"] == "ENABLED"
+    assert provider["ManagedScaling"]["Status"] == "ENABLED"
+    assert machines["MaxSize"] == of_pool(template, pool, "Range")["MaxCapacity"]
+
+
+def test_enterprise_workers_are_never_taken_back(template: Template) -> None:
+    distribution = of_pool(template, "enterprise", "Machines")["MixedInstancesPolicy"]["InstancesDistribution"]
+    assert distribution["OnDemandPercentageAboveBaseCapacity"] == 100
+
+
+def test_a_container_cannot_become_its_machine(template: Template) -> None:
+    data = template.resources["WorkerMachine"]["Properties"]["LaunchTemplateData"]
+    assert data["MetadataOptions"]["HttpTokens"] == "required"
+    assert data["MetadataOptions"]["HttpPutResponseHopLimit"] == 1
+    script = data["UserData"]["Fn::Base64"]["Fn::Sub"]
+    for setting in ("ECS_AWSVPC_BLOCK_IMDS=true", "ECS_DISABLE_PRIVILEGED=true"):
+        assert setting in script
+    assert data["BlockDeviceMappings"][0]["Ebs"]["Encrypted"] is True
+
+
+def test_nothing_calls_a_worker_and_a_worker_calls_nothing_but_tls(template: Template) -> None:
+    group = template.resources["WorkerSecurityGroup"]["Properties"]
+    assert "SecurityGroupIngress" not in group
+    assert [(rule["FromPort"], rule["ToPort"]) for rule in group["SecurityGroupEgress"]] == [(443, 443)]
+    for admitting in ("ProxySecurityGroup", "CacheSecurityGroup", "DatabaseSecurityGroup"):
+        assert "WorkerSecurityGroup" not in json.dumps(template.resources[admitting])
+
+
+def test_weights_outlive_every_artefact(template: Template) -> None:
+    rules = template.resources["ArtefactBucket"]["Properties"]["LifecycleConfiguration"]["Rules"]
+    expiring = {rule.get("Prefix", "") for rule in rules if "ExpirationInDays" in rule}
+    assert expiring == {"inputs/", "outputs/"}
