@@ -1,0 +1,146 @@
+"""Who learns of what, and whether what an alarm or the dashboard watches is ever written."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from artiway.payments.bill import Difference
+from tests.unit.template.facts import ROOT, Template, metrics_of, target
+
+# A deployment that fails tells whoever deploys.
+WITNESSED = {"DeployFunction"}
+# What the pools are scaled and drawn by, and nothing measures yet.
+UNWRITTEN = {"FairnessJain", "NodesWaiting", "Slots", "SlotsInUse", "TasksAccepted"}
+COLUMNS = 24
+
+
+def sources() -> Iterator[ast.AST]:
+    for folder in ("functions", "layers/core/artiway"):
+        for file in sorted(Path(ROOT / folder).rglob("*.py")):
+            yield from ast.walk(ast.parse(file.read_text()))
+
+
+def calls(*names: str) -> Iterator[ast.Call]:
+    for node in sources():
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in names:
+            yield node
+
+
+def written() -> dict[str, set[frozenset[str]]]:
+    """Every metric that the code writes, with the dimensions that it has beside `environment`."""
+    found: dict[str, set[frozenset[str]]] = defaultdict(set)
+    for call in calls("emit", "guard"):
+        match call.args:
+            case [ast.Constant(value=str(name)), *_]:
+                found[name].add(frozenset(str(keyword.arg) for keyword in call.keywords))
+    return found
+
+
+def alarms(template: Template) -> dict[str, dict[str, Any]]:
+    return template.of_type("AWS::CloudWatch::Alarm")
+
+
+def dashboard(template: Template) -> list[dict[str, Any]]:
+    (one,) = template.of_type("AWS::CloudWatch::Dashboard").values()
+    widgets: list[dict[str, Any]] = json.loads(one["DashboardBody"]["Fn::Sub"])["widgets"]
+    return widgets
+
+
+def drawn(template: Template) -> Iterator[tuple[str, str, dict[str, str]]]:
+    for widget in dashboard(template):
+        for namespace, name, *rest in widget["properties"]["metrics"]:
+            words = [word for word in rest if isinstance(word, str)]
+            yield namespace, name, dict(zip(words[::2], words[1::2], strict=True))
+
+
+def test_every_alarm_reaches_somebody_or_calls_a_worker(template: Template) -> None:
+    for name, alarm in alarms(template).items():
+        actions = alarm["AlarmActions"]
+        is_switch = all(template.resources[target(one)]["Type"].endswith("::ScalingPolicy") for one in actions)
+        assert is_switch or {"Ref": "AlarmTopic"} in actions, name
+
+
+def test_nobody_hears_of_an_alarm_and_not_of_its_end_where_both_can_be_told(template: Template) -> None:
+    for name, alarm in alarms(template).items():
+        if "OKActions" in alarm:
+            assert alarm["OKActions"] == alarm["AlarmActions"], name
+
+
+def test_the_errors_of_every_function_raise_an_alarm(template: Template) -> None:
+    watched = [
+        target(dimensions["FunctionName"])
+        for alarm in alarms(template).values()
+        for namespace, name, dimensions in metrics_of(alarm)
+        if (namespace, name) == ("AWS/Lambda", "Errors")
+    ]
+    assert len(watched) == len(set(watched)), "a function in two alarms"
+    assert set(watched) == set(template.functions) - WITNESSED
+
+
+def test_an_expression_uses_each_metric_of_its_alarm_and_no_other(template: Template) -> None:
+    computed = {name: alarm["Metrics"] for name, alarm in alarms(template).items() if "Metrics" in alarm}
+    assert computed
+    for name, queries in computed.items():
+        fetched = [query["Id"] for query in queries if "MetricStat" in query]
+        (result,) = [query for query in queries if query["ReturnData"]]
+        assert set(re.findall(r"\b[a-z]\w*", result["Expression"])) == set(fetched), name
+        assert len(fetched) == len(set(fetched)) <= 10, f"{name}: an alarm takes ten metrics at most"
+        assert len({query["MetricStat"]["Period"] for query in queries if "MetricStat" in query}) == 1, name
+
+
+def test_what_alarms_scaling_and_dashboard_watch_is_written_by_the_code(template: Template) -> None:
+    watched = [metric for alarm in alarms(template).values() for metric in metrics_of(alarm)]
+    for policy in template.of_type("AWS::ApplicationAutoScaling::ScalingPolicy").values():
+        if tracking := policy.get("TargetTrackingScalingPolicyConfiguration"):
+            watched += metrics_of(tracking["CustomizedMetricSpecification"])
+    watched += drawn(template)
+    ours = [(name, frozenset(dimensions)) for namespace, name, dimensions in watched if namespace == "Artiway"]
+    known = written()
+    for name, dimensions in ours:
+        assert "environment" in dimensions, name
+        assert name in UNWRITTEN or dimensions - {"environment"} in known[name], (name, sorted(dimensions))
+    assert not UNWRITTEN & known.keys()
+
+
+def test_the_sweeps_that_can_fail_are_the_ones_that_are_watched(template: Template) -> None:
+    swept = {str(keyword.arg) for call in calls("_counted") for keyword in call.keywords}
+    swept |= {
+        str(keyword.value.value)
+        for call in calls("emit")
+        for keyword in call.keywords
+        if keyword.arg == "sweep" and isinstance(keyword.value, ast.Constant)
+    }
+    watched = {dimensions["sweep"] for _, _, dimensions in metrics_of(alarms(template)["SweepFailuresAlarm"])}
+    assert watched == swept
+
+
+def test_every_difference_with_the_bill_raises_an_alarm(template: Template) -> None:
+    watched = {dimensions["kind"] for _, _, dimensions in metrics_of(alarms(template)["PaymentDifferencesAlarm"])}
+    assert watched == {f"BILL_{kind}" for kind in (*Difference, "BROKEN", "LATE")}
+
+
+def test_the_dashboard_is_json_whose_parts_lie_beside_each_other(template: Template) -> None:
+    taken: set[tuple[int, int]] = set()
+    for widget in dashboard(template):
+        left, top = widget["x"], widget["y"]
+        assert left + widget["width"] <= COLUMNS
+        cells = {(left + x, top + y) for x in range(widget["width"]) for y in range(widget["height"])}
+        assert not taken & cells, widget["properties"]["title"]
+        taken |= cells
+
+
+def test_the_dashboard_names_what_the_template_has(template: Template) -> None:
+    (one,) = template.of_type("AWS::CloudWatch::Dashboard").values()
+    named = {name.partition(".")[0] for name in re.findall(r"\$\{([^}]+)\}", one["DashboardBody"]["Fn::Sub"])}
+    known = set(template.resources) | set(template.body["Parameters"])
+    assert {name for name in named if not name.startswith("AWS::")} <= known
+    shown = {name for name in named if name in template.functions}
+    assert shown == set(template.functions) - WITNESSED
+    dead = {name for name in template.of_type("AWS::SQS::Queue") if "DeadLetter" in name}
+    assert dead <= named
