@@ -25,29 +25,16 @@ class Outbox:
         self._deliver, self._clock = deliver, clock or SystemClock()
 
     def publish(self, tx: Transaction, messages: Sequence[Message]) -> None:
-        aggregates = sorted({message.aggregate for message in messages})
-        if not aggregates:
+        if not messages:
             return
-        tx.run(SQL["serialise_writers"], {"aggregates": aggregates})
-        now = self._clock.now().isoformat(timespec="milliseconds")
-        due = [row["aggregate"] for row in tx.all(SQL["insert_messages"], _columns(messages, now))]
+        trace_id, now = tracing.current(), self._clock.now().isoformat(timespec="milliseconds")
+        rows = _json([_row(message, trace_id, now) for message in messages])
+        due = [row["aggregate"] for row in tx.all(SQL["insert_messages"], {"messages": rows, "trace_id": trace_id})]
         if due:
             tx.after_commit(lambda: self._deliver(tx.tenant_id, due))
 
 
-def _columns(messages: Sequence[Message], now: str) -> dict[str, list[Any]]:
-    trace_id = tracing.current()
-    return {
-        "tenant_ids": [message.tenant_id for message in messages],
-        "aggregates": [message.aggregate for message in messages],
-        "destinations": [message.destination for message in messages],
-        "bodies": [_body(message, trace_id, now) for message in messages],
-        "delays_s": [message.delay_s for message in messages],
-        "trace_ids": [trace_id for _ in messages],
-    }
-
-
-def _body(message: Message, trace_id: str, now: str) -> str:
+def _row(message: Message, trace_id: str, now: str) -> dict[str, Any]:
     body = {
         "type": message.type,
         "aggregate": message.aggregate,
@@ -55,7 +42,17 @@ def _body(message: Message, trace_id: str, now: str) -> str:
         "at": now,
         "data": dict(message.data),
     }
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return {
+        "tenant_id": None if message.tenant_id is None else str(message.tenant_id),
+        "aggregate": message.aggregate,
+        "destination": message.destination,
+        "body": _json(body),
+        "delay_s": message.delay_s,
+    }
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 @dataclass
