@@ -60,18 +60,9 @@ def test_a_hold_that_was_ended_once_for_what_was_delivered_is_right(found, entri
         (view("PROCESSING", 0, 0), [FREEZE, CANCEL]),
     ],
     ids=[
-        "no entry",
-        "open",
-        "released",
-        "twice",
-        "frozen twice",
-        "order",
-        "picture lost",
-        "charge",
-        "too much",
-        "for nothing",
-    ]
-    + ["failed with a picture", "not over"],
+        *("no entry", "open", "released", "twice", "frozen twice", "order", "picture lost", "charge", "too much"),
+        *("for nothing", "failed with a picture", "not over"),
+    ],
 )
 def test_every_other_way_to_end_a_hold_is_a_fault(found, entries):
     assert list(faults_of(found, entries)) != []
