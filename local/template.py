@@ -89,6 +89,7 @@ DROPPED_SERVICES = {
 # Properties that point at what was dropped and mean nothing here.
 STRIPPED = {
     "AWS::ApiGatewayV2::Stage": {"DeploymentId", "AccessLogSettings"},
+    "Custom::Migration": {"Layer"},
     "Custom::Recovery": {"Layer"},
     "AWS::S3::Bucket": {"BucketEncryption", "LoggingConfiguration"},
     "AWS::IAM::Role": {"Policies", "ManagedPolicyArns", "PermissionsBoundary"},

@@ -234,6 +234,12 @@ def test_a_new_migration_makes_the_deployment_run_it(template: Template) -> None
     assert template.of_type("Custom::Migration")["Migration"]["SchemaVersion"] == {"Ref": "SchemaVersion"}
 
 
+def test_migrations_run_with_new_code_whatever_parameters_a_stack_has_kept(template: Template) -> None:
+    """`sam deploy` gives a stack that exists its old values again, not a newer default."""
+    core = next(name for name in template.of_type("AWS::Lambda::LayerVersion") if name.startswith("CoreLayer"))
+    assert template.of_type("Custom::Migration")["Migration"]["Layer"] == {"Ref": core}
+
+
 def test_layers_are_built_for_what_the_functions_run_on(template: Template) -> None:
     makefile = (ROOT / "layers/core/Makefile").read_text()
     defaults = dict(re.findall(r"^(\w+) \?= (\S+)$", makefile, re.MULTILINE))
