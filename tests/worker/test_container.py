@@ -1,0 +1,146 @@
+"""The image, as far as it can be held to its word without building it: what it copies, sets, pins and starts."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+from tests.worker.emulator import free_port, until
+from worker.settings import WorkerSettings
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / "worker/Dockerfile").read_text("utf-8").replace("\\\n", " ")
+LINES = [line for line in TEXT.splitlines() if line and not line.startswith("#")]
+
+
+def of(word: str) -> list[str]:
+    """What follows an instruction, wherever it stands."""
+    return [line.split(maxsplit=1)[1] for line in LINES if line.split()[0] == word]
+
+
+def variables() -> dict[str, str]:
+    return dict(part.split("=", 1) for line in of("ENV") for part in shlex.split(line))
+
+
+def pins(lock: str) -> dict[str, str]:
+    return dict(re.findall(r"^([a-z0-9._-]+)==(\S+)", (ROOT / lock).read_text("utf-8"), re.MULTILINE))
+
+
+def is_sent(path: str) -> bool:
+    """The last pattern that fits decides, as in Docker; a folder's pattern holds for what is in it."""
+    answer = True
+    for pattern in (ROOT / "worker/Dockerfile.dockerignore").read_text("utf-8").split():
+        wanted = pattern.lstrip("!")
+        heads = ["/".join(path.split("/")[:depth]) for depth in range(1, path.count("/") + 2)]
+        # Two stars are any number of folders, none among them.
+        fits = any(fnmatch(head, form) for head in heads for form in (wanted, wanted.replace("/**/", "/")))
+        answer = pattern.startswith("!") if fits else answer
+    return answer
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    """/srv of the image: only what the build is sent."""
+    for file in (ROOT / "worker").rglob("*"):
+        name = str(file.relative_to(ROOT))
+        if file.is_file() and is_sent(name):
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, tmp_path / name)
+    return tmp_path
+
+
+def test_everything_that_is_copied_is_there_and_is_sent_to_the_build():
+    sources = [line.split()[0] for line in of("COPY") if not line.startswith("--from")]
+    assert sources == ["worker/gpu.lock", "worker"]
+    for source in sources:
+        assert (ROOT / source).exists()
+        assert is_sent(source)
+
+
+def test_only_the_worker_is_sent_and_no_bytecode(image):
+    assert [entry.name for entry in image.iterdir()] == ["worker"]
+    assert is_sent("worker/engines/preview/cutout.py")
+    for path in ("template.yaml", ".git/config", "layers/core/artiway/ids.py", "worker/__pycache__/loop.pyc"):
+        assert not is_sent(path), path
+
+
+def test_its_settings_are_settings_of_the_worker():
+    names = {name.removeprefix("ARTIWAY_").lower() for name in variables() if name.startswith("ARTIWAY_")}
+    assert names == {"model_folder", "beat_file"}
+    assert names <= set(WorkerSettings.model_fields)
+
+
+def test_cuda_is_of_the_major_version_that_the_locked_wheels_are_built_for():
+    (base,) = [line for line in of("FROM") if line.startswith("nvidia/cuda:")]
+    (locked,) = [name for name in pins("worker/gpu.lock") if name.startswith("nvidia-cudnn-cu")]
+    assert re.findall(r"cuda:(\d+)\.", base) == re.findall(r"cu(\d+)$", locked)
+
+
+def test_what_the_tests_run_with_is_what_the_image_pins():
+    ours, theirs = pins("tools/worker.lock"), pins("worker/gpu.lock")
+    wanted = [line for line in (ROOT / "worker/runtime.in").read_text("utf-8").split("\n") if re.match(r"[a-z]", line)]
+    assert {name: theirs.get(name) for name in wanted} == {name: ours[name] for name in wanted}
+
+
+def test_the_python_of_the_image_is_the_one_that_its_lock_was_made_for():
+    versions = set(re.findall(r"python(3\.\d+)", TEXT))
+    documented = re.findall(r"--python-version (3\.\d+)", (ROOT / "docs/worker.md").read_text("utf-8"))
+    assert versions == set(documented)
+
+
+def test_the_entry_point_starts_from_the_images_folder_and_leaves_on_its_stop_signal(image):
+    (entry,), (stop,) = of("ENTRYPOINT"), of("STOPSIGNAL")
+    command = json.loads(entry)
+    assert command[0] == "python"
+    log = image / "log"
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(image),
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{free_port()}",  # nobody listens
+        "ARTIWAY_INTERNAL_FUNCTION": "InternalFunction",
+        "ARTIWAY_WORK_QUEUE_URLS": '{"cutout": "http://127.0.0.1:1/q"}',
+        "ARTIWAY_PROGRESS_QUEUE_URL": "http://127.0.0.1:1/p",
+        "ARTIWAY_ARTEFACT_BUCKET": "artefacts",
+        **{name: value for name, value in variables().items() if name not in ("PATH", "PYTHONPATH")},
+        "ARTIWAY_MODEL_FOLDER": str(image / "models"),
+        "ARTIWAY_BEAT_FILE": str(image / "beat"),
+    }
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, *command[1:]], cwd=image, env=environment, stdout=output, stderr=output
+        )
+    try:
+        until(lambda: "not registered yet" in log.read_text() or process.poll() is not None)
+        process.send_signal(signal.Signals[stop])
+        assert process.wait(60) == 0, log.read_text()
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize(("age_s", "status"), [(5, 0), (300, 1), (None, 1)])
+def test_the_health_check_believes_a_fresh_beat_and_nothing_else(tmp_path, age_s, status):
+    (line,) = of("HEALTHCHECK")
+    command = json.loads(line[line.index("CMD") + 3 :])
+    file = tmp_path / "beat"
+    if age_s is not None:
+        file.touch()
+        then = file.stat().st_mtime - age_s
+        os.utime(file, (then, then))
+    script = command[-1].replace(variables()["ARTIWAY_BEAT_FILE"], str(file))
+    assert script != command[-1]
+    ran = subprocess.run([sys.executable, *command[1:-1], script], capture_output=True, check=False)
+    assert ran.returncode == status
