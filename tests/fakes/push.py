@@ -55,7 +55,7 @@ class FakeConnections:
         self.news.append((tenant_id, user_id, News(number, payload), datetime.now(UTC)))
         return number
 
-    def remember(self, connection: Connection, hint: Message, *, after: int | None) -> None:
+    def remember(self, connection: Connection, hints: Sequence[Message], *, after: int | None) -> None:
         left = [
             row
             for row in self.rows.values()
@@ -71,7 +71,7 @@ class FakeConnections:
         if connection.connection_id not in self.rows:
             told = newest if after is None else min(after, newest)
             self.rows[connection.connection_id] = Row(connection, told)
-            self.hints.append(hint)
+            self.hints += hints
 
     def close(self, connection_ids: Sequence[str]) -> None:
         for connection_id in connection_ids:

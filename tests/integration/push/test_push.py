@@ -238,7 +238,7 @@ def test_while_a_teller_lives_its_sockets_are_left_alone_and_it_tells_what_came_
     desk.sockets.after_post = meanwhile
     assert desk.hint() == 2
     assert desk.heard("a1") == ["1", "2"]
-    assert len(desk.store.hints()) == 1  # the one of the connection
+    assert len(desk.store.hints()) == 2  # those of the connection
 
 
 def test_a_hint_that_comes_again_while_the_socket_is_in_hand_leaves_word_for_when_the_lease_is_over(desk):
@@ -249,7 +249,7 @@ def test_a_hint_that_comes_again_while_the_socket_is_in_hand_leaves_word_for_whe
         desk.hint()
     assert desk.hint(is_again=True) == 0
     assert desk.sockets.closed == []
-    assert desk.store.hints() == [{"tenant_id": TENANT, "delay_s": delay_s} for delay_s in (1, 7)]
+    assert desk.store.hints() == [{"tenant_id": TENANT, "delay_s": delay_s} for delay_s in (1, 60, 7)]
 
 
 def test_what_a_socket_refuses_comes_again_and_nothing_is_said_twice(desk):
@@ -324,7 +324,7 @@ def test_a_connection_past_its_time_is_passed_over_and_swept(make):
     assert desk.push.forget_expired() == 0
 
 
-def test_a_connection_and_its_hint_are_stored_together_and_it_is_left_alone_until_api_gateway_knows_it(
+def test_a_connection_and_its_hints_are_stored_together_and_it_is_left_alone_until_api_gateway_knows_it(
     service_database,
 ):
     connections = PostgresConnections(service_database, QUIET, settling_s=60, lease_s=7, resume_s=60)
@@ -334,7 +334,7 @@ def test_a_connection_and_its_hint_are_stored_together_and_it_is_left_alone_unti
     desk.happen("1")
     desk.hint()
     assert desk.sockets.open["a1"] == []
-    assert desk.store.hints() == [{"tenant_id": TENANT, "delay_s": 1}]
+    assert desk.store.hints() == [{"tenant_id": TENANT, "delay_s": delay_s} for delay_s in (1, 60)]
 
 
 def test_more_than_one_read_brings_is_told_in_the_next(service_database):

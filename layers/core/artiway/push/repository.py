@@ -33,14 +33,14 @@ class PostgresConnections:
         self._database, self._outbox = database, outbox
         self._settling_s, self._lease_s, self._resume_s = settling_s, lease_s, resume_s
 
-    def remember(self, connection: Connection, hint: Message, *, after: int | None) -> None:
+    def remember(self, connection: Connection, hints: Sequence[Message], *, after: int | None) -> None:
         person = _person(connection.tenant_id, connection.user_id)
         with self._database.service_transaction() as tx:
             left = tx.one(SQL["take_over"], {**asdict(connection), "resume_s": self._resume_s})
             if after is None and left is not None:
                 after = int(left["told"])
             if tx.one(SQL["remember_connection"], {**asdict(connection), **person, "after": after}):
-                self._outbox.publish(tx, [hint])
+                self._outbox.publish(tx, hints)
 
     def close(self, connection_ids: Sequence[str]) -> None:
         with self._database.service_transaction() as tx:

@@ -27,6 +27,8 @@ logger = Logger("push")
 DESTINATION = "push"
 # API Gateway accepts a message for a connection only once its $connect has been answered.
 GREETING_DELAY_S = 1
+# Who wrote before the connection was there, and commits after it, saw nobody to send a hint to. By then they are done.
+LATE_LOOK_S = 60
 PASSES = 20
 
 
@@ -38,8 +40,8 @@ class Sockets(Protocol):
 
 
 class Connections(Protocol):
-    def remember(self, connection: Connection, hint: Message, *, after: int | None) -> None:
-        """Store the connection and the hint in one transaction. It hears what came after `after`, or after the socket
+    def remember(self, connection: Connection, hints: Sequence[Message], *, after: int | None) -> None:
+        """Store the connection and the hints in one transaction. It hears what came after `after`, or after the socket
         of its session that closed lately; otherwise, what comes from now on."""
 
     def close(self, connection_ids: Sequence[str]) -> None: ...
@@ -73,8 +75,9 @@ class PushService:
     ) -> None:
         expires_at = self._clock.now() + self._ttl
         connection = Connection(connection_id, tenant_id, user_id, session_id, expires_at)
-        hint = _hint(f"connection:{connection_id}", tenant_id, user_id, delay_s=GREETING_DELAY_S)
-        self._connections.remember(connection, hint, after=after)
+        about = f"connection:{connection_id}"
+        hints = [_hint(about, tenant_id, user_id, delay_s=delay_s) for delay_s in (GREETING_DELAY_S, LATE_LOOK_S)]
+        self._connections.remember(connection, hints, after=after)
 
     def disconnect(self, connection_id: str) -> None:
         self._connections.close([connection_id])
