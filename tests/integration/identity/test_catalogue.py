@@ -15,6 +15,7 @@ TENANT_ROWS = "(tenant_id = current_tenant())"
 WITHOUT_TENANT = {
     "schema_migration": "the deployment's own history",
     "login_failure": "failed logins by account and address, most of which name nobody",
+    "invariant_pass": "when the books of all tenants were last found right",
     "lane_setting": "lanes are the platform's, shared by all tenants",
     "bill_day": "a day of the merchant's account at WeChat, in which all tenants pay",
     "worker": "workers are the platform's, shared by all tenants",
