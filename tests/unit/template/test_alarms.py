@@ -16,7 +16,7 @@ from tests.unit.template.facts import ROOT, Template, metrics_of, target
 # A deployment that fails tells whoever deploys.
 WITNESSED = {"DeployFunction"}
 # What the pools are scaled and drawn by, and nothing measures yet.
-UNWRITTEN = {"FairnessJain", "NodesWaiting", "Slots", "SlotsInUse", "TasksAccepted"}
+UNWRITTEN = {"FairnessJain", "LaneDepth", "NodesWaiting", "Slots", "SlotsInUse", "TasksAccepted"}
 COLUMNS = 24
 
 
