@@ -284,6 +284,8 @@ const WORDS = {
   invariant_tokens_are_answered: ["tokens are answered", "令牌均已答复"],
   invariant_artefacts_have_nodes: ["pictures belong to steps", "产物均有来源"],
   invariant_slots_are_held_by_attempts: ["slots belong to attempts", "槽位均有归属"],
+  invariant_one_credit_per_paid_order: ["one credit for a paid order", "已付订单只入账一次"],
+  invariant_slots_are_mirrored: ["slots are mirrored in Redis", "槽位与 Redis 一致"],
   invariant_sweepers_run: ["sweepers run", "巡检在运行"],
   reconciliations: ["WeChat's daily bills", "微信每日账单"],
   reconciliationsHint: ["Each day's bill is compared with our orders, both ways.", "每日账单与本地订单双向核对。"],
