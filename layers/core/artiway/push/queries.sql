@@ -50,11 +50,15 @@ SELECT created_at
 
 -- name: claim_sockets
 -- Committed before the first word is said: whoever finds it after our death knows that the socket may have heard more
--- than `told`. One who stood behind `after` came since we looked, and was not looked up for.
+-- than `told`. One who stood behind `after` came since we looked, and was not looked up for. A row that is locked is being
+-- claimed, or let go of by one who looks again.
 UPDATE websocket_connection
    SET posting = %(until)s, posting_until = clock_timestamp() + make_interval(secs => %(lease_s)s)
- WHERE connection_id = ANY (%(connection_ids)s::text[]) AND posting IS NULL AND closed_at IS NULL
-   AND told >= %(after)s AND (told < %(until)s OR NOT is_greeted)
+ WHERE connection_id IN (SELECT connection_id
+                           FROM websocket_connection
+                          WHERE connection_id = ANY (%(connection_ids)s::text[]) AND posting IS NULL AND closed_at IS NULL
+                            AND told >= %(after)s AND (told < %(until)s OR NOT is_greeted)
+                            FOR UPDATE SKIP LOCKED)
 RETURNING connection_id, told, is_greeted;
 
 -- name: settle_socket
