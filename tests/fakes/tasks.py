@@ -171,7 +171,10 @@ class Picker:
     def reconcile(self, pool: str) -> int:
         return self.dispatch()
 
-    def dispatch(self) -> int:
+    def refresh(self, pool: str, *, is_forced: bool = False) -> None:
+        """It asks the database each time."""
+
+    def dispatch(self, _pool: str = POOL) -> int:
         with self._database.service_transaction() as tx:
             held = tx.one(b"SELECT count(*) AS held FROM slot_in_use")
             rows = tx.all(
@@ -533,6 +536,9 @@ class World:
                     self.machine.start(data["name"], data["input"])
                 else:
                     self.machine.answer(data["token"])
+            case "lane" if letter.body.get("type") == "worker_came":
+                self.dispatcher.refresh(data["pool"], is_forced=True)
+                self.dispatcher.dispatch(data["pool"])
             case "lane":
                 node_id = UUID(data["nodeId"])
                 token = data.get("taskToken")

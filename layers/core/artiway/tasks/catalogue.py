@@ -45,6 +45,7 @@ class Step:
     one_of: tuple[str, ...]
     refuses: tuple[Refusal, ...]
     params: Mapping[str, parameters.Schema]
+    model: str = ""
 
 
 @dataclass(frozen=True)
@@ -160,6 +161,7 @@ class Catalogue:
             name=node.name.replace("{i}", str(number)),
             type=node.step.type.name,
             step=node.step.name,
+            model=node.step.model,
             params={"step": node.step.name, "variant": max(0, number - 1), **own, **node.params},
             sources=sources,
             depends_on=tuple(dict.fromkeys(source.node for source in sources if source.node)),
@@ -200,6 +202,7 @@ class Catalogue:
             name=node.name,
             type=step.type.name,
             step=step.name,
+            model=step.model,
             params={"seed": seed, **node.params, "step": step.name},
             sources=tuple(sources),
             depends_on=tuple(dict.fromkeys((*node.depends_on, *origins))),
@@ -243,6 +246,7 @@ class Catalogue:
             one_of=tuple(row.get("one_of", ())),
             refuses=tuple(Refusal(**refusal) for refusal in row.get("refuses", ())),
             params=row["params"],
+            model=row.get("model", ""),
         )
 
     def _tool(self, name: str, row: Mapping[str, Any]) -> Tool:

@@ -29,7 +29,6 @@ from artiway.tasks.model import (
     ReportKind,
     Task,
     TaskStatus,
-    TokenKind,
     WorkerCard,
 )
 from artiway.tasks.work import Work
@@ -111,13 +110,12 @@ class NodeService:
         tenant_id, task_id = place
         with self._store.open(tenant_id) as work:
             task = work.lock_task(task_id)
-            claimed = work.claim(node_id, attempt, worker_id, lease_s=self.rules.lease_s)
-            if task is None or claimed is Claimed.GONE:
+            claimed, node = work.claim(node_id, attempt, worker_id, lease_s=self.rules.lease_s)
+            if task is None or node is None:
                 return None
-            node = work.node(node_id)
-            assert node is not None
             if claimed is Claimed.NOW:
-                work.start_task(task_id)
+                if task.status is TaskStatus.QUEUED:
+                    work.start_task(task_id)
                 work.tell(task, _about(Event.STARTED, node, status=NodeStatus.PROCESSING, attempt=attempt))
             return self._order(work, task, node)
 
@@ -179,8 +177,8 @@ class NodeService:
         """An execution waits until the node may start. One that may, or never will, is answered at once."""
         with self._store.open(tenant_id) as work:
             work.lock_task(task_id)
-            work.remember_token(node_id, TokenKind.GATE, token)
-            work.answer_tokens([node_id])
+            if work.remember_gate(node_id, token):
+                work.answer_tokens([node_id])
 
     def settle(self, *, tenant_id: UUID, task_id: UUID) -> TaskStatus | None:
         """Bring a task to its end if all of its nodes are at theirs. Returns where it stands."""
@@ -252,10 +250,12 @@ class NodeService:
         if not work.finish(node, report.attempt, report.outputs, engine=report.engine, gpu_us=report.gpu_us):
             return False
         work.add_artefacts(node, report.outputs)
-        opened = work.lower_in_degrees(node.node_id)
+        dependents = work.lower_in_degrees(node.node_id)
+        opened = [dependent for dependent, in_degree in dependents.items() if in_degree == 0]
         work.answer_tokens([node.node_id, *opened])
         work.tell(task, _about(Event.COMPLETED, node, status=NodeStatus.COMPLETED, attempt=report.attempt))
-        self.conclude(work, task)
+        if not dependents:  # otherwise somebody is still to run
+            self.conclude(work, task)
         return True
 
     def _time_out(self, verb: str, node_id: UUID, attempt: int, failure: Failure, *, worker_id: str = "") -> bool:
@@ -356,7 +356,8 @@ def _about(event: Event, node: Node, **details: Any) -> Occurrence:
 
 def _resolved(work: Work, node: Node) -> list[dict[str, Any]]:
     """The node's inputs as objects in S3. What another node made is looked up now that it is there."""
-    made = work.outputs(node.task_id, [source["node"] for source in node.inputs if "node" in source])
+    sources = [source["node"] for source in node.inputs if "node" in source]
+    made = work.outputs(node.task_id, sources) if sources else {}
     found = []
     for source in node.inputs:
         if "node" not in source:

@@ -11,10 +11,12 @@ from artiway import ids
 from artiway.outbox.model import Message
 from artiway.push.model import Notice
 from artiway.push.service import notice_message
+from artiway.scheduling.lanes import LANES
 from artiway.tasks.model import Event, Node, Occurrence, Task
 
 START = "machine:start"
 ANSWER = "machine:answer"
+WORKER_CAME = "worker_came"
 
 
 def lane_destination(lane: str) -> str:
@@ -51,6 +53,12 @@ def ready_hint(
     if token is not None:
         data["taskToken"] = token
     return Message(lane_destination(lane), f"node:{node_id}", "ready", data, delay_s, tenant_id)
+
+
+def worker_came(*, pool: str, worker_id: str) -> Message | None:
+    """Says to a lane of the pool that somebody can take its nodes now. None: nothing is dispatched to such a pool."""
+    lane = next((name for name, spec in LANES.items() if spec.pool == pool), None)
+    return Message(lane_destination(lane), f"worker:{worker_id}", WORKER_CAME, {"pool": pool}) if lane else None
 
 
 def work(*, tenant_id: UUID, node_id: UUID, attempt: int, pool: str, node_type: str) -> Message:

@@ -140,6 +140,7 @@ class PlannedNode:
     cost_us: int = 1
     price_points: int = 0
     is_result: bool = False
+    model: str = ""
 
 
 @dataclass(frozen=True)
@@ -335,13 +336,6 @@ class Occurrence:
     event: Event
     node: str | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
-
-
-class TokenKind(StrEnum):
-    """What an execution waits for: that a node may start, or that it is over."""
-
-    GATE = "gate"
-    READY = "ready"
 
 
 class Claimed(StrEnum):

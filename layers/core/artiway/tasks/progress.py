@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -20,6 +21,7 @@ from artiway.tasks.work import Work
 
 logger = Logger("progress")
 REMEMBERED = 10_000
+LISTENER_S = 2
 
 
 class Store(Protocol):
@@ -45,6 +47,7 @@ class Progress:
     ) -> None:
         self._store, self._nodes, self._stream, self._clock, self._tell = store, nodes, stream, clock, tell
         self._known: dict[UUID, Node] = {}
+        self._heard: dict[UUID, tuple[datetime, bool]] = {}
 
     def handle(self, reports: Sequence[Report]) -> list[Report]:
         """Returns the reports that could not be handled, to come again."""
@@ -81,8 +84,10 @@ class Progress:
             verdict = "write"
         if verdict == "late":
             return
-        if verdict == "write":
+        if verdict == "write" and report.progress > 0:
             self._nodes.note_progress(report)
+        if not self._is_heard(node):
+            return
         try:
             self._tell(node.tenant_id, node.user_id, body)
         except Exception:
@@ -99,6 +104,18 @@ class Progress:
                 self._known.clear()
             self._known[report.node_id] = node
         return self._known[report.node_id]
+
+    def _is_heard(self, node: Node) -> bool:
+        """Whether somebody listens, as of a moment ago: progress that nobody heard is made good by the next."""
+        now = self._clock.now()
+        known = self._heard.get(node.user_id)
+        if known is None or known[0] <= now:
+            with self._store.open(node.tenant_id) as work:
+                known = (now + timedelta(seconds=LISTENER_S), work.has_listener(node.user_id))
+            if len(self._heard) >= REMEMBERED:
+                self._heard.clear()
+            self._heard[node.user_id] = known
+        return known[1]
 
 
 def fold(reports: Sequence[Report]) -> list[Report]:

@@ -117,11 +117,15 @@ RETURNING node.node_id, node.tenant_id, node.task_id, node.pool, node.type, node
 UPDATE task_node
    SET status = 'PROCESSING', version = version + 1, worker_id = %(worker_id)s, started_at = clock_timestamp(), progress = 0,
        lease_until = clock_timestamp() + make_interval(secs => %(lease_s)s), progress_at = clock_timestamp(), error = NULL
- WHERE node_id = %(node_id)s AND status = 'QUEUED' AND dispatched_at IS NOT NULL AND attempt = %(attempt)s;
+ WHERE node_id = %(node_id)s AND status = 'QUEUED' AND dispatched_at IS NOT NULL AND attempt = %(attempt)s
+RETURNING tenant_id, node_id, task_id, user_id, position, name, type, step, model, lane, pool, params, inputs, cost_us, price_points,
+          is_result, is_charged, status, version, attempt, failures, in_degree, progress, gpu_us, output, engine, error, worker_id;
 
--- name: is_claimed
+-- name: claimed_before
 -- A worker that lost the answer to its claim asks again and is told the same.
-SELECT 1 FROM task_node
+SELECT tenant_id, node_id, task_id, user_id, position, name, type, step, model, lane, pool, params, inputs, cost_us, price_points,
+       is_result, is_charged, status, version, attempt, failures, in_degree, progress, gpu_us, output, engine, error, worker_id
+  FROM task_node
  WHERE node_id = %(node_id)s AND status = 'PROCESSING' AND attempt = %(attempt)s AND worker_id = %(worker_id)s;
 
 -- name: renew
@@ -251,16 +255,23 @@ UPDATE task_node SET failures = 0 WHERE task_id = %(task_id)s AND status = 'PEND
 UPDATE task_node SET superseded_at = clock_timestamp()
  WHERE node_id = ANY (%(node_ids)s::uuid[]) AND status = 'CANCELLED' AND superseded_at IS NULL;
 
--- name: remember_token
+-- name: remember_gate
 -- A token for a node that is not there waits for nothing: it is not kept, and times out by itself.
-INSERT INTO node_token (tenant_id, token_id, node_id, kind, token)
-SELECT node.tenant_id, %(token_id)s, node.node_id, %(kind)s, %(token)s FROM task_node AS node WHERE node.node_id = %(node_id)s
-ON CONFLICT (node_id, token) DO NOTHING;
+-- Says whether there is anything to wait for.
+WITH node AS (SELECT tenant_id, node_id, status, in_degree FROM task_node WHERE node_id = %(node_id)s),
+kept AS (
+    INSERT INTO node_token (tenant_id, token_id, node_id, kind, token)
+    SELECT tenant_id, %(token_id)s, node_id, 'gate', %(token)s FROM node
+    ON CONFLICT (node_id, token) DO NOTHING
+)
+SELECT status <> 'PENDING' OR in_degree = 0 AS is_open FROM node;
 
--- name: remember_ready_token
+-- name: remember_ready_tokens
 -- For the scheduler, which works across tenants.
 INSERT INTO node_token (tenant_id, token_id, node_id, kind, token)
-SELECT node.tenant_id, %(token_id)s, node.node_id, 'ready', %(token)s FROM task_node AS node WHERE node.node_id = %(node_id)s
+SELECT node.tenant_id, given.token_id, node.node_id, 'ready', given.token
+  FROM unnest(%(token_ids)s::uuid[], %(node_ids)s::uuid[], %(tokens)s::text[]) AS given (token_id, node_id, token)
+  JOIN task_node AS node ON node.node_id = given.node_id
 ON CONFLICT (node_id, token) DO NOTHING;
 
 -- name: take_answerable_tokens
@@ -275,9 +286,15 @@ RETURNING waiting.tenant_id, waiting.node_id, waiting.kind, waiting.token, node.
 -- name: raise_event_sequence
 UPDATE task SET event_sequence = event_sequence + %(count)s WHERE task_id = %(task_id)s RETURNING event_sequence;
 
--- name: insert_event
+-- name: insert_events
 INSERT INTO task_event (tenant_id, task_id, sequence, event, body)
-VALUES (current_tenant(), %(task_id)s, %(sequence)s, %(event)s, %(body)s);
+SELECT current_tenant(), %(task_id)s, told.sequence, told.event, told.body
+  FROM unnest(%(sequences)s::bigint[], %(events)s::text[], %(bodies)s::jsonb[]) AS told (sequence, event, body);
+
+-- name: has_listener
+SELECT EXISTS (SELECT FROM websocket_connection
+                WHERE tenant_id = current_tenant() AND user_id = %(user_id)s AND closed_at IS NULL
+                  AND expires_at > clock_timestamp()) AS is_heard;
 
 -- name: events_after
 SELECT sequence, event, body FROM task_event WHERE task_id = %(task_id)s AND sequence > %(sequence)s ORDER BY sequence LIMIT %(limit)s;

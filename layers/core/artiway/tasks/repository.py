@@ -34,7 +34,6 @@ from artiway.tasks.model import (
     TaskFilter,
     TaskStatus,
     TenantLimits,
-    TokenKind,
     Waiting,
     WorkerCard,
 )
@@ -70,14 +69,26 @@ class PostgresWork:
             assert row is not None
             first = int(row["event_sequence"]) - len(occurrences) + 1
             at = self._clock.now()
-            for sequence, occurrence in enumerate(occurrences, first):
-                body = messages.event_body(task_id, occurrence, sequence=sequence, at=at)
-                self._tx.run(
-                    SQL["insert_event"],
-                    {"task_id": task_id, "sequence": sequence, "event": occurrence.event, "body": Jsonb(body)},
+            told = [
+                Published(
+                    task_id,
+                    sequence,
+                    occurrence.event,
+                    messages.event_body(task_id, occurrence, sequence=sequence, at=at),
                 )
-                self.messages.append(messages.notice(self._tenant_id, self._listeners[task_id], body))
-                self.published.append(Published(task_id, sequence, occurrence.event, body))
+                for sequence, occurrence in enumerate(occurrences, first)
+            ]
+            self._tx.run(
+                SQL["insert_events"],
+                {
+                    "task_id": task_id,
+                    "sequences": [one.sequence for one in told],
+                    "events": [one.event for one in told],
+                    "bodies": [Jsonb(one.body) for one in told],
+                },
+            )
+            self.messages += [messages.notice(self._tenant_id, self._listeners[task_id], one.body) for one in told]
+            self.published += told
         self._told = {}
 
     # Tasks
@@ -213,11 +224,13 @@ class PostgresWork:
         rows = self._tx.all(SQL["outputs_of_nodes"], {"task_id": task_id, "names": list(names)})
         return {row["name"]: row["output"] for row in rows}
 
-    def claim(self, node_id: UUID, attempt: int, worker_id: str, *, lease_s: int) -> Claimed:
+    def claim(self, node_id: UUID, attempt: int, worker_id: str, *, lease_s: int) -> tuple[Claimed, Node | None]:
         parameters = {"node_id": node_id, "attempt": attempt, "worker_id": worker_id, "lease_s": lease_s}
-        if self._tx.run(SQL["claim"], parameters):
-            return Claimed.NOW
-        return Claimed.BEFORE if self._tx.one(SQL["is_claimed"], parameters) else Claimed.GONE
+        if row := self._tx.one(SQL["claim"], parameters):
+            return Claimed.NOW, _node(row)
+        if row := self._tx.one(SQL["claimed_before"], parameters):
+            return Claimed.BEFORE, _node(row)
+        return Claimed.GONE, None
 
     def finish(
         self,
@@ -269,10 +282,10 @@ class PostgresWork:
         rows = self._tx.all(SQL["cancel_dependents"], {"node_id": node.node_id, "error": Jsonb(failure.as_json())})
         return self._cancelled(node.pool, rows)
 
-    def lower_in_degrees(self, node_id: UUID) -> list[UUID]:
-        """Returns the dependents that wait for nothing any more."""
+    def lower_in_degrees(self, node_id: UUID) -> dict[UUID, int]:
+        """Returns the dependents that have not begun, and for how many others they wait."""
         rows = self._tx.all(SQL["lower_in_degrees"], {"node_id": node_id})
-        return [row["node_id"] for row in rows if row["in_degree"] == 0]
+        return {row["node_id"]: row["in_degree"] for row in rows}
 
     def is_running(self, node_id: UUID, attempt: int) -> bool:
         return self._tx.one(SQL["is_running"], {"node_id": node_id, "attempt": attempt}) is not None
@@ -280,6 +293,11 @@ class PostgresWork:
     def note_progress(self, node_id: UUID, attempt: int, progress: int, *, interval_s: float) -> bool:
         parameters = {"node_id": node_id, "attempt": attempt, "progress": progress, "interval_s": interval_s}
         return self._tx.run(SQL["note_progress"], parameters) == 1
+
+    def has_listener(self, user_id: UUID) -> bool:
+        """Whether anybody would hear now what is told to the user."""
+        row = self._tx.one(SQL["has_listener"], {"user_id": user_id})
+        return row is not None and bool(row["is_heard"])
 
     def add_artefacts(self, node: Node, outputs: Sequence[Output]) -> None:
         self._tx.run_many(
@@ -303,9 +321,10 @@ class PostgresWork:
 
     # Tokens of Step Functions
 
-    def remember_token(self, node_id: UUID, kind: TokenKind, token: str) -> None:
-        parameters = {"token_id": ids.new_id(), "node_id": node_id, "kind": kind, "token": token}
-        self._tx.run(SQL["remember_token"], parameters)
+    def remember_gate(self, node_id: UUID, token: str) -> bool:
+        """Keep the token of an execution that waits for the node's dependencies. True: there is nothing to wait for."""
+        row = self._tx.one(SQL["remember_gate"], {"token_id": ids.new_id(), "node_id": node_id, "token": token})
+        return row is not None and bool(row["is_open"])
 
     def answer_tokens(self, node_ids: Sequence[UUID]) -> int:
         """Have Step Functions told what it waits to hear about these nodes, as far as it has come to pass."""
@@ -374,12 +393,12 @@ class PostgresNodes:
         with self._database.service_transaction() as tx:
             tx.run(SQL["mark_ready"], parameters)
             if tokens:
-                tx.run_many(
-                    SQL["remember_ready_token"],
-                    [{"token_id": ids.new_id(), "node_id": node, "token": token} for node, token in tokens.items()],
-                )
+                kept = {"node_ids": list(tokens), "tokens": list(tokens.values())}
+                tx.run(SQL["remember_ready_tokens"], {**kept, "token_ids": [ids.new_id() for _ in tokens]})
+            waiting = [Waiting(**row) for row in tx.all(SQL["waiting_nodes"], parameters)]
+            if set(tokens or ()) - {node.node_id for node in waiting}:
                 self._outbox.publish(tx, token_answers(tx.all(SQL["take_answerable_tokens"], parameters)))
-            return [Waiting(**row) for row in tx.all(SQL["waiting_nodes"], parameters)]
+            return waiting
 
     def dispatch(self, chosen: Sequence[tuple[UUID, int, int]]) -> list[Dispatched]:
         """Begin an attempt at each node (id, charged_us, tag_us) that still waits, and have its work message sent."""
@@ -400,8 +419,11 @@ class PostgresNodes:
         return {row["node_id"]: (row["tenant_id"], row["task_id"]) for row in rows}
 
     def register(self, card: WorkerCard, *, engine: str) -> None:
+        """Its slots are given away at once, and not when something else happens in its pool."""
+        came = messages.worker_came(pool=card.pool, worker_id=card.worker_id) if card.slots else None
         with self._database.service_transaction() as tx:
             tx.run(SQL["register_worker"], {**_card(card), "engine": engine})
+            self._outbox.publish(tx, [came] if came else [])
 
     def renew(
         self, card: WorkerCard, held: Sequence[tuple[UUID, int]], *, lease_s: int

@@ -336,7 +336,7 @@ def _new_nodes(nodes: Sequence[PlannedNode], pictures: Mapping[UUID, Picture]) -
             name=node.name,
             type=node.type,
             step=node.step,
-            model="",
+            model=node.model,
             params=node.params,
             inputs=[_input(source, pictures) for source in node.sources],
             cost_us=node.cost_us,

@@ -1,0 +1,87 @@
+"""What begins to run without anybody asking: a worker's arrival, a model's limit, a listener's absence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from artiway import bootstrap
+from artiway.tasks.model import WorkerCard
+from tests.fakes.tasks import POOL
+from tests.integration.tasks.test_life import deliver_all, running, submit
+from tools.openapi import load_handler
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_a_worker_that_comes_is_given_what_waits_at_once(world):
+    world.use_fair_queue()
+    submit(world, world.tenant(), "cutout")
+    deliver_all(world)
+    assert running(world) == set()
+    world.worker("late", ["cutout"])
+    deliver_all(world)
+    assert running(world) == {"cutout"}
+
+
+def test_a_worker_that_comes_without_slots_wakes_nobody(world):
+    world.use_fair_queue()
+    deliver_all(world)
+    world.nodes.register(WorkerCard("leaving", POOL, ("cutout",), 0), engine="fake")
+    assert world.rows("SELECT 1 FROM outbox WHERE aggregate = 'worker:leaving'") == []
+
+
+def test_a_pool_without_a_lane_is_told_of_nobody(world):
+    world.nodes.register(WorkerCard("stray", "elsewhere", ("cutout",), 1), engine="fake")
+    assert world.rows("SELECT 1 FROM outbox WHERE aggregate = 'worker:stray'") == []
+
+
+def test_the_scheduler_takes_ready_nodes_and_arrived_workers_in_one_batch(world, monkeypatch):
+    world.use_fair_queue()
+    submit(world, world.tenant(), "cutout")
+    world.worker("w1", ["cutout"])
+    monkeypatch.setattr(bootstrap, "scheduler", lambda: world.dispatcher)
+    while (letter := world.network.take()) is not None and not letter.destination.startswith("lane:"):
+        world.receive(letter)
+    assert letter is not None
+    node = world.rows("SELECT node_id FROM task_node")[0]["node_id"]
+    bodies = [{"type": "worker_came", "data": {"pool": POOL}}, {"type": "ready", "data": {"nodeId": str(node)}}, {}]
+    records = [{"messageId": str(number), "body": json.dumps(body)} for number, body in enumerate(bodies)]
+    handler = load_handler(ROOT / "functions/scheduler").handler
+    assert handler({"Records": records}, None) == {"batchItemFailures": [{"itemIdentifier": "2"}]}
+    assert world.rows("SELECT attempt FROM task_node")[0]["attempt"] == 1
+
+
+def test_a_models_limit_holds_its_own_nodes_back_and_no_others(world):
+    queue_of = world.use_fair_queue()
+    world.worker("w1")
+    world.dispatcher.refresh(POOL, is_forced=True)
+    queue_of(POOL).set_model_limit("diffusion", 1, now_ms=0)
+    tenant = world.tenant()
+    submit(world, tenant, "scene", count=3)
+    submit(world, tenant, "cutout")
+    deliver_all(world)
+    models = world.rows("SELECT step, model, status FROM task_node")
+    assert {row["model"] for row in models if row["step"] == "scene"} == {"diffusion"}
+    assert [row["status"] for row in models if row["step"] == "scene"].count("PROCESSING") == 1
+    assert [row["status"] for row in models if row["step"] == "cutout"].count("PROCESSING") >= 1
+
+
+def test_news_are_kept_for_everybody_and_sent_to_those_who_listen(world):
+    tenant_id, user_id = world.tenant()
+    submit(world, (tenant_id, user_id), "cutout")
+    world.superuser.execute("UPDATE websocket_connection SET closed_at = now() WHERE user_id = %s", [user_id])
+    submit(world, (tenant_id, user_id), "cutout")
+    letters = [letter for letter in world.network.letters if letter.destination == "push"]
+    news = world.rows("SELECT sent_at FROM outbox WHERE aggregate = %s", f"user:{user_id}")
+    assert (len(letters), len(news)) == (1, 2)
+    assert all(row["sent_at"] is not None for row in news)
+
+
+def test_progress_is_pushed_while_somebody_listens(world):
+    tenant_id, user_id = world.tenant()
+    with world.store.open(tenant_id) as work:
+        assert work.has_listener(user_id)
+    world.superuser.execute("UPDATE websocket_connection SET closed_at = now() WHERE user_id = %s", [user_id])
+    with world.store.open(tenant_id) as work:
+        assert not work.has_listener(user_id)
