@@ -101,6 +101,8 @@ INTRINSICS = {
 }  # fmt: skip
 CUSTOM_RESOURCE_SECONDS = 60
 SUB = re.compile(r"\$\{([^!}][^}]*)\}")
+# CloudFormation puts a number into the text of a definition. Ours was read before that, as a string.
+QUOTED_SECONDS = re.compile(r'("\w*Seconds": )"(\$\{\w+\})"')
 EXECUTE_API = re.compile(
     r"(?:https|wss)://\$\{(\w+)\}\.execute-api\.\$\{AWS::Region\}\.(?:amazonaws\.com|\$\{AWS::URLSuffix\})"
 )
@@ -189,6 +191,9 @@ def localise(
         if "ServiceToken" in properties:
             # A custom resource whose function failed would otherwise hold the deployment for an hour.
             properties["ServiceTimeout"] = CUSTOM_RESOURCE_SECONDS
+        if resource["Type"] == "AWS::StepFunctions::StateMachine":
+            lines = properties["DefinitionString"]["Fn::Join"][1]
+            lines[:] = [QUOTED_SECONDS.sub(r"\1\2", line) for line in lines]
         if resource["Type"] == "AWS::S3::Bucket":
             properties.setdefault("BucketName", f"artiway-{name.lower()}")
         depends_on = resource.pop("DependsOn", [])
