@@ -120,6 +120,14 @@ def test_a_node_taken_and_not_confirmed_comes_back_to_its_old_place(valkey: redi
     assert twins.reclaim() == []
 
 
+def test_a_node_confirmed_along_with_the_ends_of_others_stays_taken(valkey: redis.Redis) -> None:
+    queue = FairQueue(valkey, "gpu", lease_ms=LEASE_MS)
+    queue.rebuild(Snapshot(POOL, [TenantPolicy("A")], waiting=nodes("a", 3, "A", 1)), now_ms=0)
+    queue.dispatch(3, now_ms=0)
+    queue.complete([Completion("a0")], now_ms=0, confirmed=["a0", "a1", "nobody"])
+    assert queue.reclaim(now_ms=LEASE_MS) == ["a2"]
+
+
 def test_a_node_that_is_reclaimed_is_not_charged_twice(valkey: redis.Redis) -> None:
     """One tenant's dispatches are lost again and again; it still gets half of what is really run."""
     twins = Twins(valkey, Snapshot(Pool(slots={"cutout": 1}), [TenantPolicy("unlucky"), TenantPolicy("lucky")]))
