@@ -70,7 +70,7 @@ def scale_plan(*, is_quick: bool) -> list[Load]:
 def durable_plan() -> list[durable.Load]:
     """Beyond the one that is compared with peers."""
     grid = [durable.Load(100, 1, 10_000), durable.Load(10, 4, 10_000), durable.Load(10, 1, 5_000)]
-    return [*grid, durable.Load(1, 4, 4_000), durable.Load(1, 1, 2_000), durable.Load(100, 4, 20_000, waiting=50_000)]
+    return [*grid, durable.Load(1, 4, 1_000), durable.Load(1, 1, 500), durable.Load(100, 4, 10_000, waiting=50_000)]
 
 
 @contextlib.contextmanager
