@@ -1,9 +1,10 @@
-"""`python -m bench.tasks [--quick] [--no-peers]`: what the platform itself costs, with workers that make nothing."""
+"""`python -m bench.tasks [--quick] [--no-peers] [--profile]`: what the platform costs where workers make nothing."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import platform as machine
@@ -12,24 +13,30 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from bench.tasks import profile
 from bench.tasks.idle_worker import IdleWorkers
 from local import photos
-from local.servers import free_port, running, start_valkey
-from local.shop import ENDED, Person, Platform
+from local.servers import free_port, port_is_open, running, start_valkey
+from local.shop import Person, Platform
 from local.stack import Stack
 
 RESULTS = Path(__file__).parent.parent / "results"
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
-PEER = ["celery==5.6.0", "redis==6.4.0", "packaging"]
+CELERY = ["celery==5.6.0", "redis==6.4.0", "packaging"]
+# Newer ones of FastAPI have dropped what this server asks for.
+PREFECT = ["prefect==3.8.8", "fastapi==0.139.0"]
 PICTURES = 3
 NODES = 1 + 2 * PICTURES
 DEPTH = 3
 POLICY = {"tier": "vip", "concurrency": 1_000, "queueDepth": 100_000, "ratePerSecond": 10_000, "burst": 20_000}
-LOOK_SECONDS = 0.02
+LOOK_SECONDS = 0.005
+START_SECONDS = 120
+SLOTS = 3  # for each of the three node types that the DAG has; Celery and Prefect have eight threads
 LIMIT_SECONDS = 300
 
 
@@ -56,32 +63,36 @@ async def accept(person: Person, product: str, *, clients: int, seconds: float) 
     }
 
 
-async def run_dags(person: Person, product: str, *, at_once: int) -> float:
+async def run_dags(person: Person, product: str, truth: profile.Truth, *, at_once: int) -> float:
     """Seconds from the first submission until all are over."""
     began = time.perf_counter()
-    tasks = await asyncio.gather(
-        *(person.submit("model_photo", {"product": product}, count=PICTURES) for _ in range(at_once))
-    )
-    for task in tasks:
-        while (await person.task(task["taskId"]))["status"] not in ENDED:
-            if time.perf_counter() - began > LIMIT_SECONDS:
-                raise TimeoutError(task["taskId"])
-            await asyncio.sleep(LOOK_SECONDS)
+    await asyncio.gather(*(person.submit("model_photo", {"product": product}, count=PICTURES) for _ in range(at_once)))
+    while not truth.is_quiet():
+        if time.perf_counter() - began > LIMIT_SECONDS:
+            raise TimeoutError("tasks did not end")
+        await asyncio.sleep(LOOK_SECONDS)
     return time.perf_counter() - began
 
 
 async def ours(facts: dict[str, Any], *, is_quick: bool) -> dict[str, Any]:
+    truth = profile.Truth(facts["databaseUrl"])
     async with Platform.at(facts, patience_s=30) as platform:
         administrator = await platform.administrator()
         person = await administrator.open_shop("bench", points=1_000_000, **POLICY)
         product = await person.upload(photos.shirt(photos.BLUE, side=64))
-        await run_dags(person, product, at_once=2)  # cold starts are measured elsewhere
-        alone = [await run_dags(person, product, at_once=1) for _ in range(3 if is_quick else 10)]
         crowd = 5 if is_quick else 20
-        together = await run_dags(person, product, at_once=crowd)
+        for at_once in (2, crowd, crowd):  # cold starts are measured elsewhere
+            await run_dags(person, product, truth, at_once=at_once)
+        since = truth.now()
+        alone = [await run_dags(person, product, truth, at_once=1) for _ in range(3 if is_quick else 10)]
+        hops = {"alone": truth.hops(since)}
+        since, before = truth.now(), profile.cpu_ms()
+        together = await run_dags(person, product, truth, at_once=crowd)
+        used = {name: value / (crowd * NODES) for name, value in (profile.cpu_ms() - before).items()}
+        hops["atLoad"] = truth.hops(since)
         seconds = 3 if is_quick else 10
         accepted = [await accept(person, product, clients=clients, seconds=seconds) for clients in (1, 4, 8)]
-        return {"dags": figures(alone, crowd, together), "accepted": accepted}
+        return {"dags": figures(alone, crowd, together), "accepted": accepted, "hops": hops, "cpuMsPerNode": used}
 
 
 def figures(alone: list[float], crowd: int, together: float) -> dict[str, Any]:
@@ -96,40 +107,70 @@ def figures(alone: list[float], crowd: int, together: float) -> dict[str, Any]:
 
 
 def celery(*, is_quick: bool) -> dict[str, Any]:
-    python = _installed()
+    python = _installed("tasks", CELERY)
     with (
         tempfile.TemporaryDirectory(prefix="artiway-bench-") as folder,
         running(start_valkey(Path(folder), free_port())) as server,
     ):
         environment = {**os.environ, "BENCH_REDIS": server.url, "PYTHONPATH": str(HERE)}
         worker = [python, "-m", "celery", "-A", "celery_peer", "worker", "--pool=threads", "-c", "8", "-l", "ERROR"]
-        process = subprocess.Popen(
-            worker, env=environment, cwd=HERE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        try:
-            alone = _produce(python, environment, 3 if is_quick else 10, 1)["seconds"]
-            crowd = 5 if is_quick else 20
-            together = _produce(python, environment, crowd, crowd)["total"]
-        finally:
-            process.terminate()
-            process.wait()
-    return figures(alone, crowd, together)
+        with _beside(worker, environment):
+            return _peer(python, "celery_peer.py", environment, is_quick=is_quick)
 
 
-def _installed() -> str:
+def prefect(*, is_quick: bool) -> dict[str, Any]:
+    python = _installed("prefect", PREFECT)
+    port = free_port()
+    with tempfile.TemporaryDirectory(prefix="artiway-bench-") as folder:
+        environment = {
+            **os.environ,
+            "PREFECT_HOME": folder,
+            "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
+            "PREFECT_LOGGING_LEVEL": "ERROR",
+            "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+            "DO_NOT_TRACK": "1",
+        }
+        server = [python, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port), "--no-ui"]
+        with _beside(server, environment) as process:
+            deadline = time.monotonic() + START_SECONDS
+            while not port_is_open(port):
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError("Prefect's server did not start")
+                time.sleep(0.2)
+            return _peer(python, "prefect_peer.py", environment, is_quick=is_quick)
+
+
+@contextlib.contextmanager
+def _beside(command: list[str], environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    nowhere = subprocess.DEVNULL
+    process = subprocess.Popen(command, env=environment, cwd=HERE, stdout=nowhere, stderr=nowhere)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _peer(python: str, script: str, environment: dict[str, str], *, is_quick: bool) -> dict[str, Any]:
+    alone = _produce(python, script, environment, 3 if is_quick else 10, 1)["seconds"]
+    crowd = 5 if is_quick else 20
+    return figures(alone, crowd, _produce(python, script, environment, crowd, crowd)["total"])
+
+
+def _installed(name: str, packages: list[str]) -> str:
     """A throw-away environment, never a dependency of ours."""
-    home = ROOT / ".tools" / "bench" / "tasks"
+    home = ROOT / ".tools" / "bench" / name
     python = home / "bin" / "python"
     if not (home / ".ready").exists():
         uv = str(ROOT / ".tools" / "uv" / "bin" / "uv")
         subprocess.run([uv, "venv", "--quiet", "--allow-existing", "--python", sys.executable, str(home)], check=True)
-        subprocess.run([uv, "pip", "install", "--quiet", "--python", str(python), *PEER], check=True)
+        subprocess.run([uv, "pip", "install", "--quiet", "--python", str(python), *packages], check=True)
         (home / ".ready").touch()
     return str(python)
 
 
-def _produce(python: str, environment: dict[str, str], dags: int, at_once: int) -> dict[str, Any]:
-    command = [python, str(HERE / "celery_peer.py"), str(dags), str(at_once), str(PICTURES)]
+def _produce(python: str, script: str, environment: dict[str, str], dags: int, at_once: int) -> dict[str, Any]:
+    command = [python, str(HERE / script), str(dags), str(at_once), str(PICTURES)]
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment, timeout=LIMIT_SECONDS)
     found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return found
@@ -139,20 +180,29 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--profile", action="store_true", help="show where the time goes")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="artiway-bench-") as folder:
         Path(folder).chmod(0o755)
         home = Path(folder) / "home"
-        with Stack(home=home, port=free_port(), services=[IdleWorkers(slots=2)]) as stack:
+        with Stack(home=home, port=free_port(), services=[IdleWorkers(slots=SLOTS)]) as stack:
             results = asyncio.run(ours(stack.facts, is_quick=arguments.quick))
     print(f"model_photo with {PICTURES} pictures: {NODES} nodes, {DEPTH} deep; nothing but the platform's own time")
     show("Artiway", results["dags"])
-    if not arguments.no_peers:
-        results["celery"] = celery(is_quick=arguments.quick)
-        show("Celery", results["celery"])
-        names = ("oneDagMs", "perNodeMs")
-        results["ratioToCelery"] = {name: round(results["dags"][name] / results["celery"][name], 1) for name in names}
-        print(f"  ratio     {results['ratioToCelery']}  (Celery: no accounts, no fairness, state in Redis alone)")
+    if arguments.profile:
+        for when, hops in results["hops"].items():
+            print(when)
+            profile.show(hops, results["cpuMsPerNode"] if when == "atLoad" else {})
+    for name, peer in {} if arguments.no_peers else {"Celery": celery, "Prefect": prefect}.items():
+        try:
+            row = peer(is_quick=arguments.quick)
+        except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+            print(f"  {name} was not measured: {error}")
+            continue
+        show(name, row)
+        ratios = {key: round(results["dags"][key] / row[key], 2) for key in ("oneDagMs", "perNodeMs")}
+        results[name.lower()] = {**row, "ratio": ratios}
+        print(f"  ours / {name}: {ratios}")
     print("accepted tasks (POST /tasks: gate, idempotency, price, hold, DAG, outbox in one transaction)")
     for row in results["accepted"]:
         print("  " + "  ".join(f"{name} {value}" for name, value in row.items()))

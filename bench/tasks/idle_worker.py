@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -21,16 +24,34 @@ PIXEL = bytes.fromhex(
 
 
 class IdleWorkers:
-    """A service of the stack: `slots` threads for each node type of the shared pool, all one worker per type."""
+    """A service of the stack: one process beside it, as real workers are, with `slots` threads for each node type."""
 
     name = "idle workers"
 
     def __init__(self, *, slots: int) -> None:
         self._slots = slots
-        self._is_stopping = threading.Event()
-        self._threads: list[threading.Thread] = []
+        self._process: subprocess.Popen[str] | None = None
 
     def start(self, facts: Mapping[str, Any]) -> Mapping[str, Any]:
+        command = [sys.executable, "-m", "bench.tasks.idle_worker", str(self._slots)]
+        environment = {**os.environ, "BENCH_FACTS": json.dumps(dict(facts))}
+        self._process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        self._process.stdout.readline()  # all have registered
+        return {}
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+
+class Crew:
+    """The threads of that process: all of one type are one worker."""
+
+    def __init__(self, slots: int, facts: Mapping[str, Any]) -> None:
+        self._slots = slots
+        self._is_stopping = threading.Event()
         physical = _physical_ids(facts["awsUrl"])
         for node_type, name in QUEUES.items():
             card = {"workerId": f"idle-{node_type}-{uuid4().hex[:6]}", "pool": "gpu", "types": [node_type]}
@@ -39,17 +60,9 @@ class IdleWorkers:
             self._run(internal.beat_until, self._is_stopping)
             for _ in range(self._slots):
                 self._run(self._work, facts, physical, internal, physical[f"WorkGpu{name}Queue"])
-        return {}
-
-    def stop(self) -> None:
-        self._is_stopping.set()
-        for thread in self._threads:
-            thread.join()
 
     def _run(self, work: Any, *arguments: Any) -> None:
-        thread = threading.Thread(target=work, args=arguments, daemon=True)
-        thread.start()
-        self._threads.append(thread)
+        threading.Thread(target=work, args=arguments, daemon=True).start()
 
     def _work(self, facts: Mapping[str, Any], physical: Mapping[str, str], internal: _Internal, queue_url: str) -> None:
         sqs, s3 = client("sqs", facts["awsUrl"]), client("s3", facts["awsUrl"])
@@ -107,3 +120,9 @@ def _envelope(kind: str, node: Mapping[str, Any], worker_id: str, sequence: int,
             "data": {**data, "workerId": worker_id, "sequence": sequence, "gpuSeconds": 0, **fields},
         }
     )
+
+
+if __name__ == "__main__":
+    Crew(int(sys.argv[1]), json.loads(os.environ["BENCH_FACTS"]))
+    print("ready", flush=True)
+    threading.Event().wait()

@@ -1,0 +1,43 @@
+-- name: hops
+-- Where the time of each node went, by the database's own timestamps. Clocks of functions do not matter.
+WITH node AS (
+    SELECT n.node_id, n.task_id, n.ready_at, n.dispatched_at, n.started_at, n.ended_at,
+           (SELECT max(before.ended_at)
+              FROM node_dependency AS edge JOIN task_node AS before ON before.node_id = edge.depends_on_id
+             WHERE edge.node_id = n.node_id) AS dependencies_at,
+           (SELECT min(sent_at) FROM outbox
+             WHERE aggregate = 'node:' || n.node_id AND destination = 'machine:answer' AND created_at < n.ready_at) AS gate_at,
+           (SELECT min(sent_at) FROM outbox WHERE aggregate = 'node:' || n.node_id AND destination LIKE 'work:%%') AS work_at,
+           (SELECT min(created_at) FROM outbox
+             WHERE aggregate = 'task:' || n.task_id AND destination = 'machine:start') AS submitted_at,
+           (SELECT min(sent_at) FROM outbox
+             WHERE aggregate = 'task:' || n.task_id AND destination = 'machine:start') AS execution_at
+      FROM task_node AS n
+     WHERE n.created_at > %(since)s
+), hop AS (
+    SELECT 1 AS place, 'submitted -> execution started' AS name, execution_at - submitted_at AS took FROM node WHERE dependencies_at IS NULL
+     UNION ALL
+    SELECT 2, 'execution started -> entry node ready', ready_at - execution_at FROM node WHERE dependencies_at IS NULL
+     UNION ALL
+    SELECT 3, 'last dependency ended -> gate answered', gate_at - dependencies_at FROM node WHERE dependencies_at IS NOT NULL
+     UNION ALL
+    SELECT 4, 'gate answered -> ready', ready_at - gate_at FROM node WHERE dependencies_at IS NOT NULL
+     UNION ALL
+    SELECT 5, 'ready -> dispatched (waits for a slot)', dispatched_at - ready_at FROM node
+     UNION ALL
+    SELECT 6, 'dispatched -> on the work queue', work_at - dispatched_at FROM node
+     UNION ALL
+    SELECT 7, 'on the work queue -> claimed', started_at - work_at FROM node
+     UNION ALL
+    SELECT 8, 'claimed -> ended', ended_at - started_at FROM node
+)
+SELECT place, name, count(*) AS nodes,
+       (extract(epoch FROM percentile_cont(0.5) WITHIN GROUP (ORDER BY took)) * 1000)::float8 AS p50_ms,
+       (extract(epoch FROM percentile_cont(0.95) WITHIN GROUP (ORDER BY took)) * 1000)::float8 AS p95_ms
+  FROM hop
+ WHERE took IS NOT NULL
+ GROUP BY place, name
+ ORDER BY place;
+
+-- name: live
+SELECT count(*) AS live FROM task WHERE ended_at IS NULL;
