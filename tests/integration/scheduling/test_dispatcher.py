@@ -25,6 +25,8 @@ from artiway.tasks.repository import PostgresNodes
 from tests.conftest import Addresses
 from tests.fakes.nodes import Yard
 
+pytestmark = pytest.mark.breaks_invariants("its nodes belong to tasks that nobody pays for", "live_tasks_have_holds")
+
 POOLS = ("gpu", "enterprise")
 
 

@@ -19,6 +19,8 @@ from artiway.scheduling.repository import PostgresBook
 from artiway.tasks.repository import PostgresNodes
 from tests.fakes.nodes import Yard
 
+pytestmark = pytest.mark.breaks_invariants("its nodes belong to tasks that nobody pays for", "live_tasks_have_holds")
+
 ACTOR = uuid4()
 
 

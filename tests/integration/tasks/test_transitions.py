@@ -13,6 +13,8 @@ from artiway.tasks.model import TRANSITIONS, NodeStatus
 from artiway.tasks.repository import SQL
 from tests.fakes.users import add_users
 
+pytestmark = pytest.mark.breaks_invariants("its nodes belong to tasks that nobody pays for", "live_tasks_have_holds")
+
 ENDS = {NodeStatus.COMPLETED, NodeStatus.FAILED, NodeStatus.TIMEOUT, NodeStatus.CANCELLED}
 SLOTTED = {NodeStatus.PROCESSING}
 # What each state needs besides its name, so that a refusal is about the transition and nothing else.

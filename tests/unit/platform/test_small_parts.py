@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from uuid import UUID
 
 import boto3
 import pytest
@@ -26,9 +27,14 @@ def record(message_id: str, body: object, **attributes: object) -> dict[str, obj
 
 class TestIds:
     def test_ids_made_later_sort_later(self):
-        made = [ids.new_id() for _ in range(3)]
+        made = [ids.new_id() for _ in range(5_000)]  # hundreds of them in one millisecond
         assert all(value.version == 7 and value.variant == "specified in RFC 4122" for value in made)
-        assert made[0].int >> 80 <= made[1].int >> 80 <= made[2].int >> 80
+        assert made == sorted(set(made))
+
+    def test_ids_can_be_drawn_from_somewhere_else(self):
+        with ids.drawn_from(lambda: (1, 2)):
+            assert ids.new_id() == ids.new_id() == UUID("00000000-0001-7000-8000-000000000002")
+        assert ids.new_id() != ids.new_id()
 
     def test_an_id_survives_the_wire(self):
         value = ids.new_id()
