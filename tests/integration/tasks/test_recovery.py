@@ -188,6 +188,27 @@ def test_a_sweep_that_fails_does_not_stop_the_others(world, monkeypatch):
     world.settle_down()
 
 
+def test_every_sweep_is_part_of_a_pass(world):
+    assert set(world.sweeper.quick()) == {"leases", "unclaimed", "unready"}
+    assert set(world.sweeper.slow()) == {"long_running", "executions", "tokens", "finished", "holds", "workers"}
+
+
+def test_a_task_that_did_not_end_with_its_last_node_is_ended(world):
+    world.worker()
+    tenant = world.tenant(points=100)
+    task = submit(world, tenant, "style")
+    deliver_all(world)
+    world.superuser.execute(
+        "UPDATE task_node SET status = 'CANCELLED', version = version + 1, lease_until = NULL, ended_at = now()"
+    )
+    assert world.balance(*tenant) == (95, 5)
+    world.advance(61)
+    assert world.sweeper.slow()["finished"] == 1
+    assert world.task_row(task.task_id)["status"] == "FAILED"
+    assert world.balance(*tenant) == (100, 0)
+    world.settle_down()
+
+
 # What has expired
 
 
