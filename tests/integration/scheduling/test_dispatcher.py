@@ -25,7 +25,9 @@ from artiway.tasks.repository import PostgresNodes
 from tests.conftest import Addresses
 from tests.fakes.nodes import Yard
 
-pytestmark = pytest.mark.breaks_invariants("its nodes belong to tasks that nobody pays for", "live_tasks_have_holds")
+pytestmark = pytest.mark.breaks_invariants(
+    "nobody pays for its tasks, and nobody makes their pictures", "live_tasks_have_holds", "artefacts_have_nodes"
+)
 
 POOLS = ("gpu", "enterprise")
 
