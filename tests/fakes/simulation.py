@@ -79,6 +79,15 @@ def _tables(connection: psycopg.Connection[Any]) -> list[str]:
     return [row[0] for row in rows]
 
 
+class OrderlyCursor(psycopg.Cursor[Any]):
+    """Where a statement promises no order its rows come in one of their own, wherever they lie in the table."""
+
+    def fetchall(self) -> list[Any]:
+        rows = super().fetchall()
+        text = self._query.query if self._query else b""
+        return sorted(rows, key=repr) if b"RETURNING" in text or b"ORDER BY" not in text else rows
+
+
 class SimulatedDatabase(MortalDatabase):
     """Tells the time with each transaction. Every commit can be died at, also one that wrote nothing."""
 
@@ -88,6 +97,7 @@ class SimulatedDatabase(MortalDatabase):
         if self._connection is None:
             self._connection = self._connect()
             self._connection.prepare_threshold, self._connection.prepared_max = 0, 1_000
+            self._connection.cursor_factory = OrderlyCursor
         text = (
             f"BEGIN; SELECT set_config('app.tenant_id', '{tenant_id or ''}', true),"
             f" set_config('simulation.now', '{self.clock.now().isoformat()}', true)"

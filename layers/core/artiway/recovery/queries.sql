@@ -6,7 +6,7 @@ SELECT node.node_id, node.tenant_id, node.task_id, node.attempt, task.tool,
   FROM task_node AS node
   JOIN task ON task.task_id = node.task_id
  WHERE node.status = 'PROCESSING' AND node.lease_until < clock_timestamp()
- ORDER BY node.lease_until
+ ORDER BY node.lease_until, node.node_id
  LIMIT %(limit)s;
 
 -- name: count_leases
@@ -19,7 +19,7 @@ SELECT node.node_id, node.tenant_id, node.task_id, node.attempt, task.tool,
   JOIN task ON task.task_id = node.task_id
  WHERE node.status = 'QUEUED' AND node.dispatched_at IS NOT NULL
    AND node.hinted_at < clock_timestamp() - make_interval(secs => %(age_s)s)
- ORDER BY node.hinted_at
+ ORDER BY node.hinted_at, node.node_id
  LIMIT %(limit)s;
 
 -- name: hint_again
@@ -33,7 +33,7 @@ RETURNING node_id, tenant_id, pool, type, attempt;
 SELECT node_id, tenant_id, task_id, lane
   FROM task_node
  WHERE status = 'PENDING' AND in_degree = 0 AND not_before < clock_timestamp() - make_interval(secs => %(age_s)s)
- ORDER BY not_before
+ ORDER BY not_before, node_id
  LIMIT %(limit)s;
 
 -- name: long_running
@@ -42,7 +42,7 @@ SELECT node.node_id, node.tenant_id, node.task_id, node.attempt, task.tool,
   FROM task_node AS node
   JOIN task ON task.task_id = node.task_id
  WHERE node.status = 'PROCESSING' AND node.started_at < clock_timestamp() - make_interval(secs => %(age_s)s)
- ORDER BY node.started_at
+ ORDER BY node.started_at, node.node_id
  LIMIT %(limit)s;
 
 -- name: unheard_executions
@@ -58,7 +58,7 @@ SELECT waiting.node_id
   JOIN task_node AS node ON node.node_id = waiting.node_id
  WHERE waiting.answered_at IS NULL AND waiting.issued_at < clock_timestamp() - make_interval(secs => %(age_s)s)
    AND (node.status IN ('COMPLETED', 'FAILED', 'TIMEOUT', 'CANCELLED') OR waiting.kind = 'gate' AND node.in_degree = 0)
- ORDER BY waiting.issued_at
+ ORDER BY waiting.issued_at, waiting.token_id
  LIMIT %(limit)s;
 
 -- name: finished_tasks
