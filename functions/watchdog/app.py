@@ -49,6 +49,7 @@ def _quick(*, is_once: bool) -> dict[str, Any]:
         counts = bootstrap.sweeper().quick()
         for pool in POOLS:
             _reconcile(pool)
+        _measure()
         logger.info("swept", **counts)
         if time.monotonic() + settings.watchdog_interval_s >= deadline:
             return counts
@@ -62,6 +63,13 @@ def _reconcile(pool: str) -> None:
     except Exception:
         logger.exception("pool not reconciled", pool=pool)
         metrics.emit("SweepFailures", 1, sweep="reconcile")
+
+
+def _measure() -> None:
+    try:
+        bootstrap.operations().measure()
+    except Exception:
+        logger.exception("pools not measured")  # silence raises the alarm
 
 
 def _slow() -> dict[str, Any]:

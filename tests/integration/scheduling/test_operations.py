@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from datetime import UTC, datetime
 from uuid import uuid4
 
@@ -119,3 +120,26 @@ def test_workers_that_fell_silent_are_not_shown(platform, yard):
     alive, silent = yard.worker(2), yard.worker(1)
     yard.connection.execute("UPDATE worker SET beat_at = now() - interval '2 hours' WHERE worker_id = %s", (silent,))
     assert [worker.worker_id for worker in operations.workers()] == [alive]
+
+
+def test_each_pool_is_measured_by_what_waits_what_runs_and_what_its_workers_offer(platform, yard, capsys):
+    scheduler, operations = platform
+    yard.worker(1)
+    scheduler.ready(yard.task(yard.tenant(), 3))
+    operations.pools()  # both queues are there: a rebuild is a metric too
+    capsys.readouterr()
+    operations.measure()
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if '"_aws"' in line]
+    pools = {(line["pool"], name): line[name] for line in lines if "pool" in line for name in line if name[0].isupper()}
+    assert pools == {
+        ("gpu", "NodesWaiting"): 2,
+        ("gpu", "SlotsInUse"): 1,
+        ("gpu", "Slots"): 1,
+        ("gpu", "FairnessJain"): 1.0,
+        ("enterprise", "NodesWaiting"): 0,
+        ("enterprise", "SlotsInUse"): 0,
+        ("enterprise", "Slots"): 0,
+        ("enterprise", "FairnessJain"): 1.0,
+    }
+    lanes = {line["lane"]: line["LaneDepth"] for line in lines if "lane" in line}
+    assert lanes == {"enterprise_exclusive": 0, "vip_short": 2, "vip_long": 0, "free_default": 0}

@@ -8,6 +8,7 @@ from typing import Protocol
 from uuid import UUID
 
 from artiway.errors import NotFound
+from artiway.platform import metrics
 from artiway.platform.clock import Clock
 from artiway.scheduling import fairness, forecast
 from artiway.scheduling.fairness import Fairness
@@ -28,6 +29,7 @@ from artiway.scheduling.model import (
 
 IMAGE_POOLS = ("gpu", "enterprise")
 ARRIVALS_LIMIT = 5_000
+GAUGE_WINDOW_S = 300
 
 
 class Book(Protocol):
@@ -36,6 +38,8 @@ class Book(Protocol):
     def set_lane(self, lane: str, change: LaneChange, *, actor_id: UUID | None) -> None: ...
 
     def workers(self) -> list[WorkerState]: ...
+
+    def count_waiting(self, pool: str) -> int: ...
 
     def snapshot(self, pool: str) -> Snapshot: ...
 
@@ -100,6 +104,19 @@ class OperationsService:
 
     def workers(self) -> list[WorkerState]:
         return self._book.workers()
+
+    def measure(self) -> None:
+        """Say how full each pool is: workers come and go by it. All but the fairness is the database's word."""
+        workers = self._book.workers()
+        lanes = [lane for lane in self._book.lanes() if lane.pool in IMAGE_POOLS]
+        for lane in lanes:
+            metrics.emit("LaneDepth", lane.depth, lane=lane.lane)
+        for pool in IMAGE_POOLS:
+            metrics.emit("NodesWaiting", self._book.count_waiting(pool), pool=pool)
+            metrics.emit("SlotsInUse", sum(lane.running for lane in lanes if lane.pool == pool), pool=pool)
+            metrics.emit("Slots", sum(worker.slots for worker in workers if worker.pool == pool), pool=pool)
+        for pool in IMAGE_POOLS:
+            metrics.emit("FairnessJain", self.fairness(pool=pool, window_s=GAUGE_WINDOW_S).jain, "None", pool=pool)
 
     def pools(self) -> list[PoolState]:
         return [self._pool(pool) for pool in IMAGE_POOLS]

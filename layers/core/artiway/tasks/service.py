@@ -13,6 +13,7 @@ from uuid import UUID, uuid5
 
 from artiway import ids
 from artiway.errors import Conflict
+from artiway.platform import metrics
 from artiway.platform.clock import Clock
 from artiway.points.model import Hold
 from artiway.scheduling.lanes import LANES, Tier, route
@@ -187,6 +188,7 @@ class TaskService:
             task = _found(work.task(task_id))
             work.add_nodes(task, _new_nodes(plan.nodes, pictures))
             self._start(work, task)
+        metrics.emit("TasksAccepted", 1, lane=lane)
         eta_s = _wait_s(load) + math.ceil(plan.critical_path_us / 1_000_000)
         return Accepted(task, eta_s)
 
