@@ -44,7 +44,7 @@ class ToolBody(http.Wire):
 
 class ToolsBody(http.Wire):
     items: list[ToolBody]
-    next_cursor: None = None
+    next_cursor: str | None
 
 
 class UploadBody(http.Wire):
@@ -64,7 +64,7 @@ class AskBody(http.Wire):
     tool: str = Field(min_length=1, max_length=64)
     inputs: dict[Name, InputId] = Field(max_length=64)
     params: Params = Field(default_factory=dict, max_length=64)
-    count: int | None = Field(default=None, ge=1, le=50)
+    count: int | None = Field(default=None, ge=1, le=50, strict=True)
 
 
 class SubmitBody(AskBody):
@@ -185,9 +185,9 @@ class TaskIdBody(http.Wire):
 
 
 @api.get("/tools")
-def list_tools() -> ToolsBody:
+def list_tools(cursor: http.Cursor = None, limit: http.Limit = 50) -> ToolsBody:
     """All that can be asked for."""
-    tools = bootstrap.catalogue().tools.values()
+    tools, following = http.page_of(list(bootstrap.catalogue().tools.values()), cursor, limit)
     return ToolsBody(
         items=[
             ToolBody(
@@ -202,7 +202,8 @@ def list_tools() -> ToolsBody:
                 node_types=list(tool.node_types),
             )
             for tool in tools
-        ]
+        ],
+        next_cursor=following,
     )
 
 

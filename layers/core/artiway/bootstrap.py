@@ -351,12 +351,14 @@ def sweeper() -> Sweeper:
 
 @once
 def invariants() -> Invariants:
+    from redis.exceptions import RedisError
+
     from artiway.recovery.invariants import Invariants
     from artiway.recovery.mirror import SlotMirror
     from artiway.recovery.repository import PostgresLooks, PostgresSlots
     from artiway.scheduling.operations import IMAGE_POOLS
 
-    mirror = SlotMirror(PostgresSlots(service_database()), _queues(), IMAGE_POOLS)
+    mirror = SlotMirror(PostgresSlots(service_database()), _queues(), IMAGE_POOLS, losses=(RedisError,))
     return Invariants(PostgresLooks(service_database()), mirror)
 
 

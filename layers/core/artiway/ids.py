@@ -71,4 +71,4 @@ def from_wire(prefix: str, text: str) -> UUID:
     raise NotFound(f"there is no such {_NAMES.get(prefix, prefix)}")
 
 
-_NAMES = {"tnt": "tenant", "usr": "user", "ord": "order", "ak": "API key"}
+_NAMES = {"tnt": "tenant", "usr": "user", "ord": "order", "ak": "API key", "inp": "input"}

@@ -5,10 +5,13 @@ from __future__ import annotations
 from uuid import UUID, uuid4
 
 import pytest
+import redis
 
 from artiway import ids
 from artiway.points.model import Change, Kind
 from artiway.recovery.invariants import CHECKS
+from artiway.recovery.mirror import SlotMirror
+from artiway.recovery.repository import PostgresSlots
 from artiway.tasks.model import Left
 from tests.fakes.tasks import POOL, World
 from tests.integration.tasks.test_life import deliver_all, held, submit, submit_flow
@@ -192,3 +195,14 @@ def test_a_lost_redis_is_nobodys_fault(mirrored):
     world.superuser.execute("UPDATE task_node SET dispatched_at = dispatched_at - interval '2 minutes'")
     world.redis.flushall()
     assert look(world, "slots_are_mirrored").is_ok
+
+
+def test_a_redis_that_does_not_answer_is_nobodys_fault(mirrored):
+    world, _ = mirrored
+
+    class Away:
+        def attach(self) -> bool:
+            raise redis.TimeoutError("no answer")
+
+    mirror = SlotMirror(PostgresSlots(world.service_database), lambda pool: Away(), [POOL], losses=(redis.RedisError,))
+    assert mirror.look(limit=10).is_ok

@@ -158,6 +158,11 @@ def test_a_circle_is_named():
     assert " → ".join(circle) in refusal.value.message
 
 
+def test_a_circle_is_said_to_be_one_also_where_its_nodes_lack_their_inputs():
+    with pytest.raises(Cycle):
+        flow(node("a", "b", uploads={}), node("b", "a", uploads={}))
+
+
 def test_a_node_that_depends_on_itself_is_a_circle():
     with pytest.raises(Cycle) as refusal:
         flow(node("a", "a"))

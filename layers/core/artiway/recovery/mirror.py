@@ -34,8 +34,17 @@ class Slots(Protocol):
 
 
 class SlotMirror:
-    def __init__(self, slots: Slots, queue_of: Callable[[str], Queue], pools: Sequence[str]) -> None:
+    def __init__(
+        self,
+        slots: Slots,
+        queue_of: Callable[[str], Queue],
+        pools: Sequence[str],
+        *,
+        losses: tuple[type[Exception], ...] = (),
+    ) -> None:
+        """`losses` is what the queue raises while its server is away."""
         self._slots, self._queue_of, self._pools = slots, queue_of, pools
+        self._losses: tuple[type[Exception], ...] = (Unavailable, *losses)
 
     def look(self, *, limit: int, grace_s: int = GRACE_S) -> Check:
         checked = 0
@@ -43,7 +52,7 @@ class SlotMirror:
         for pool in self._pools:
             try:
                 held, rows = self._compare(pool, limit=limit, grace_s=grace_s)
-            except Unavailable as error:  # lost, or being rebuilt: there is nothing to compare with
+            except self._losses as error:  # lost, or being rebuilt: there is nothing to compare with
                 logger.warning("slots not compared", pool=pool, reason=type(error).__name__)
                 continue
             checked += held

@@ -116,6 +116,7 @@ class Catalogue:
         return Plan(tool.name, dag.ordered(nodes))
 
     def flow(self, nodes: Sequence[FlowNode], *, seed: int) -> Plan:
+        dag.ordered(nodes)  # a circle is said to be one before its nodes are found wanting
         planned = [self._flow_node(node, {other.name for other in nodes}, seed) for node in nodes]
         ordered = dag.ordered(planned)
         self._check_outputs(ordered)

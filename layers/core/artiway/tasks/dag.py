@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol, TypeVar
 
-from artiway.tasks.model import Cycle, InvalidRequest, PlannedNode
+from artiway.tasks.model import Cycle, InvalidRequest
 
 NODE_LIMIT = 500
 
 
-def ordered(nodes: Sequence[PlannedNode]) -> tuple[PlannedNode, ...]:
+class Placed(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def depends_on(self) -> Sequence[str]: ...
+
+
+N = TypeVar("N", bound=Placed)
+
+
+def ordered(nodes: Sequence[N]) -> tuple[N, ...]:
     """The nodes in topological order, those that could go at the same time in the order given."""
     check_names(nodes)
     by_name = {node.name: node for node in nodes}
@@ -20,7 +32,7 @@ def ordered(nodes: Sequence[PlannedNode]) -> tuple[PlannedNode, ...]:
         for name in dict.fromkeys(node.depends_on):
             dependents[name].append(node.name)
     free = deque(name for name, count in waiting.items() if count == 0)
-    order: list[PlannedNode] = []
+    order: list[N] = []
     while free:
         name = free.popleft()
         order.append(by_name[name])
@@ -34,7 +46,7 @@ def ordered(nodes: Sequence[PlannedNode]) -> tuple[PlannedNode, ...]:
     return tuple(order)
 
 
-def check_names(nodes: Sequence[PlannedNode]) -> None:
+def check_names(nodes: Sequence[Placed]) -> None:
     if not nodes:
         raise InvalidRequest("nodes", "at least one node")
     if len(nodes) > NODE_LIMIT:
