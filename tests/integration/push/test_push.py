@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from threading import Barrier
 from uuid import uuid4
@@ -11,10 +12,11 @@ import pytest
 
 from artiway.outbox.repository import Outbox
 from artiway.platform.database import Database
-from artiway.push.model import MoreToTell, Notice, NotPosted, parse_cursor
+from artiway.push.model import Connection, MoreToTell, Notice, NotPosted, parse_cursor
 from artiway.push.repository import NEWS_LIMIT, PostgresConnections
 from artiway.push.service import PushService, notice_message
 from tests.fakes.push import FakeConnections, FakeSockets
+from tests.integration.common.conftest import until
 
 TENANT, ANN, BOB, PHONE = uuid4(), uuid4(), uuid4(), uuid4()
 QUIET = Outbox(lambda *_: None)
@@ -371,3 +373,28 @@ def test_many_tellers_at_once_tell_every_change_once_and_in_order(service_databa
     written = [row["node"] for row in rows if row["node"]]
     assert len(written) == tellers * changes
     assert desk.heard("a1") == desk.heard("a2") == written
+
+
+def test_news_that_waited_for_a_socket_to_open_are_hinted_to_it(service_database, addresses):
+    """Who speaks of a user while a socket of theirs opens waits for it, and then sees it."""
+    hinted = []
+    news = notice_message(Notice(TENANT, ANN, {"type": "task.started", "node": "1"}))
+    speaker = Outbox(lambda _tenant_id, aggregates: hinted.extend(aggregates))
+    connections = PostgresConnections(service_database, QUIET, settling_s=0, lease_s=60, resume_s=60)
+
+    def speak():
+        with closing(Database(addresses.service)) as own, own.service_transaction() as tx:
+            speaker.publish(tx, [news])
+
+    def is_waiting():
+        with service_database.service_transaction() as tx:
+            return tx.one(b"SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") is not None
+
+    with ThreadPoolExecutor(1) as pool:
+        with service_database.service_transaction():
+            opened = Connection("a1", TENANT, ANN, PHONE, datetime.now(UTC) + timedelta(minutes=1))
+            connections.remember(opened, [], after=None)
+            spoken = pool.submit(speak)
+            until(is_waiting)
+        spoken.result()
+    assert hinted == [news.aggregate]

@@ -1,3 +1,9 @@
+-- name: serialise_writers
+-- On its own where users hear of it: a statement sees what was committed when it began, and one that had to wait here for a
+-- socket that opens would not see it.
+SELECT pg_advisory_xact_lock(1, key)
+  FROM (SELECT DISTINCT hashtext(aggregate) AS key FROM unnest(%(aggregates)s::text[]) AS aggregate ORDER BY 1) AS keys;
+
 -- name: insert_messages
 -- In their order, and behind a lock for each aggregate: two transactions that speak of one commit in the order of their
 -- rows. The locks are sorted, so that none can deadlock. News of a user to whom nobody listens are kept and not sent.

@@ -16,6 +16,7 @@ from artiway.platform.database import Database, Transaction
 
 SQL = sql.load("artiway.outbox")
 DELIVER_LIMIT = 500
+PUSH = "push"
 
 
 class Outbox:
@@ -27,11 +28,17 @@ class Outbox:
     def publish(self, tx: Transaction, messages: Sequence[Message]) -> None:
         if not messages:
             return
+        if any(message.destination == PUSH for message in messages):
+            self.serialise(tx, sorted({message.aggregate for message in messages}))
         trace_id, now = tracing.current(), self._clock.now().isoformat(timespec="milliseconds")
         rows = _json([_row(message, trace_id, now) for message in messages])
         due = [row["aggregate"] for row in tx.all(SQL["insert_messages"], {"messages": rows, "trace_id": trace_id})]
         if due:
             tx.after_commit(lambda: self._deliver(tx.tenant_id, due))
+
+    def serialise(self, tx: Transaction, aggregates: Sequence[str]) -> None:
+        """From here to the commit nobody else speaks of these."""
+        tx.run(SQL["serialise_writers"], {"aggregates": list(aggregates)})
 
 
 def _row(message: Message, trace_id: str, now: str) -> dict[str, Any]:

@@ -36,6 +36,8 @@ class PostgresConnections:
     def remember(self, connection: Connection, hints: Sequence[Message], *, after: int | None) -> None:
         person = _person(connection.tenant_id, connection.user_id)
         with self._database.service_transaction() as tx:
+            # Who speaks of this user has either committed, or will see the socket.
+            self._outbox.serialise(tx, [person["aggregate"]])
             left = tx.one(SQL["take_over"], {**asdict(connection), "resume_s": self._resume_s})
             if after is None and left is not None:
                 after = int(left["told"])
