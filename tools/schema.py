@@ -36,12 +36,18 @@ def dump(url: str) -> str:
         text=True,
         check=True,
     ).stdout
+    text = re.sub(r"(?m)^(CREATE POLICY .*? TO )([\w, ]+?)( USING| WITH|;)", _sorted_roles, text)
     lines = [
         line
         for line in text.splitlines()
         if line and not re.match(r"--($| |$)|SET |SELECT pg_catalog|\\(un)?restrict|CREATE SCHEMA public", line)
     ]
     return HEADER + re.sub(r";\n(?=[A-Z])", ";\n\n", "\n".join(lines)) + "\n"
+
+
+def _sorted_roles(match: re.Match[str]) -> str:
+    """pg_dump names a policy's roles as they lie in the catalogue, which changes when one of them is altered."""
+    return match[1] + ", ".join(sorted(match[2].split(", "))) + match[3]
 
 
 def main() -> None:

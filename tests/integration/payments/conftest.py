@@ -79,11 +79,15 @@ class Person:
         return dict(answer.body)
 
     def order(self, order_id: str) -> Json:
-        return dict(self.call("GET", f"/orders/{order_id}").body)
+        answer = self.call("GET", f"/orders/{order_id}")
+        assert answer.status == 200, answer
+        return dict(answer.body)
 
     @property
     def balance(self) -> int:
-        return int(self.call("GET", "/points").body["balance"])
+        answer = self.call("GET", "/points")
+        assert answer.status == 200, answer
+        return int(answer.body["balance"])
 
 
 @dataclass

@@ -11,6 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 import redis
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from tests.conftest import Addresses
 from tests.integration.payments.conftest import World, call, number
@@ -287,13 +288,16 @@ def test_case_18_without_the_lock_the_unique_key_still_prevents_a_double_credit(
 
 def test_case_19_a_database_that_is_away_makes_wechat_try_again(world: World):
     order = world.person.buy()
-    with psycopg.connect(world.addresses.superuser, autocommit=True) as superuser:
-        superuser.execute("ALTER ROLE artiway_app NOLOGIN")
-        superuser.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'artiway_app'")
+    name = conninfo_to_dict(world.addresses.superuser)["dbname"]
+    # This database alone: other tests share the server.
+    elsewhere = make_conninfo(world.addresses.superuser, dbname="postgres")
+    with psycopg.connect(elsewhere, autocommit=True) as superuser:
+        superuser.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false".encode())
+        superuser.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
         try:
             answers = world.pay(order)
         finally:
-            superuser.execute("ALTER ROLE artiway_app LOGIN")
+            superuser.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true".encode())
     assert answers == [503]
     assert world.notify(order) == [204]
     assert world.recharges() == [100]

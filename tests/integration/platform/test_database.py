@@ -82,7 +82,10 @@ def test_work_after_commit_runs_once_it_is_committed_and_its_failure_changes_not
 def test_a_connection_that_died_idle_is_replaced_without_a_word(database, addresses):
     assert rows(database, A) == 0
     with psycopg.connect(addresses.superuser, autocommit=True) as connection:
-        connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'artiway_app'")
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE usename = 'artiway_app' AND datname = current_database()"
+        )
     assert rows(database, A) == 0
 
 
@@ -90,7 +93,10 @@ def test_a_connection_lost_inside_a_transaction_is_said_and_the_next_one_works(d
     with pytest.raises(DatabaseAway) as caught, database.tenant_transaction(A) as tx:
         tx.run(INSERT, {"tenant": A})
         with psycopg.connect(addresses.superuser, autocommit=True) as connection:
-            connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'artiway_app'")
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE usename = 'artiway_app' AND datname = current_database()"
+            )
         tx.run(INSERT, {"tenant": A})
     assert caught.value.status == 503
     assert rows(database, A) == 0
