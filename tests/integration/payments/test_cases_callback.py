@@ -293,7 +293,10 @@ def test_case_19_a_database_that_is_away_makes_wechat_try_again(world: World):
     elsewhere = make_conninfo(world.addresses.superuser, dbname="postgres")
     with psycopg.connect(elsewhere, autocommit=True) as superuser:
         superuser.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false".encode())
-        superuser.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
+        superuser.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND usename = 'artiway_app'",
+            [name],
+        )
         try:
             answers = world.pay(order)
         finally:
