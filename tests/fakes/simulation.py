@@ -30,6 +30,7 @@ from tests.fakes.tasks import POOL, Holding, Letter, MortalDatabase, MortalFeed,
 
 TICK_S = 0.001
 WRITE_INTERVAL_S = 5
+MOST_STEPS = 20_000
 SETTINGS = {
     "search_path": "public, pg_catalog",
     "simulation.now": NOON.isoformat(),
@@ -280,8 +281,10 @@ class SimulatedWorld(World):
 
     def _exhaust(self) -> None:
         """Deliver and finish until nobody has anything to do."""
-        while self.deliver_one() or self._finish_one():
-            pass
+        for _ in range(MOST_STEPS):
+            if not (self.deliver_one() or self._finish_one()):
+                return
+        raise AssertionError("the same letters come again and again")
 
     def _finish_one(self) -> bool:
         for worker in self.workers:
