@@ -20,7 +20,7 @@ from artiway.scheduling.model import (
     microseconds,
 )
 from artiway.scheduling.oracle import Oracle
-from artiway.scheduling.queue import FairQueue
+from artiway.scheduling.queue import TABLE_LIMIT, FairQueue
 
 LEASE_MS = 30_000
 
@@ -45,9 +45,9 @@ def nodes(prefix: str, count: int, tenant: str, seconds: float, **track: str) ->
 class Twins:
     """A queue and its oracle. `now_ms` is the only clock there is."""
 
-    def __init__(self, client: redis.Redis, snapshot: Snapshot) -> None:
+    def __init__(self, client: redis.Redis, snapshot: Snapshot, *, table_limit: int = TABLE_LIMIT) -> None:
         self.client, self.now_ms = client, 0
-        self.queue = FairQueue(client, "gpu", lease_ms=LEASE_MS, log_length=100_000)
+        self.queue = FairQueue(client, "gpu", lease_ms=LEASE_MS, log_length=100_000, table_limit=table_limit)
         self.rebuild(snapshot)
 
     def rebuild(self, snapshot: Snapshot) -> None:
@@ -136,6 +136,12 @@ class Twins:
         assert {t: int(fields[f"d:{i}"].split()[0]) for t, i in tracks.items()} == oracle.lag
         costs = {f[2:]: tuple(map(int, v.split())) for f, v in fields.items() if f.startswith("c:")}
         assert costs == oracle.costs
+        assert int(fields["loaded"]) + int(fields["texts"]) == len(oracle.waiting)
+        assert queue._client.hlen(queue._keys.places(queue.epoch)) == int(fields["texts"])
+
+        listed = sorted(queue._waiting(queue.tenant_ids()))
+        ordered = sorted(oracle.waiting.values(), key=lambda waiting: waiting.seq)
+        assert [(seq, words[0]) for seq, words in listed] == [(w.seq, w.node.node_id) for w in ordered]
 
         rows = {row[0]: row[4:] for row in queue._tenant_rows()}
         assert rows.keys() == oracle.tenants.keys()

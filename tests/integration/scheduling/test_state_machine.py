@@ -24,6 +24,7 @@ from artiway.scheduling.model import (
     TenantPolicy,
     Track,
 )
+from artiway.scheduling.queue import TABLE_LIMIT
 from tests.integration.scheduling.support import LEASE_MS, Twins
 
 TENANTS = st.sampled_from(["t1", "t2", "t3"])
@@ -71,8 +72,12 @@ class Database:
 class QueueMachine(RuleBasedStateMachine):
     client: redis.Redis
 
-    @initialize(weights=st.lists(WEIGHTS, min_size=3, max_size=3), caps=st.lists(CAPS, min_size=3, max_size=3))
-    def begin(self, weights: list[int], caps: list[int | None]) -> None:
+    @initialize(
+        weights=st.lists(WEIGHTS, min_size=3, max_size=3),
+        caps=st.lists(CAPS, min_size=3, max_size=3),
+        table_limit=st.sampled_from([0, 4, TABLE_LIMIT]),
+    )
+    def begin(self, weights: list[int], caps: list[int | None], table_limit: int) -> None:
         self.client.flushall()
         self.names = itertools.count()
         self.known: list[str] = []
@@ -80,7 +85,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.database.pool = Pool({"cutout": 3, "model": 2}, {"free": Lane("free", share_percent=50)}, {"flux": 1})
         for i, (weight, cap) in enumerate(zip(weights, caps, strict=True), 1):
             self.database.policies[f"t{i}"] = TenantPolicy(f"t{i}", weight, cap)
-        self.twins = Twins(self.client, self.database.snapshot())
+        self.twins = Twins(self.client, self.database.snapshot(), table_limit=table_limit)
 
     @rule(ready=st.lists(READY, min_size=1, max_size=6))
     def enqueue(self, ready: list[tuple[str, str, Track, int]]) -> None:

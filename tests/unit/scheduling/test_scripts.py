@@ -18,7 +18,7 @@ def test_the_library_calls_only_commands_that_are_cheap_whatever_redis_holds() -
     assert "--@" not in text
     called = re.findall(r'\bcall\("(\w+)"', text)
     assert len(called) == len(re.findall(r"\bcall\(", text))
-    assert set(called) <= {"GET", "SET", "RENAME", "XADD"}
+    assert set(called) <= {"GET", "SET", "RENAME", "XADD", "HLEN", "HMGET", "HSET", "HDEL"}
 
 
 @pytest.mark.parametrize("verb", scripts.verbs())
@@ -61,3 +61,23 @@ def test_the_header_of_the_library_names_as_many_keys_as_python_builds() -> None
 def test_all_keys_of_a_pool_share_its_hash_tag() -> None:
     keys = Keys("gpu")
     assert {key[: key.index("}") + 1] for key in keys.of("e1")} == {keys.tag}
+
+
+def test_fields_of_what_has_a_layout_become_numbers_by_the_name_before_the_dot() -> None:
+    layout = "--@layout node first: id line\n--@layout line: first track\n"
+    laid_out = scripts._laid_out(layout + "next_node.line.first.id = queue.nodes.id .. node[1].name .. track.id")
+    assert laid_out == "next_node[2][1][1] = queue.nodes.id .. node[1].name .. track.id"
+
+
+@pytest.mark.parametrize("text", ["node.cost = 1", "nodes[i].id = 1", "find(id).id = 1"])
+def test_a_field_without_a_place_or_a_holder_without_a_name_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"cost|give the holder"):
+        scripts._laid_out(f"--@layout node: id\n{text}")
+
+
+def test_lines_stand_right_behind_the_fields_of_users_and_crowds() -> None:
+    text = (LUA / "parts" / "state.lua").read_text()
+    fields = {name: len(row.split()) for name, row in re.findall(r"^--@layout (\w+)[\w ]*: (.+)$", text, re.MULTILINE)}
+    behind = int(re.findall(r"^local LINES, FIRST = (\d+), \d+", text, re.MULTILINE)[0])
+    assert f"local LINES, FIRST = {behind}, {behind + 1} " in text
+    assert fields["user"] == fields["crowd"] == behind

@@ -31,6 +31,9 @@ class Keys:
     def log(self, epoch: str) -> str:
         return f"{self.tag}:{epoch}:log"
 
+    def places(self, epoch: str) -> str:
+        return f"{self.tag}:{epoch}:places"
+
     def of(self, epoch: str) -> list[str]:
         """In the order in which lua/library.lua names them."""
-        return [self.epoch, self.loading, self.log(epoch)]
+        return [self.epoch, self.loading, self.log(epoch), self.places(epoch)]

@@ -41,6 +41,7 @@ from artiway.scheduling.model import (
 
 LEASE_MS = 30_000
 LOG_LENGTH = 5_000
+TABLE_LIMIT = 120_000
 BATCH_LIMIT = 1_000
 LOAD_CHUNK = 1_000
 
@@ -59,11 +60,18 @@ class FairQueue:
     """One pool's queue. Not attached, or after StaleEpoch: `attach()`, and `rebuild()` where that answers False."""
 
     def __init__(
-        self, client: redis.Redis, pool: str, *, lease_ms: int = LEASE_MS, log_length: int = LOG_LENGTH
+        self,
+        client: redis.Redis,
+        pool: str,
+        *,
+        lease_ms: int = LEASE_MS,
+        log_length: int = LOG_LENGTH,
+        table_limit: int = TABLE_LIMIT,
     ) -> None:
         self._client, self._keys = client, Keys(pool)
         self._lease_ms = whole("lease_ms", lease_ms, 1, COUNT_LIMIT)
         self._log_length = whole("log_length", log_length, 0, COUNT_LIMIT)
+        self._table_limit = whole("table_limit", table_limit, 0, COUNT_LIMIT)
         self._epoch = ""
 
     @property
@@ -185,7 +193,7 @@ class FairQueue:
     def _load(self, snapshot: Snapshot, now_ms: int) -> None:
         pool = snapshot.pool
         # The log's length goes first, so that the log begins with the rest.
-        self._run("configure", now_ms, _field_lines({"log": self._log_length}))
+        self._run("configure", now_ms, _field_lines({"log": self._log_length, "tables": self._table_limit}))
         fields: dict[str, int | str | None] = {"clock": snapshot.clock_us, "capacity": pool.capacity}
         fields |= {f"s:{kind}": count for kind, count in pool.slots.items()}
         fields |= {f"m:{model}": limit for model, limit in pool.models.items()}
@@ -206,7 +214,7 @@ class FairQueue:
 
     def _forget(self, epoch: str) -> None:
         if epoch:
-            self._client.unlink(self._keys.log(epoch))
+            self._client.unlink(self._keys.log(epoch), self._keys.places(epoch))
 
     # Looking at it
 
@@ -230,6 +238,11 @@ class FairQueue:
     def steps(self) -> int:
         """How many places in its contests the queue has looked at so far: what its decisions cost, on any machine."""
         return int(self._fields()["steps"])
+
+    def waiting_forms(self) -> tuple[int, int]:
+        """How many nodes wait as tables, and how many as text because the backlog is long."""
+        fields = self._fields()
+        return int(fields["loaded"]), int(fields["texts"])
 
     def pool(self) -> Pool:
         """Slots, lanes and limits as the queue knows them."""

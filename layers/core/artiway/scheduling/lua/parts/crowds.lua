@@ -50,16 +50,16 @@ local function refresh_crowd(tenant, track, is_return, is_continuing)
   if not crowd or tenant.is_capped then
     return
   end
-  local first = crowd[1]
+  local line = crowd[FIRST]
   if not crowd.tag then
     if not is_continuing and tenant.contending == 0 then
       tenant.credit, tenant.since = 0, now_ms
     end
-    contend(crowd, next_tag(tenant, track, first.cost, is_return), first.cost, first.seq)
-  elseif crowd.seq ~= first.seq then
-    local difference = charge(first.cost, tenant.weight) - charge(crowd.cost, tenant.weight)
+    contend(crowd, next_tag(tenant, track, line.cost, is_return), line.cost, line.seq)
+  elseif crowd.seq ~= line.seq then
+    local difference = charge(line.cost, tenant.weight) - charge(crowd.cost, tenant.weight)
     tenant.last = tenant.last + difference
-    contend(crowd, crowd.tag + difference, first.cost, first.seq)
+    contend(crowd, crowd.tag + difference, line.cost, line.seq)
   end
 end
 
@@ -73,7 +73,7 @@ local function join_crowd(tenant, track, line)
   local cost = cost_of(track, node.cost)
   if not crowd then
     line.tag, line.cost, line.seq, line.at = cost, cost, node.seq, 1
-    tenant.crowds[track.index] = { line, clock = 0, tenant = tenant, track = track, tag = false, cost = 0, seq = 0 }
+    tenant.crowds[track.index] = { tenant, track, false, 0, 0, 0, line }
     return
   end
   local start = line.at and line.tag - line.cost or crowd.clock
@@ -90,7 +90,7 @@ local function leave_crowd(tenant, track, line)
   if line.at then
     heap_drop(crowd, line)
   end
-  if crowd and not crowd[1] then -- nobody left who could go: the next one starts a new clock
+  if crowd and not crowd[FIRST] then -- nobody left who could go: the next one starts a new clock
     if crowd.tag then
       withdraw(crowd)
     end
@@ -113,8 +113,8 @@ end
 local function refresh_user(user, is_continuing)
   if user.lines > 0 then
     for index = 1, #queue.tracks do
-      if user[index] then
-        refresh(user[index], false, is_continuing)
+      if user[LINES + index] then
+        refresh(user[LINES + index], false, is_continuing)
       end
     end
   end
@@ -123,7 +123,7 @@ end
 local function user_for(tenant, name)
   local user = tenant.users[name]
   if not user then
-    user = { name = name, tenant = tenant, running = 0, lines = 0 }
+    user = { name, tenant, 0, 0 }
     tenant.users[name] = user
   end
   return user
@@ -135,41 +135,73 @@ local function forget_idle(user)
   end
 end
 
+local function count_waiting(user, track, step)
+  user.tenant.waiting, track.waiting = user.tenant.waiting + step, track.waiting + step
+end
+
+local function link_last(line, node)
+  node.previous, line.last.next = line.last, node
+  line.last, queue.loaded = node, queue.loaded + 1
+end
+
+-- One more of the tail joins the nodes of its line. Answers whether there was one.
+local function load_next(line)
+  local node = read_tail(line.user, line.track)
+  if node then
+    link_last(line, node)
+  end
+  return node
+end
+
 -- Puts a node into its line at its place: at the end, or near the front when it comes back.
 local function put(node, is_return)
   local user, track = node.user, node.track
-  local line = user[track.index]
-  local tenant = user.tenant
-  track.waiting, tenant.waiting = track.waiting + 1, tenant.waiting + 1
+  local line = user[LINES + track.index]
+  count_waiting(user, track, 1)
+  while line and line.last.seq < node.seq and load_next(line) do end
   if not line then
-    line = { user = user, track = track, first = node, last = node, tag = 0, seq = 0, cost = 0 }
-    user[track.index], user.lines = line, user.lines + 1
+    line = { user, track, node, node, 0, 0, 0, nil }
+    user[LINES + track.index], user.lines, queue.loaded = line, user.lines + 1, queue.loaded + 1
   elseif line.last.seq < node.seq then
-    node.previous, line.last.next = line.last, node
-    line.last = node
+    link_last(line, node)
     return -- behind others: nothing changes for anybody
   else
-    local behind = line.first
-    while behind.seq < node.seq do
-      behind = behind.next
+    local next_node = line.first
+    while next_node.seq < node.seq do
+      next_node = next_node.next
     end
-    node.next, node.previous = behind, behind.previous
-    if behind.previous then behind.previous.next = node else line.first = node end
-    behind.previous = node
+    node.next, node.previous = next_node, next_node.previous
+    if node.previous then node.previous.next = node else line.first = node end
+    next_node.previous, queue.loaded = node, queue.loaded + 1
   end
   refresh(line, is_return, false)
+end
+
+-- A node becomes ready: in a long backlog as text, unless it is the first of its line.
+local function arrive(id, user, track, cost, seq, is_return)
+  if tail_of(user, track) or (queue.loaded >= queue.table_limit and user[LINES + track.index]) then
+    count_waiting(user, track, 1)
+    append(user, track, id, seq, cost)
+  else
+    put(new_node(id, user, track, cost, seq), is_return)
+  end
 end
 
 -- Takes a node out of its line, wherever it stands there.
 local function unlink(node)
   local user, track = node.user, node.track
-  local line = user[track.index]
+  local line = user[LINES + track.index]
   if node.previous then node.previous.next = node.next else line.first = node.next or nil end
   if node.next then node.next.previous = node.previous else line.last = node.previous or nil end
-  node.next, node.previous = false, false
-  user.tenant.waiting, track.waiting = user.tenant.waiting - 1, track.waiting - 1
+  node.next, node.previous, queue.loaded = false, false, queue.loaded - 1
+  count_waiting(user, track, -1)
   if not line.first then
-    user[track.index], user.lines = nil, user.lines - 1
+    local next_node = read_tail(user, track)
+    if next_node then
+      line.first, line.last, queue.loaded = next_node, next_node, queue.loaded + 1
+    else
+      user[LINES + track.index], user.lines = nil, user.lines - 1
+    end
   end
   return line
 end

@@ -1,61 +1,61 @@
 --[[ heap: the smallest tag first, equal ones in order of arrival.
 
 A crowd is a heap of lines that know their place (`at`), so any of them can leave. Most crowds are one line, or a few. ]]
-local function sift_up(heap, entry, at)
-  local tag, seq = entry.tag, entry.seq
+local function sift_up(crowd, line, at)
+  local tag, seq = line.tag, line.seq
   while at > 1 do
     local up = (at - at % 2) / 2
-    local other = heap[up]
-    if other.tag < tag or (other.tag == tag and other.seq < seq) then
+    local other_line = crowd[LINES + up]
+    if other_line.tag < tag or (other_line.tag == tag and other_line.seq < seq) then
       break
     end
-    heap[at], other.at = other, at
+    crowd[LINES + at], other_line.at = other_line, at
     at = up
   end
-  heap[at], entry.at = entry, at
+  crowd[LINES + at], line.at = line, at
 end
 
-local function sift_down(heap, entry, at)
-  local tag, seq, size = entry.tag, entry.seq, #heap
+local function sift_down(crowd, line, at)
+  local tag, seq, size = line.tag, line.seq, #crowd - LINES
   while true do
     local down = 2 * at
     if down > size then
       break
     end
-    local other = heap[down]
+    local other_line = crowd[LINES + down]
     if down < size then
-      local right = heap[down + 1]
-      if right.tag < other.tag or (right.tag == other.tag and right.seq < other.seq) then
-        other, down = right, down + 1
+      local right_line = crowd[LINES + down + 1]
+      if right_line.tag < other_line.tag or (right_line.tag == other_line.tag and right_line.seq < other_line.seq) then
+        other_line, down = right_line, down + 1
       end
     end
-    if tag < other.tag or (tag == other.tag and seq < other.seq) then
+    if tag < other_line.tag or (tag == other_line.tag and seq < other_line.seq) then
       break
     end
-    heap[at], other.at = other, at
+    crowd[LINES + at], other_line.at = other_line, at
     at = down
   end
-  heap[at], entry.at = entry, at
+  crowd[LINES + at], line.at = line, at
 end
 
-local function heap_put(heap, entry)
-  sift_up(heap, entry, #heap + 1)
+local function heap_put(crowd, line)
+  sift_up(crowd, line, #crowd - LINES + 1)
 end
 
-local function heap_moved(heap, entry)
-  local at = entry.at
-  sift_up(heap, entry, at)
-  if entry.at == at then
-    sift_down(heap, entry, at)
+local function heap_moved(crowd, line)
+  local at = line.at
+  sift_up(crowd, line, at)
+  if line.at == at then
+    sift_down(crowd, line, at)
   end
 end
 
-local function heap_drop(heap, entry)
-  local at, size = entry.at, #heap
-  local last = heap[size]
-  heap[size], entry.at = nil, nil
-  if last ~= entry then
-    last.at, heap[at] = at, last
-    heap_moved(heap, last)
+local function heap_drop(crowd, line)
+  local at, size = line.at, #crowd - LINES
+  local last_line = crowd[LINES + size]
+  crowd[LINES + size], line.at = nil, nil
+  if last_line ~= line then
+    last_line.at, crowd[LINES + at] = at, last_line
+    heap_moved(crowd, last_line)
   end
 end

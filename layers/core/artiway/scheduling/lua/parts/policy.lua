@@ -2,10 +2,7 @@
 local function set_tenant(id, weight, cap, user_cap)
   local tenant = queue.tenants[id]
   if not tenant then
-    tenant = {
-      id = id, weight = weight, cap = cap, user_cap = user_cap, last = 0, credit = 0, dearest = 0, waiting = 0, running = 0,
-      is_capped = cap <= 0, since = now_ms, contending = 0, crowds = {}, users = {},
-    }
+    tenant = { id, weight, cap, user_cap, 0, 0, 0, 0, 0, cap <= 0, now_ms, 0, {}, {}, 0, 0 }
     queue.tenants[id] = tenant
     return
   end
@@ -26,7 +23,8 @@ local function set_tenant(id, weight, cap, user_cap)
     for _, user in pairs(tenant.users) do
       local since = UNLIMITED
       for index = 1, #queue.tracks do
-        since = user[index] and min(since, user[index].first.seq) or since
+        local line = user[LINES + index]
+        since = line and min(since, line.first.seq) or since
       end
       waiting[#waiting + 1] = { user = user, since = since }
     end

@@ -7,8 +7,17 @@ local IS_RECORDED = {
 
 local function is_in_force(found, keys, epoch)
   return found and call("GET", keys[found.is_loading and 2 or 1]) == epoch
+    and (found.texts == 0 or call("HLEN", keys[4]) == found.texts)
     -- A clock that nears the end of exact doubles counts as lost too: the rebuild starts it anew.
     and found.clock <= CLOCK_LIMIT
+end
+
+local function act(verb, arguments, keys, queues)
+  local answer = verb(arguments, keys, queues)
+  if queue then
+    keep_places()
+  end
+  return answer
 end
 
 local function answer_to(name)
@@ -27,8 +36,8 @@ local function answer_to(name)
     if name ~= "begin" and not is_in_force(found, keys, epoch) then
       return "stale"
     end
-    queue, now_ms = found, tonumber(arguments[2])
-    local is_done, answer = pcall(verb, arguments, keys, queues)
+    queue, now_ms, places, placed, unplaced = found, tonumber(arguments[2]), keys[4], {}, {}
+    local is_done, answer = pcall(act, verb, arguments, keys, queues)
     queue = nil
     if not is_done then
       if type(answer) == "table" and answer.invalid then

@@ -1,17 +1,28 @@
 --[[ slots: what a running node holds, and what follows when it takes or frees it. ]]
-local function serve(tenant, cost)
-  local minute = floor(now_ms / 60000)
-  local service = queue.service[minute]
+-- What a tenant was served in earlier minutes. The present one is kept with the tenant, where it costs no look-up.
+local function keep_service(tenant)
+  local service = queue.service[tenant.minute]
   if not service then
     service = {}
-    queue.service[minute] = service
+    queue.service[tenant.minute] = service
     for old in pairs(queue.service) do
-      if old < minute - SERVICE_MINUTES then
+      if old < tenant.minute - SERVICE_MINUTES then
         queue.service[old] = nil
       end
     end
   end
-  service[tenant.id] = (service[tenant.id] or 0) + cost
+  service[tenant.id] = (service[tenant.id] or 0) + tenant.served
+end
+
+local function serve(tenant, cost)
+  local minute = floor(now_ms / 60000)
+  if tenant.minute ~= minute then
+    if tenant.served ~= 0 then
+      keep_service(tenant)
+    end
+    tenant.minute, tenant.served = minute, 0
+  end
+  tenant.served = tenant.served + cost
 end
 
 local function count_slots(node, step)
@@ -49,10 +60,13 @@ local function uncap_tenant(tenant)
     for _, crowd in pairs(tenant.crowds) do
       crowds[#crowds + 1] = crowd
     end
-    sort(crowds, function(a, b) return a[1].seq < b[1].seq end)
+    sort(crowds, function(a, b)
+      local a_line, b_line = a[FIRST], b[FIRST]
+      return a_line.seq < b_line.seq
+    end)
     for _, crowd in ipairs(crowds) do
-      local first = crowd[1]
-      contend(crowd, next_tag(tenant, crowd.track, first.cost, true), first.cost, first.seq)
+      local line = crowd[FIRST]
+      contend(crowd, next_tag(tenant, crowd.track, line.cost, true), line.cost, line.seq)
     end
   end
 end

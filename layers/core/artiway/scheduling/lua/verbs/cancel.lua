@@ -1,18 +1,28 @@
 --[[ cancel -> "cancelled" | "running" | "unknown" per node: nodes that wait leave the queue at once.
   ARGV[3] nodes  lines of ids; one that runs is the worker's to stop, and ends by complete ]]
 function verbs.cancel(arguments)
-  local verdicts = {}
+  local ids, verdicts, gone = {}, {}, {}
   for id in gmatch(arguments[3], "[^\n]+") do
+    ids[#ids + 1] = id
+  end
+  local texts = places_of(ids)
+  for i, id in ipairs(ids) do
     local node = queue.nodes[id]
-    if not node then
-      verdicts[#verdicts + 1] = "unknown"
-    elseif queue.running[node] then
-      verdicts[#verdicts + 1] = "running"
-    else
-      queue.nodes[id] = nil
+    if node and queue.running[node] then
+      verdicts[i] = "running"
+    elseif node then
+      queue.nodes[id], gone[id] = nil, true
       refresh(unlink(node), false, false)
       forget_idle(node.user)
-      verdicts[#verdicts + 1] = "cancelled"
+      verdicts[i] = "cancelled"
+    elseif texts[i] and not gone[id] then
+      local user, track, chunk = place_named(texts[i])
+      gone[id] = true
+      cut(user, track, chunk, id)
+      count_waiting(user, track, -1)
+      verdicts[i] = "cancelled"
+    else
+      verdicts[i] = "unknown"
     end
   end
   return concat(verdicts, "\n")

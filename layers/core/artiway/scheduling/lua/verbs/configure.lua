@@ -6,7 +6,7 @@ local TABLES = { s = "slots", p = "paused", n = "parallelism", h = "share", m = 
 function verbs.configure(arguments)
   for line in gmatch(arguments[3], "[^\n]+") do
     if not (match(line, "^[spnhm]:[^|]+|%d*$") or match(line, "^c:[^|]+|%d+ %d+$") or match(line, "^capacity|%d*$")
-        or match(line, "^clock|%d+$") or match(line, "^log|%d+$")) then
+        or match(line, "^clock|%d+$") or match(line, "^log|%d+$") or match(line, "^tables|%d+$")) then
       invalid("field", line)
     end
   end
@@ -18,6 +18,8 @@ function verbs.configure(arguments)
       queue.clock = tonumber(value)
     elseif field == "log" then
       queue.log_length = tonumber(value)
+    elseif field == "tables" then
+      queue.table_limit = tonumber(value)
     elseif kind == "c" then
       local samples, average = match(value, "^(%d+) (%d+)$")
       queue.costs[name] = { samples = tonumber(samples), average = tonumber(average) }

@@ -30,20 +30,15 @@ function verbs.enqueue(arguments)
   end
 
   set_tenants(policies)
-  local nodes, tenants, seq, is_load, verdicts = queue.nodes, queue.tenants, queue.seq, arguments[5] == "1", {}
+  local nodes, tenants, texts, seq, is_load = queue.nodes, queue.tenants, places_of(ids), queue.seq, arguments[5] == "1"
+  local verdicts, seen = {}, {}
   for i = 1, count do
     local id = ids[i]
-    if nodes[id] then
+    if nodes[id] or texts[i] or seen[id] then
       verdicts[i] = "duplicate"
     else
-      seq = seq + 1
-      local node = {
-        id = id, user = user_for(tenants[owners[i]], users[i]), track = track_for(names[i]), cost = tonumber(costs[i]), seq = seq,
-        charged = 0, next = false, previous = false,
-      }
-      nodes[id] = node
-      put(node, is_load)
-      verdicts[i] = "queued"
+      seq, seen[id], verdicts[i] = seq + 1, true, "queued"
+      arrive(id, user_for(tenants[owners[i]], users[i]), track_for(names[i]), tonumber(costs[i]), seq, is_load)
     end
   end
   queue.seq = seq

@@ -1,14 +1,20 @@
 --[[ explain -> JSON {state, ...}: where a node stands and everything that could hold it. Changes nothing.
   ARGV[3] node ]]
 function verbs.explain(arguments)
-  local node = queue.nodes[arguments[3]]
-  if not node then
+  local id = arguments[3]
+  local node, place = queue.nodes[id], places_of({ id })[1]
+  if not node and not place then
     return cjson.encode({ state = "unknown" })
   end
-  local user, track = node.user, node.track
+  local user, track, chunk
+  if node then
+    user, track = node.user, node.track
+  else
+    user, track, chunk = place_named(place)
+  end
   local tenant = user.tenant
   local cap, user_cap = tenant.cap, user.cap or tenant.user_cap
-  local is_running = queue.running[node] ~= nil
+  local is_running = node and queue.running[node] ~= nil
   local answer = {
     state = is_running and "running" or "waiting",
     track = track.name,
@@ -18,9 +24,10 @@ function verbs.explain(arguments)
     user_cap = user_cap ~= UNLIMITED and user_cap or nil,
   }
   if not is_running then
-    local before, other = 0, node.previous
-    while other do
-      before, other = before + 1, other.previous
+    local line, before = user[LINES + track.index], node and 0 or count_before(user, track, chunk, id)
+    local other_node = node and node.previous or not node and line.last
+    while other_node do
+      before, other_node = before + 1, other_node.previous
     end
     answer.before_of_user = before
     local crowd = tenant.crowds[track.index]

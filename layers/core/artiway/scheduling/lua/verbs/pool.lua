@@ -1,6 +1,7 @@
---[[ pool -> lines field|value: clock, steps, switches, costs, of each track its name (k:) and "lag running waiting" (d:). ]]
+--[[ pool -> lines field|value: clock, steps, loaded, texts, switches, costs, of each track its name (k:) and "lag running waiting" (d:). ]]
 function verbs.pool()
-  local lines = { "clock|" .. int(queue.clock), "steps|" .. int(queue.steps), "capacity|" .. optional(queue.capacity) }
+  local lines = { "clock|" .. int(queue.clock), "steps|" .. int(queue.steps), "loaded|" .. int(queue.loaded),
+    "texts|" .. int(queue.texts), "capacity|" .. optional(queue.capacity) }
   for kind, name in pairs({ s = "slots", p = "paused", n = "parallelism", h = "share", m = "models" }) do
     for of, value in pairs(queue[name]) do
       lines[#lines + 1] = format("%s:%s|%d", kind, of, value)

@@ -8,13 +8,15 @@ function verbs.reclaim(arguments)
     end
   end
   local running = queue.running
-  sort(overdue, function(a, b)
-    return running[a] < running[b] or (running[a] == running[b] and a.seq < b.seq)
+  sort(overdue, function(a_node, b_node)
+    local a_by, b_by = running[a_node], running[b_node]
+    return a_by < b_by or (a_by == b_by and a_node.seq < b_node.seq)
   end)
   for i = 1, min(limit, #overdue) do
-    release(overdue[i], 0)
-    put(overdue[i], false)
-    ids[i] = overdue[i].id
+    local node = overdue[i]
+    release(node, 0)
+    put(node, false)
+    ids[i] = node.id
   end
   return concat(ids, "\n")
 end

@@ -6,8 +6,9 @@ function verbs.set_tenants(arguments)
   check(arguments[4], "^[^|]+|%d+$", "last")
   set_tenants(arguments[3])
   for id, last in gmatch(arguments[4], "([^|\n]+)|(%d+)") do
-    if queue.tenants[id] then
-      queue.tenants[id].last = tonumber(last)
+    local tenant = queue.tenants[id]
+    if tenant then
+      tenant.last = tonumber(last)
     end
   end
   return "set"

@@ -1,4 +1,4 @@
---[[ waiting -> a line "tenant|user|track|seq|node" to go on from, or "|", then lines seq|node|tenant|user|type|lane|model|cost.
+--[[ waiting -> a line "tenant|user|track|seq|chunk" to go on from, or "|", then lines seq|node|tenant|user|type|lane|model|cost.
 A part at a time, so that nobody waits for a long queue to be read.
   ARGV[3] limit    nodes per call
   ARGV[4] tenants  lines of ids, the one to go on with first
@@ -7,47 +7,55 @@ local function lines_of(tenant)
   local found = {}
   for _, user in pairs(tenant.users) do
     for index = 1, user.lines > 0 and #queue.tracks or 0 do
-      found[#found + 1] = user[index]
+      found[#found + 1] = user[LINES + index]
     end
   end
-  sort(found, function(a, b)
-    return a.user.name < b.user.name or (a.user.name == b.user.name and a.track.index < b.track.index)
+  sort(found, function(a_line, b_line)
+    local a_name, b_name = a_line.user.name, b_line.user.name
+    return a_name < b_name or (a_name == b_name and a_line.track.index < b_line.track.index)
   end)
   return found
 end
 
--- The node where a line is taken up again: the one behind the last that was read, or behind its place if it has gone.
-local function resume(line, seq, id)
-  local node = queue.nodes[id]
-  if node and not queue.running[node] and node.user == line.user and node.track == line.track then
-    return node.next
-  end
-  node = line.first
-  while node and node.seq <= seq do
+-- Calls `see` with id, seq, cost and chunk of each that waits on a line after `seq`, until that answers false.
+local function see_line(line, seq, chunk, see)
+  local node, tail = line.first, tail_of(line.user, line.track)
+  while node do
+    if node.seq > seq and not see(node.id, node.seq, node.cost, 0) then
+      return false
+    end
     node = node.next
   end
-  return node
+  for number = tail and max(tail.from, min(chunk, tail.to)) or 1, tail and tail.to or 0 do
+    local text = number == tail.from and sub(tail[number], tail.read) or tail[number]
+    for id, other, cost in gmatch(text, "\n([^|]+)|(%d+)|(%d+)") do
+      if tonumber(other) > seq and not see(id, tonumber(other), tonumber(cost), number) then
+        return false
+      end
+    end
+  end
+  return true
 end
 
 function verbs.waiting(arguments)
   local limit, found = check_number(arguments[3], "limit"), { "|" }
-  local owner, name, index, seq, last = match(arguments[5], "^([^|]+)|([^|]+)|(%d+)|(%d+)|([^|]+)$")
-  index, seq = tonumber(index), tonumber(seq)
+  local owner, name, index, seq, chunk = match(arguments[5], "^([^|]+)|([^|]+)|(%d+)|(%d+)|(%d+)$")
+  index, seq, chunk = tonumber(index), tonumber(seq), tonumber(chunk)
   for id in gmatch(arguments[4], "[^\n]+") do
     for _, line in ipairs(queue.tenants[id] and lines_of(queue.tenants[id]) or {}) do
-      local node, user, track = line.first, line.user, line.track
-      if owner == id and (user.name < name or (user.name == name and track.index < index)) then
-        node = nil
-      elseif owner == id and user.name == name and track.index == index then
-        node = resume(line, seq, last)
-      end
-      while node do
-        found[#found + 1] = format("%d|%s|%s|%s|%s|%d", node.seq, node.id, id, user.name, track.name, node.cost)
+      local user, track = line.user, line.track
+      local is_read = owner == id and (user.name < name or (user.name == name and track.index < index))
+      local is_begun = owner == id and user.name == name and track.index == index
+      local function see(node, at, cost, in_chunk)
+        found[#found + 1] = format("%d|%s|%s|%s|%s|%d", at, node, id, user.name, track.name, cost)
         if #found > limit then
-          found[1] = format("%s|%s|%d|%d|%s", id, user.name, track.index, node.seq, node.id)
-          return concat(found, "\n")
+          found[1] = format("%s|%s|%d|%d|%d", id, user.name, track.index, at, in_chunk)
+          return false
         end
-        node = node.next
+        return true
+      end
+      if not is_read and not see_line(line, is_begun and seq or 0, is_begun and chunk or 0, see) then
+        return concat(found, "\n")
       end
     end
   end
