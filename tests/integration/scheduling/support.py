@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import redis
 
 from artiway.scheduling.model import (
+    Admitted,
     Cancelled,
     Completion,
     Dispatched,
@@ -58,6 +59,12 @@ class Twins:
     def enqueue(self, batch: Sequence[Node]) -> list[Enqueued]:
         answer = self.queue.enqueue(batch, now_ms=self.now_ms)
         assert answer == self.oracle.enqueue(batch)
+        return answer
+
+    def admit(self, batch: Sequence[Node], dispatch: int, warm: Iterable[str] = ()) -> Admitted:
+        answer = self.queue.admit(batch, now_ms=self.now_ms, dispatch=dispatch, warm=warm)
+        assert list(answer.enqueued) == self.oracle.enqueue(batch)
+        assert list(answer.dispatched) == self.oracle.dispatch(dispatch, now_ms=self.now_ms, warm=warm)
         return answer
 
     def dispatch(self, limit: int, warm: Iterable[str] = ()) -> list[Dispatched]:

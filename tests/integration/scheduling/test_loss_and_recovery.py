@@ -187,11 +187,12 @@ def test_more_tracks_than_a_catalogue_can_have_are_refused(valkey: redis.Redis) 
 @pytest.mark.parametrize(
     ("verb", "arguments"),
     [
-        ("enqueue", ["A|1||", "n|A|u|cutout|vip_short|", ""]),
-        ("enqueue", ["A|0||", "n|A|u|cutout|vip_short||5", ""]),
-        ("enqueue", ["A|1|-1|", "n|A|u|cutout|vip_short||5", ""]),
+        ("enqueue", ["A|1||", "n|A|u|cutout|vip_short|", "", "0", "30000", ""]),
+        ("enqueue", ["A|0||", "n|A|u|cutout|vip_short||5", "", "0", "30000", ""]),
+        ("enqueue", ["A|1|-1|", "n|A|u|cutout|vip_short||5", "", "0", "30000", ""]),
         ("dispatch", ["-1", "30000", ""]),
         ("dispatch", ["1", "soon", ""]),
+        ("enqueue", ["A|1||", "n|A|u|cutout|vip_short||5", "", "all", "30000", ""]),
         ("complete", ["1", "30000", "", "n|fast", ""]),
         ("set_tenants", ["A|5||", "A|-4"]),
         ("set_user", ["A", "u", "many"]),
@@ -245,7 +246,7 @@ def test_a_call_that_breaks_off_takes_the_queue_with_it_rather_than_leave_half_a
     queue = FairQueue(valkey, "gpu")
     queue.rebuild(Snapshot(POOL, [TenantPolicy("A")], waiting=nodes("a", 3, "A", 1)), now_ms=0)
     with pytest.raises(redis.ResponseError):
-        scripts.run(valkey, "enqueue", Keys("gpu").of(queue.epoch), queue.epoch, 0)  # no node to look at
+        scripts.run(valkey, "cancel", Keys("gpu").of(queue.epoch), queue.epoch, 0)  # no node to look at
     with pytest.raises(StaleEpoch):
         queue.dispatch(1, now_ms=0)
 

@@ -87,11 +87,17 @@ class QueueMachine(RuleBasedStateMachine):
             self.database.policies[f"t{i}"] = TenantPolicy(f"t{i}", weight, cap)
         self.twins = Twins(self.client, self.database.snapshot(), table_limit=table_limit)
 
-    @rule(ready=st.lists(READY, min_size=1, max_size=6))
-    def enqueue(self, ready: list[tuple[str, str, Track, int]]) -> None:
+    @rule(
+        ready=st.lists(READY, min_size=1, max_size=6),
+        limit=st.sampled_from([0, 0, 1, 3]),
+        warm=st.sets(st.sampled_from(["sdxl", "flux"])),
+    )
+    def enqueue(self, ready: list[tuple[str, str, Track, int]], limit: int, warm: set[str]) -> None:
         batch = [Node(f"n{next(self.names)}", *row) for row in ready]
-        assert self.twins.enqueue(batch) == [Enqueued.QUEUED] * len(batch)
+        admitted = self.twins.admit(batch, limit, sorted(warm))
+        assert admitted.enqueued == (Enqueued.QUEUED,) * len(batch)
         self.database.waiting |= {node.node_id: node for node in batch}
+        self.database.dispatched(list(admitted.dispatched), self.twins.now_ms)
         self.known += [node.node_id for node in batch]
 
     @rule(pick=st.randoms(use_true_random=False))

@@ -19,6 +19,7 @@ from artiway.platform.clock import Clock
 from artiway.platform.logs import Logger
 from artiway.scheduling.model import (
     RETRY_AFTER_S,
+    Admitted,
     Cancelled,
     Completion,
     Dispatched,
@@ -109,9 +110,9 @@ class Queue(Protocol):
 
     def attach(self) -> bool: ...
 
-    def enqueue(
-        self, nodes: Sequence[Node], *, now_ms: int, policies: Sequence[TenantPolicy] = ()
-    ) -> list[Enqueued]: ...
+    def admit(
+        self, nodes: Sequence[Node], *, now_ms: int, policies: Sequence[TenantPolicy] = (), dispatch: int = 0
+    ) -> Admitted: ...
 
     def dispatch(self, limit: int, *, now_ms: int) -> list[Dispatched]: ...
 
@@ -242,15 +243,13 @@ class Dispatcher:
     # --- steps
 
     def _admit(self, pool: str, nodes: Sequence[Waiting]) -> int:
+        self.refresh(pool)
         policies = self._book.policies(sorted({node.tenant_id for node in nodes}))
         ready = [_queued(node) for node in nodes]
-        self._on(pool, lambda queue: self._enqueue(queue, ready, policies))
-        self._crash_point("nodes enqueued")
-        return self.dispatch(pool)
-
-    def _enqueue(self, queue: Queue, nodes: Sequence[Node], policies: Sequence[TenantPolicy]) -> int:
-        verdicts = queue.enqueue(nodes, now_ms=self._now_ms(), policies=policies)
-        return sum(verdict is Enqueued.QUEUED for verdict in verdicts)
+        admitted = self._on(
+            pool, lambda queue: queue.admit(ready, now_ms=self._now_ms(), policies=policies, dispatch=BATCH)
+        )
+        return self._drain(pool, admitted.dispatched)
 
     def _free(self, pool: str, left: Sequence[Left]) -> int:
         self.refresh(pool)
@@ -321,7 +320,8 @@ class Dispatcher:
             return 0
         nodes = self._book.waiting(pool)
         policies = self._book.policies(sorted({UUID(node.tenant_id) for node in nodes}))
-        return self._on(pool, lambda queue: self._enqueue(queue, nodes, policies))
+        admitted = self._on(pool, lambda queue: queue.admit(nodes, now_ms=self._now_ms(), policies=policies))
+        return sum(verdict is Enqueued.QUEUED for verdict in admitted.enqueued)
 
     def _mend_slots(self, pool: str) -> dict[str, Any]:
         """Read Redis, the database, Redis: what moved meanwhile is left to the next pass."""

@@ -77,7 +77,9 @@ def _apply(oracle: Oracle, verb: str, now_ms: int, parts: list[str]) -> str | No
         case "enqueue":
             for policy in map(_policy, _lines(parts[0])):
                 oracle.set_tenant(policy)
-            return "\n".join(oracle.enqueue(map(_node, _lines(parts[1])), is_load=parts[2] == "1"))
+            queued = "\n".join(oracle.enqueue(map(_node, _lines(parts[1])), is_load=parts[2] == "1"))
+            oracle.lease_ms = int(parts[4])
+            return f"{queued}\n\n{_dispatch(oracle, int(parts[3]), now_ms, parts[5])}"
         case "dispatch":
             oracle.lease_ms = int(parts[1])
             return _dispatch(oracle, int(parts[0]), now_ms, parts[2])

@@ -248,6 +248,14 @@ class Completion:
 
 
 @dataclass(frozen=True, slots=True)
+class Admitted:
+    """The answer of one admission: what became of each node, and who goes next."""
+
+    enqueued: tuple[Enqueued, ...]
+    dispatched: tuple[Dispatched, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Settled:
     """The answer of one completion call: what became of each end, and who goes next."""
 

@@ -16,6 +16,7 @@ from artiway.scheduling import scripts
 from artiway.scheduling.keys import Keys
 from artiway.scheduling.model import (
     COUNT_LIMIT,
+    Admitted,
     Cancelled,
     Completion,
     Dispatched,
@@ -90,12 +91,33 @@ class FairQueue:
 
     def enqueue(self, nodes: Sequence[Node], *, now_ms: int, policies: Sequence[TenantPolicy] = ()) -> list[Enqueued]:
         """Nodes became ready. A known node stays where it is. A tenant needs a policy, set before or given here."""
+        return list(self.admit(nodes, now_ms=now_ms, policies=policies).enqueued)
+
+    def admit(
+        self,
+        nodes: Sequence[Node],
+        *,
+        now_ms: int,
+        policies: Sequence[TenantPolicy] = (),
+        dispatch: int = 0,
+        warm: Iterable[str] = (),
+    ) -> Admitted:
+        """Nodes became ready, and up to `dispatch` that may run go in the same call."""
+        whole("dispatch", dispatch, 0, BATCH_LIMIT)
         verdicts: list[Enqueued] = []
-        for batch in _batches(nodes, BATCH_LIMIT):
-            answer = self._run("enqueue", now_ms, _policy_lines(policies), "\n".join(map(_node_line, batch)), "")
+        chosen: list[Dispatched] = []
+        batches = list(_batches(nodes, BATCH_LIMIT))
+        for place, batch in enumerate(batches, 1):
+            limit = dispatch if place == len(batches) else 0
+            lines = "\n".join(map(_node_line, batch))
+            answer = self._run(
+                "enqueue", now_ms, _policy_lines(policies), lines, "", limit, self._lease_ms, "\n".join(warm)
+            )
             policies = ()
-            verdicts.extend(map(Enqueued, answer.split("\n")))
-        return verdicts
+            words, _, taken = answer.partition("\n\n")
+            verdicts.extend(map(Enqueued, words.split("\n")))
+            chosen.extend(_dispatched(taken))
+        return Admitted(tuple(verdicts), tuple(chosen))
 
     def dispatch(self, limit: int, *, now_ms: int, warm: Iterable[str] = ()) -> list[Dispatched]:
         """Take up to `limit` nodes that may run now. Confirm each when it is sent, or it comes back."""
@@ -210,7 +232,7 @@ class FairQueue:
         for running in _batches(snapshot.running, LOAD_CHUNK):
             self._run("adopt", now_ms, "\n".join(map(_running_line, running)))
         for waiting in _batches(snapshot.waiting, LOAD_CHUNK):
-            self._run("enqueue", now_ms, "", "\n".join(map(_node_line, waiting)), "1")
+            self._run("enqueue", now_ms, "", "\n".join(map(_node_line, waiting)), "1", 0, self._lease_ms, "")
 
     def _forget(self, epoch: str) -> None:
         if epoch:

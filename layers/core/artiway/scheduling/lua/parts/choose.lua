@@ -89,6 +89,9 @@ end
 
 -- Answers one line per node: id|tenant|user|type|lane|model|cost|charged|tag.
 local function dispatch(limit, lease_ms, warm)
+  if limit == 0 then
+    return ""
+  end
   local lines, open, confirm_by = {}, open_tracks(), now_ms + lease_ms
   for i = 1, limit do
     local crowd, smallest = best_choice(open, warm)

@@ -34,5 +34,5 @@ function verbs.complete(arguments)
       verdicts[i] = "not_running"
     end
   end
-  return concat(verdicts, "\n") .. "\n\n" .. (limit > 0 and dispatch(limit, lease_ms, words(arguments[5])) or "")
+  return concat(verdicts, "\n") .. "\n\n" .. dispatch(limit, lease_ms, words(arguments[5]))
 end

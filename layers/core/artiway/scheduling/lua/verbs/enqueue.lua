@@ -1,9 +1,14 @@
---[[ enqueue -> "queued" | "duplicate" per node, "unknown_tenant" + ids, "too_many_tracks": nodes become ready.
+--[[ enqueue -> "queued" | "duplicate" per node, a blank line, the lines of dispatch; "unknown_tenant" + ids;
+"too_many_tracks": nodes become ready, and whoever may runs.
   ARGV[3] policies  lines tenant|weight|cap|user_cap, set before the nodes; an empty cap is no limit
   ARGV[4] nodes     lines node|tenant|user|type|lane|model|cost, in order of arrival
-  ARGV[5] is_load   "1" while the queue is rebuilt ]]
+  ARGV[5] is_load   "1" while the queue is rebuilt
+  ARGV[6] limit     of the dispatch that follows in the same call; 0 for none
+  ARGV[7] lease_ms  as in dispatch
+  ARGV[8] warm      as in dispatch ]]
 function verbs.enqueue(arguments)
   local policies, text = arguments[3], arguments[4]
+  local limit, lease_ms = check_number(arguments[6], "limit"), check_number(arguments[7], "lease_ms")
   check(policies, POLICY, "policy")
   local given = {}
   for id in gmatch(policies, "([^|\n]+)|%d+|%d*|%d*") do
@@ -42,5 +47,5 @@ function verbs.enqueue(arguments)
     end
   end
   queue.seq = seq
-  return concat(verdicts, "\n")
+  return concat(verdicts, "\n") .. "\n\n" .. dispatch(limit, lease_ms, words(arguments[8]))
 end
