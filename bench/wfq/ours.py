@@ -1,4 +1,4 @@
-"""Our queue under load: a cycle enqueues a batch, then completes the last one and dispatches the next in one call."""
+"""Our queue under load: a cycle ends the last batch, then enqueues one and dispatches as many in one call."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import random
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import redis
 
-from artiway.scheduling.model import Completion, Dispatched, Node, Pool, Snapshot, TenantPolicy, Track
+from artiway.scheduling.model import Completion, Node, Pool, Snapshot, TenantPolicy, Track
 from artiway.scheduling.queue import FairQueue
 
 POOL = "bench"
@@ -21,32 +21,26 @@ TRACKS = [Track("cutout", "vip_short"), Track("model", "vip_short", "sdxl"), Tra
 COST_US = {"cutout": 6_000_000, "model": 8_000_000, "compose": 4_000_000}
 SLOTS = 100_000
 WARM_UP_S = 0.3
+SLOW_CALLS = 10_000
 
 
-class Target(Protocol):
-    """What is measured. A queue with the database behind it fits in here as well as the bare one."""
-
-    def enqueue(self, nodes: list[Node]) -> None: ...
-
-    def settle(self, ended: list[str], limit: int) -> list[Dispatched]: ...
-
-
-class RedisOnly:
+class Target:
     """The Lua alone, as the scheduler function calls it."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, pool: str = POOL) -> None:
         self.client = redis.Redis.from_url(url)
-        self.queue = FairQueue(self.client, POOL)
+        self.queue = FairQueue(self.client, pool)
         if not self.queue.attach():
             raise RuntimeError("prepare the queue first")
 
-    def enqueue(self, nodes: list[Node]) -> None:
-        self.queue.enqueue(nodes, now_ms=_now_ms())
+    def admit(self, nodes: list[Node]) -> list[str]:
+        """As many as come go. Answers who goes."""
+        admitted = self.queue.admit(nodes, now_ms=_now_ms(), dispatch=len(nodes))
+        return [one.node.node_id for one in admitted.dispatched]
 
-    def settle(self, ended: list[str], limit: int) -> list[Dispatched]:
-        ends = [Completion(node_id) for node_id in ended]
-        settled = self.queue.complete(ends, now_ms=_now_ms(), dispatch=limit, confirmed=ended)
-        return list(settled.dispatched)
+    def end(self, node_ids: list[str]) -> None:
+        ends = [Completion(node_id) for node_id in node_ids]
+        self.queue.complete(ends, now_ms=_now_ms(), confirmed=node_ids)
 
 
 @dataclass(frozen=True)
@@ -83,14 +77,15 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def prepare(url: str, load: Load) -> float:
+def prepare(url: str, load: Load, pool: str = POOL, *, is_alone: bool = True) -> float:
     """Fill the queue with its standing backlog; answers the seconds that the rebuild took."""
     client = redis.Redis.from_url(url)
-    client.flushall()
+    if is_alone:
+        client.flushall()
     policies = [TenantPolicy(f"t{i}", 1 + i % 5, cap=0 if _is_capped(i, load) else None) for i in range(load.tenants)]
     waiting = list(itertools.islice(_nodes("standing", range(load.tenants), seed=1), load.waiting))
     slots = dict.fromkeys(COST_US, SLOTS)
-    queue = FairQueue(client, POOL)
+    queue = FairQueue(client, pool)
     started = time.perf_counter()
     queue.rebuild(Snapshot(Pool(slots=slots), policies, waiting=waiting), now_ms=_now_ms())
     return time.perf_counter() - started
@@ -132,20 +127,18 @@ def _arriving(load: Load) -> Iterator[Node]:
 
 def _drive(url: str, load: Load, seconds: float) -> int:
     """Closed loop; answers how many nodes went through. What runs at the end is given back."""
-    target, arriving = RedisOnly(url), _arriving(load)
-    running: list[str] = []
+    target, arriving = Target(url), _arriving(load)
     done, ends = 0, time.perf_counter() + seconds
     while time.perf_counter() < ends:
-        target.enqueue(list(itertools.islice(arriving, load.batch)))
-        running = [one.node.node_id for one in target.settle(running, load.batch)]
+        running = target.admit(list(itertools.islice(arriving, load.batch)))
+        target.end(running)
         done += len(running)
-    target.settle(running, 0)
     return done
 
 
-def _verbs(url: str, load: Load, seconds: float) -> tuple[float, float, float]:
+def _verbs(url: str, load: Load, seconds: float, pool: str = POOL) -> tuple[float, float, float]:
     """Nodes per second of enqueue, dispatch and complete, each in calls of its own, as the client sees them."""
-    queue, arriving = RedisOnly(url).queue, _arriving(load)
+    queue, arriving = Target(url, pool).queue, _arriving(load)
     done, took = 0, [0.0, 0.0, 0.0]
     ends = time.perf_counter() + seconds
     while time.perf_counter() < ends:
@@ -162,29 +155,47 @@ def _verbs(url: str, load: Load, seconds: float) -> tuple[float, float, float]:
     return done / took[0], done / took[1], done / took[2]
 
 
-def latency_ms(target: Target, *, per_s: int, seconds: float, tenants: int) -> list[float]:
-    """Open loop: a node is due every 1/per_s; its latency runs from then until it is dispatched."""
-    arriving = _nodes(f"due-{time.time_ns()}", range(tenants), seed=3)
-    due_at: dict[str, float] = {}
+def dispatch_rates(url: str, loads: dict[str, Load], *, rounds: int, seconds: float) -> dict[str, list[float]]:
+    """Dispatch rates of queues that stand side by side in one Redis, in turns: what slows one round slows them all."""
+    for name, load in loads.items():
+        prepare(url, load, name, is_alone=False)
+    rates: dict[str, list[float]] = {name: [] for name in loads}
+    for place in range(-1, rounds):  # the first one warms up
+        for name in sorted(loads, reverse=place % 2 == 1):
+            rate = _verbs(url, loads[name], seconds, name)[1]
+            if place >= 0:
+                rates[name].append(rate)
+    return rates
+
+
+def latency_ms(target: Target, *, per_s: int, seconds: float, load: Load) -> list[float]:
+    """Open loop: a node is due every 1/per_s; its latency runs until it is in the queue and the next one goes, which is
+    the node itself where nobody else waits."""
+    arriving = _arriving(load)
     latencies: list[float] = []
-    running: list[str] = []
     started, sent, total = time.perf_counter(), 0, int(per_s * seconds)
-    while len(latencies) < total:
+    while sent < total:
         due = min(total, int((time.perf_counter() - started) * per_s) + 1)
-        batch = []
-        for node in itertools.islice(arriving, due - sent):
-            due_at[node.node_id] = started + sent / per_s
-            batch.append(node)
-            sent += 1
-        if not batch:
+        if due == sent:
             time.sleep(max(0.0, started + sent / per_s - time.perf_counter()))
             continue
-        target.enqueue(batch)
-        running = [one.node.node_id for one in target.settle(running, len(batch))]
+        running = target.admit(list(itertools.islice(arriving, due - sent)))
+        if len(running) < due - sent:
+            raise RuntimeError(f"{due - sent} came and {len(running)} went")
         now = time.perf_counter()
-        latencies.extend((now - due_at.pop(node_id)) * 1000 for node_id in running if node_id in due_at)
-    target.settle(running, 0)
+        latencies.extend((now - started - place / per_s) * 1000 for place in range(sent, due))
+        sent = due
+        target.end(running)
     return latencies
+
+
+def longest_call_ms(client: redis.Redis) -> float:
+    """The longest that one call kept Redis from all others, since this was asked last."""
+    calls: Any = client.slowlog_get(SLOW_CALLS)
+    client.config_set("slowlog-log-slower-than", 1_000)
+    client.config_set("slowlog-max-len", SLOW_CALLS)
+    client.slowlog_reset()
+    return max((call["duration"] for call in calls), default=0) / 1000
 
 
 def bare_round_trips(url: str, seconds: float = 1.0) -> tuple[float, float]:

@@ -49,26 +49,29 @@ def install() -> None:
         subprocess.run(["npm", "install", "--silent", "--prefix", str(HOME / "node"), *NODE_PEERS], check=True)
 
 
-def bullmq(url: str, port: int, *, count: int, per_s: int, seconds: int) -> list[Peer]:
+def bullmq(url: str, port: int, *, count: int, latencies_ms: list[float]) -> list[Peer]:
     """Three ways to drive it; the reader may take the best."""
-    script = HOME / "node" / "bullmq.mjs"
-    script.write_text((HERE / "bullmq.mjs").read_text())
     client = redis.Redis.from_url(url)
-
-    def run(*arguments: int | str) -> dict:
-        client.flushall()
-        command = ["node", str(script), str(port), *map(str, arguments)]
-        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=WAIT_S)
-        return json.loads(done.stdout.strip().splitlines()[-1])
-
-    latencies = run("latency", per_s, seconds)["latencies"]
     peers = []
     for chunk, concurrency in ((1, 50), (100, 50), (100, 200)):
         before = cpu_us(client)
-        rate = run("live", count, chunk, concurrency)["perSecond"]
+        rate = _bullmq(client, port, "live", count, chunk, concurrency)["perSecond"]
         used = cpu_us(client) - before
-        peers.append(Peer(f"BullMQ (addBulk {chunk}, concurrency {concurrency})", rate, used / count, latencies))
+        peers.append(Peer(f"BullMQ (addBulk {chunk}, concurrency {concurrency})", rate, used / count, latencies_ms))
     return peers
+
+
+def bullmq_latency_ms(url: str, port: int, *, per_s: int, seconds: float) -> list[float]:
+    return _bullmq(redis.Redis.from_url(url), port, "latency", per_s, seconds)["latencies"]
+
+
+def _bullmq(client: redis.Redis, port: int, *arguments: float | str) -> dict:
+    script = HOME / "node" / "bullmq.mjs"
+    script.write_text((HERE / "bullmq.mjs").read_text())
+    client.flushall()
+    command = ["node", str(script), str(port), *map(str, arguments)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=WAIT_S)
+    return json.loads(done.stdout.strip().splitlines()[-1])
 
 
 def celery(url: str, *, count: int, per_s: int, seconds: int) -> Peer:

@@ -71,6 +71,7 @@ def test_whole_chunks_that_are_cancelled_are_passed_over(twins: Twins) -> None:
     waiting = [one.node_id for one in long_nodes("n", 60)]
     twins.enqueue(long_nodes("n", 60))
     twins.cancel(waiting[5:55])
+    assert twins.queue.explain(waiting[55], now_ms=0).detail["before_of_user"] == 5
     assert drain(twins) == waiting[:5] + waiting[55:]
     twins.enqueue(long_nodes("m", 30))
     twins.cancel([one.node_id for one in long_nodes("m", 30)])

@@ -99,9 +99,10 @@ end
 local function count_before(user, track, chunk, id)
   local tail, count = tail_of(user, track), 0
   for number = tail.from, chunk do
-    local at, to = number == tail.from and tail.read or 1, number == chunk and record_at(tail, chunk, id) or UNLIMITED
+    local text, to = tail[number], number == chunk and record_at(tail, chunk, id) or UNLIMITED
+    local at = find(text, "\n", number == tail.from and tail.read or 1, true)
     while at and at < to do
-      count, at = count + 1, find(tail[number], "\n", at + 1, true)
+      count, at = count + 1, find(text, "\n", at + 1, true)
     end
   end
   return count
