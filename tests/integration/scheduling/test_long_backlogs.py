@@ -46,6 +46,8 @@ def test_beyond_the_limit_only_the_first_of_each_line_is_a_table(valkey: redis.R
     tables, texts = twins.queue.waiting_forms()
     assert tables <= 102
     assert tables + texts == 2_500
+    twins.enqueue(nodes("more", 3, "A", 1, user="u1"))  # behind text they are text, however few tables there are
+    assert twins.queue.waiting_forms() == (tables, texts + 3)
     twins.check()
 
 
@@ -135,6 +137,14 @@ def test_a_snapshot_in_parts_has_every_node_once(twins: Twins, part: int, monkey
     twins.end(twins.dispatch(1))
     monkeypatch.setattr(module, "LOAD_CHUNK", part)
     assert twins.queue.snapshot().waiting == [waiting.node for waiting in twins.oracle.waiting.values()]
+
+
+def test_reading_goes_on_in_a_line_that_began_anew_meanwhile(twins: Twins) -> None:
+    twins.enqueue(nodes("n", 4, "A", 1))
+    _, *lines = twins.queue._run("waiting", 0, 100, "A", "A|u|1|2|99").split(
+        "\n"
+    )  # from its 99th chunk, of which there is one
+    assert [line.split("|")[1] for line in lines] == ["n2", "n3"]
 
 
 def test_places_that_were_deleted_are_noticed_and_cost_a_rebuild(valkey: redis.Redis) -> None:
