@@ -106,6 +106,22 @@ def test_the_fairness_report_shows_shares_and_a_worst_pair_within_its_bound(valk
     assert found.jain >= 0.999
 
 
+def test_service_is_counted_in_its_minute_even_by_callers_whose_clocks_differ(valkey: redis.Redis) -> None:
+    queue = FairQueue(valkey, "gpu")
+    queue.rebuild(Snapshot(Pool(slots={"cutout": 9}), [TenantPolicy("A")]), now_ms=0)
+    queue.enqueue(nodes("a", 6, "A", 1), now_ms=0)
+    for minute in (5, 4, 5, 4, 5, 9):
+        queue.dispatch(1, now_ms=minute * 60_000)
+    assert {minute: queue.service_us(minute) for minute in (4, 5, 6, 9)} == {
+        4: {"A": microseconds(2)},
+        5: {"A": microseconds(3)},
+        6: {},
+        9: {"A": microseconds(1)},
+    }
+    queue.complete([Completion("a0", microseconds(4))], now_ms=5 * 60_000)  # it ran three seconds longer
+    assert queue.service_us(5) == {"A": microseconds(6)}
+
+
 def test_a_tenant_that_was_idle_in_the_window_is_shown_but_not_compared(valkey: redis.Redis) -> None:
     queue = FairQueue(valkey, "gpu")
     queue.rebuild(Snapshot(POOL, [TenantPolicy("A"), TenantPolicy("guest")]), now_ms=0)
