@@ -155,7 +155,7 @@ def _tell(row: dict[str, Any]) -> None:
 
 def goals(
     best: Result,
-    backlogs: list[dict[str, Any]],
+    rebuild_s: float,
     rates: dict[str, list[float]],
     theirs: list[peers.Peer],
     mine: dict[str, float],
@@ -170,7 +170,7 @@ def goals(
         ("Redis time per node (µs), batches of 100", best.redis_us_per_node, "<=", 60.0),
         ("dispatch rate, 10,000 tenants / 10", ratio("many", "few"), ">=", 0.7),
         ("dispatch rate, 99 % capped / none", ratio("capped", "many"), ">=", 0.9),
-        ("rebuild of 100,000 (s)", max(row["rebuild_s"] for row in backlogs if row["waiting"] == 100_000), "<", 10.0),
+        ("rebuild of 100,000 from PostgreSQL (s)", rebuild_s, "<", 10.0),
     ]
     bull = [peer for peer in theirs if peer.name.startswith("BullMQ")]
     if bull:
@@ -231,6 +231,7 @@ def main() -> None:
         mine = percentiles(ours_ms)
     with fresh_redis() as server:
         stored = run_durable(server.url, [durable.Load(100, 4, count)])
+        rebuild_s = durable.rebuild_s(server.url, 100_000)
         if not options.no_peers:
             theirs = measure_peers(server, count=count, seconds=seconds, bullmq_ms=bullmq_ms)
     with fresh_redis() as server:
@@ -252,7 +253,7 @@ def main() -> None:
     table("With the PostgreSQL transitions", [result.row() for result in stored])
     medians = [{"queue": name, "dispatch_per_s": statistics.median(each)} for name, each in rates.items()]
     table("Dispatch side by side, in turns (few: 10 tenants, many: 10,000, capped: 99 % of those)", medians)
-    verdicts = goals(best, backlogs, rates, theirs, mine, stored[0].nodes_per_s)
+    verdicts = goals(best, rebuild_s, rates, theirs, mine, stored[0].nodes_per_s)
     table("Goals", verdicts)
     print(f"\n{time.monotonic() - began:.0f} s; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs")
     RESULTS.mkdir(exist_ok=True)
@@ -263,6 +264,7 @@ def main() -> None:
         "ours": [result.row() for result in results],
         "live": rows,
         "backlogs": backlogs,
+        "rebuild_from_postgresql_s": rebuild_s,
         "side_by_side": rates,
         "with_database": [result.row() for result in stored],
         "goals": verdicts,

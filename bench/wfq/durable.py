@@ -99,6 +99,30 @@ def measure(redis_url: str, load: Load) -> Result:
     return Result(load, done / took, postgres_us / done, redis_us / done)
 
 
+def rebuild_s(redis_url: str, waiting: int) -> float:
+    """Redis was emptied: how long until the scheduler has the queue back from PostgreSQL."""
+    client = redis.Redis.from_url(redis_url)
+    with tempfile.TemporaryDirectory() as home, running(start_postgres(_reachable(home), free_port())) as server:
+        service_url, url = _prepared(server.url), make_conninfo(server.url, dbname="artiway")
+        _insert(url, Load(TASK_NODES, 1, waiting))
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(
+                "UPDATE task_node SET status = 'QUEUED', version = version + 1, ready_at = clock_timestamp()"
+            )
+            connection.execute("ANALYZE")
+        scheduler, queue = _scheduler(service_url, redis_url)
+        with _quiet():
+            scheduler.refresh("gpu")
+            client.flushall()
+            started = time.perf_counter()
+            scheduler.rebuild("gpu")
+            took = time.perf_counter() - started
+        found = sum(queue.waiting_by_track().values())
+        if found != waiting:
+            raise RuntimeError(f"{found} of {waiting} nodes came back")
+    return took
+
+
 def _cpu_us(postmaster: int) -> float:
     """Of all PostgreSQL processes, those that have ended included. Linux says; elsewhere it stays unknown."""
     children = Path(f"/proc/{postmaster}/task/{postmaster}/children")
@@ -120,7 +144,7 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def _drive(service_url: str, redis_url: str, nodes: list[UUID], batch: int) -> int:
+def _scheduler(service_url: str, redis_url: str) -> tuple[Dispatcher, FairQueue]:
     database = Database(service_url)
     queue = FairQueue(redis.Redis.from_url(redis_url), "gpu")
     scheduler = Dispatcher(
@@ -129,6 +153,11 @@ def _drive(service_url: str, redis_url: str, nodes: list[UUID], batch: int) -> i
         lambda _pool: queue,
         Now(),
     )
+    return scheduler, queue
+
+
+def _drive(service_url: str, redis_url: str, nodes: list[UUID], batch: int) -> int:
+    scheduler, _ = _scheduler(service_url, redis_url)
     sent = 0
     with _quiet():
         scheduler.refresh("gpu")

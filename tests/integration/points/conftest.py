@@ -52,11 +52,12 @@ def new_user(ledger: FakeLedger | PostgresLedger, request: pytest.FixtureRequest
 
 @pytest.fixture
 def make_points(addresses: Addresses, clock: FixedClock) -> Iterator[Callable[[], PointsService]]:
-    """Services on connections of their own, as concurrent functions have."""
+    """Services on connections of their own, as concurrent functions have, and with more patience: sixty-four of them
+    that sign in at once on a busy core may take longer than a function would wait."""
     databases: list[Database] = []
 
     def make() -> PointsService:
-        databases.append(Database(addresses.app))
+        databases.append(Database(addresses.app, connect_timeout_s=60, statement_timeout_ms=60_000))
         return PointsService(PostgresLedger(databases[-1], AuditLog()), clock)
 
     yield make
