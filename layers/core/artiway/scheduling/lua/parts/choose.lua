@@ -48,7 +48,7 @@ end
 -- Takes the first node of the user whose turn it is, of the crowd that is first on its track. Answers the node, and whether a
 -- limit is full now.
 local function take(crowd, confirm_by)
-  local tenant, track, cost, line = crowd.tenant, crowd.track, crowd.cost, crowd[FIRST]
+  local tenant, track, cost, line = crowd.tenant, crowd.track, crowd.cost, crowd[CROWD + 1]
   local node, user, contest = line.first, line.user, track.contest
   tenant.last, tenant.dearest = max(tenant.last, crowd.tag + track.lag), max(tenant.dearest, cost)
   crowd.clock = max(crowd.clock, line.tag)
@@ -65,7 +65,7 @@ local function take(crowd, confirm_by)
     else
       heap_drop(crowd, line)
     end
-    line = crowd[FIRST]
+    line = crowd[CROWD + 1]
     if line then
       crowd.tag, crowd.cost, crowd.seq = next_tag(tenant, track, line.cost, false), line.cost, line.seq
       contest_down(contest, 1, crowd.tag, crowd.seq, crowd)

@@ -50,7 +50,7 @@ local function refresh_crowd(tenant, track, is_return, is_continuing)
   if not crowd or tenant.is_capped then
     return
   end
-  local line = crowd[FIRST]
+  local line = crowd[CROWD + 1]
   if not crowd.tag then
     if not is_continuing and tenant.contending == 0 then
       tenant.credit, tenant.since = 0, now_ms
@@ -90,7 +90,7 @@ local function leave_crowd(tenant, track, line)
   if line.at then
     heap_drop(crowd, line)
   end
-  if crowd and not crowd[FIRST] then -- nobody left who could go: the next one starts a new clock
+  if crowd and not crowd[CROWD + 1] then -- nobody left who could go: the next one starts a new clock
     if crowd.tag then
       withdraw(crowd)
     end
@@ -113,8 +113,8 @@ end
 local function refresh_user(user, is_continuing)
   if user.lines > 0 then
     for index = 1, #queue.tracks do
-      if user[LINES + index] then
-        refresh(user[LINES + index], false, is_continuing)
+      if user[USER + index] then
+        refresh(user[USER + index], false, is_continuing)
       end
     end
   end
@@ -146,7 +146,7 @@ end
 
 -- One more of the tail joins the nodes of its line. Answers whether there was one.
 local function load_next(line)
-  local node = read_tail(line.user, line.track)
+  local node = read_tail(line)
   if node then
     link_last(line, node)
   end
@@ -156,12 +156,12 @@ end
 -- Puts a node into its line at its place: at the end, or near the front when it comes back.
 local function put(node, is_return)
   local user, track = node.user, node.track
-  local line = user[LINES + track.index]
+  local line = user[USER + track.index]
   count_waiting(user, track, 1)
   while line and line.last.seq < node.seq and load_next(line) do end
   if not line then
-    line = { user, track, node, node, 0, 0, 0, nil }
-    user[LINES + track.index], user.lines, queue.loaded = line, user.lines + 1, queue.loaded + 1
+    line = { user, track, node, node, 0, 0, 0, nil, nil }
+    user[USER + track.index], user.lines, queue.loaded = line, user.lines + 1, queue.loaded + 1
   elseif line.last.seq < node.seq then
     link_last(line, node)
     return -- behind others: nothing changes for anybody
@@ -179,9 +179,10 @@ end
 
 -- A node becomes ready: in a long backlog as text, unless it is the first of its line.
 local function arrive(id, user, track, cost, seq, is_return)
-  if tail_of(user, track) or (queue.loaded >= queue.table_limit and user[LINES + track.index]) then
+  local line = user[USER + track.index]
+  if line and (line.tail or queue.loaded >= queue.table_limit) then
     count_waiting(user, track, 1)
-    append(user, track, id, seq, cost)
+    append(line, id, seq, cost)
   else
     put(new_node(id, user, track, cost, seq), is_return)
   end
@@ -190,17 +191,17 @@ end
 -- Takes a node out of its line, wherever it stands there.
 local function unlink(node)
   local user, track = node.user, node.track
-  local line = user[LINES + track.index]
+  local line = user[USER + track.index]
   if node.previous then node.previous.next = node.next else line.first = node.next or nil end
   if node.next then node.next.previous = node.previous else line.last = node.previous or nil end
   node.next, node.previous, queue.loaded = false, false, queue.loaded - 1
   count_waiting(user, track, -1)
   if not line.first then
-    local next_node = read_tail(user, track)
+    local next_node = read_tail(line)
     if next_node then
       line.first, line.last, queue.loaded = next_node, next_node, queue.loaded + 1
     else
-      user[LINES + track.index], user.lines = nil, user.lines - 1
+      user[USER + track.index], user.lines = nil, user.lines - 1
     end
   end
   return line

@@ -5,26 +5,26 @@ local function sift_up(crowd, line, at)
   local tag, seq = line.tag, line.seq
   while at > 1 do
     local up = (at - at % 2) / 2
-    local other_line = crowd[LINES + up]
+    local other_line = crowd[CROWD + up]
     if other_line.tag < tag or (other_line.tag == tag and other_line.seq < seq) then
       break
     end
-    crowd[LINES + at], other_line.at = other_line, at
+    crowd[CROWD + at], other_line.at = other_line, at
     at = up
   end
-  crowd[LINES + at], line.at = line, at
+  crowd[CROWD + at], line.at = line, at
 end
 
 local function sift_down(crowd, line, at)
-  local tag, seq, size = line.tag, line.seq, #crowd - LINES
+  local tag, seq, size = line.tag, line.seq, #crowd - CROWD
   while true do
     local down = 2 * at
     if down > size then
       break
     end
-    local other_line = crowd[LINES + down]
+    local other_line = crowd[CROWD + down]
     if down < size then
-      local right_line = crowd[LINES + down + 1]
+      local right_line = crowd[CROWD + down + 1]
       if right_line.tag < other_line.tag or (right_line.tag == other_line.tag and right_line.seq < other_line.seq) then
         other_line, down = right_line, down + 1
       end
@@ -32,14 +32,14 @@ local function sift_down(crowd, line, at)
     if tag < other_line.tag or (tag == other_line.tag and seq < other_line.seq) then
       break
     end
-    crowd[LINES + at], other_line.at = other_line, at
+    crowd[CROWD + at], other_line.at = other_line, at
     at = down
   end
-  crowd[LINES + at], line.at = line, at
+  crowd[CROWD + at], line.at = line, at
 end
 
 local function heap_put(crowd, line)
-  sift_up(crowd, line, #crowd - LINES + 1)
+  sift_up(crowd, line, #crowd - CROWD + 1)
 end
 
 local function heap_moved(crowd, line)
@@ -51,11 +51,11 @@ local function heap_moved(crowd, line)
 end
 
 local function heap_drop(crowd, line)
-  local at, size = line.at, #crowd - LINES
-  local last_line = crowd[LINES + size]
-  crowd[LINES + size], line.at = nil, nil
+  local at, size = line.at, #crowd - CROWD
+  local last_line = crowd[CROWD + size]
+  crowd[CROWD + size], line.at = nil, nil
   if last_line ~= line then
-    last_line.at, crowd[LINES + at] = at, last_line
+    last_line.at, crowd[CROWD + at] = at, last_line
     heap_moved(crowd, last_line)
   end
 end

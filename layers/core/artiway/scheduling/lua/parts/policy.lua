@@ -23,7 +23,7 @@ local function set_tenant(id, weight, cap, user_cap)
     for _, user in pairs(tenant.users) do
       local since = UNLIMITED
       for index = 1, #queue.tracks do
-        local line = user[LINES + index]
+        local line = user[USER + index]
         since = line and min(since, line.first.seq) or since
       end
       waiting[#waiting + 1] = { user = user, since = since }

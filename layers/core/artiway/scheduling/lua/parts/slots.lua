@@ -61,11 +61,11 @@ local function uncap_tenant(tenant)
       crowds[#crowds + 1] = crowd
     end
     sort(crowds, function(a, b)
-      local a_line, b_line = a[FIRST], b[FIRST]
+      local a_line, b_line = a[CROWD + 1], b[CROWD + 1]
       return a_line.seq < b_line.seq
     end)
     for _, crowd in ipairs(crowds) do
-      local line = crowd[FIRST]
+      local line = crowd[CROWD + 1]
       contend(crowd, next_tag(tenant, crowd.track, line.cost, true), line.cost, line.seq)
     end
   end

@@ -6,7 +6,7 @@
   track   nodes that the same limits can block: type, lane, model. Its contest orders the crowds that could go; their tags
           are on the track's own clock, `lag` behind the pool's
   tenant  policy and clock (`last` is the latest tag), users by name, and by track a crowd
-  user    name, running, a cap of its own if it has one, by track a line, and in `tails` by track a tail, if there is one
+  user    name, running, a cap of its own if it has one, and by track a line
   crowd   the users of a tenant that could go on a track: a heap of lines, with a clock of its own. It has the tag, cost and
           seq of its first node while it contends; it does not while its tenant is at its cap
   line    a user's nodes on a track, linked in order of arrival; tag, seq and cost of the first, `at` in its crowd
@@ -17,11 +17,11 @@ There are many of all but tracks, and most were not looked at for long when thei
 the processor's cache they take. So they are arrays, a user and a crowd with their lines behind the fields; `scripts.py` turns
 fields into numbers, by the name before the dot. ]]
 --@layout tenant: id weight cap user_cap last credit dearest waiting running is_capped since contending crowds users minute served
---@layout user: name tenant running lines cap tails
+--@layout user: name tenant running lines cap
 --@layout crowd: tenant track tag cost seq clock
---@layout line: user track first last tag seq cost at
+--@layout line: user track first last tag seq cost at tail
 --@layout node first last next previous: id user track cost seq charged next previous
-local LINES, FIRST = 6, 7 -- fields of a user and of a crowd, and the first line of a crowd
+local USER, CROWD = 5, 6 -- how many fields stand before the lines
 local match, gmatch, find, sub, format, max, min, floor, ceil, concat, sort, call
 
 -- While a library is being loaded it sees nothing of Lua or Redis: the first call binds what all of them use.

@@ -32,23 +32,19 @@ local function keep_places()
   queue.texts = queue.texts + #placed / 2 - #unplaced
 end
 
--- The user, the track and the chunk that a place names.
-local function place_named(place)
+-- The line and the chunk that a place names.
+local function line_at(place)
   local id, name, index, chunk = match(place, "^([^|]+)|([^|]+)|(%d+)|(%d+)$")
   local tenant = queue.tenants[id]
-  return tenant.users[name], queue.tracks[tonumber(index)], tonumber(chunk)
+  local user = tenant.users[name]
+  return user[USER + tonumber(index)], tonumber(chunk)
 end
 
-local function tail_of(user, track)
-  return user.tails and user.tails[track.index]
-end
-
-local function append(user, track, id, seq, cost)
-  local tail = tail_of(user, track)
+local function append(line, id, seq, cost)
+  local user, track, tail = line.user, line.track, line.tail
   if not tail then
     tail = { from = 1, to = 1, read = 1, "" }
-    user.tails = user.tails or {}
-    user.tails[track.index] = tail
+    line.tail = tail
   end
   if #tail[tail.to] >= CHUNK then
     tail.to = tail.to + 1
@@ -59,10 +55,11 @@ local function append(user, track, id, seq, cost)
 end
 
 -- Goes on to the next chunk when one is read, or was emptied; the last one takes the tail along.
-local function skip_read(user, track, tail)
+local function skip_read(line)
+  local tail = line.tail
   while tail.read > #tail[tail.from] do
     if tail.from == tail.to then
-      user.tails[track.index] = nil
+      line.tail = nil
       return
     end
     tail[tail.from] = nil
@@ -71,15 +68,15 @@ local function skip_read(user, track, tail)
 end
 
 -- The first of a tail becomes a node.
-local function read_tail(user, track)
-  local tail = tail_of(user, track)
+local function read_tail(line)
+  local tail = line.tail
   if not tail then
     return nil
   end
   local _, to, id, seq, cost = find(tail[tail.from], "^\n([^|]+)|(%d+)|(%d+)", tail.read)
   tail.read, unplaced[#unplaced + 1] = to + 1, id
-  skip_read(user, track, tail)
-  return new_node(id, user, track, tonumber(cost), tonumber(seq))
+  skip_read(line)
+  return new_node(id, line.user, line.track, tonumber(cost), tonumber(seq))
 end
 
 -- Where the record of a node begins in its chunk. What was read before may carry the same id.
@@ -87,17 +84,17 @@ local function record_at(tail, chunk, id)
   return find(tail[chunk], "\n" .. id .. "|", chunk == tail.from and tail.read or 1, true)
 end
 
-local function cut(user, track, chunk, id)
-  local tail = tail_of(user, track)
+local function cut(line, chunk, id)
+  local tail = line.tail
   local text, from = tail[chunk], record_at(tail, chunk, id)
   tail[chunk] = sub(text, 1, from - 1) .. sub(text, find(text, "\n", from + 1, true) or #text + 1)
   unplaced[#unplaced + 1] = id
-  skip_read(user, track, tail)
+  skip_read(line)
 end
 
 -- How many records of a tail come before the one of a node.
-local function count_before(user, track, chunk, id)
-  local tail, count = tail_of(user, track), 0
+local function count_before(line, chunk, id)
+  local tail, count = line.tail, 0
   for number = tail.from, chunk do
     local text, to = tail[number], number == chunk and record_at(tail, chunk, id) or UNLIMITED
     local at = find(text, "\n", number == tail.from and tail.read or 1, true)

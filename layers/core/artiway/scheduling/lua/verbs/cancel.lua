@@ -16,10 +16,10 @@ function verbs.cancel(arguments)
       forget_idle(node.user)
       verdicts[i] = "cancelled"
     elseif texts[i] and not gone[id] then
-      local user, track, chunk = place_named(texts[i])
+      local line, chunk = line_at(texts[i])
       gone[id] = true
-      cut(user, track, chunk, id)
-      count_waiting(user, track, -1)
+      cut(line, chunk, id)
+      count_waiting(line.user, line.track, -1)
       verdicts[i] = "cancelled"
     else
       verdicts[i] = "unknown"

@@ -6,11 +6,12 @@ function verbs.explain(arguments)
   if not node and not place then
     return cjson.encode({ state = "unknown" })
   end
-  local user, track, chunk
+  local user, track, line, chunk
   if node then
     user, track = node.user, node.track
   else
-    user, track, chunk = place_named(place)
+    line, chunk = line_at(place)
+    user, track = line.user, line.track
   end
   local tenant = user.tenant
   local cap, user_cap = tenant.cap, user.cap or tenant.user_cap
@@ -24,8 +25,12 @@ function verbs.explain(arguments)
     user_cap = user_cap ~= UNLIMITED and user_cap or nil,
   }
   if not is_running then
-    local line, before = user[LINES + track.index], node and 0 or count_before(user, track, chunk, id)
-    local other_node = node and node.previous or not node and line.last
+    local before, other_node
+    if node then
+      before, other_node = 0, node.previous
+    else
+      before, other_node = count_before(line, chunk, id), line.last
+    end
     while other_node do
       before, other_node = before + 1, other_node.previous
     end

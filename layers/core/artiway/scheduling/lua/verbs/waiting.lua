@@ -7,7 +7,7 @@ local function lines_of(tenant)
   local found = {}
   for _, user in pairs(tenant.users) do
     for index = 1, user.lines > 0 and #queue.tracks or 0 do
-      found[#found + 1] = user[LINES + index]
+      found[#found + 1] = user[USER + index]
     end
   end
   sort(found, function(a_line, b_line)
@@ -19,7 +19,7 @@ end
 
 -- Calls `see` with id, seq, cost and chunk of each that waits on a line after `seq`, until that answers false.
 local function see_line(line, seq, chunk, see)
-  local node, tail = line.first, tail_of(line.user, line.track)
+  local node, tail = line.first, line.tail
   while node do
     if node.seq > seq and not see(node.id, node.seq, node.cost, 0) then
       return false
