@@ -27,9 +27,9 @@ SLOW_CALLS = 10_000
 class Target:
     """The Lua alone, as the scheduler function calls it."""
 
-    def __init__(self, url: str, pool: str = POOL) -> None:
+    def __init__(self, url: str) -> None:
         self.client = redis.Redis.from_url(url)
-        self.queue = FairQueue(self.client, pool)
+        self.queue = FairQueue(self.client, POOL)
         if not self.queue.attach():
             raise RuntimeError("prepare the queue first")
 
@@ -77,15 +77,14 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def prepare(url: str, load: Load, pool: str = POOL, *, is_alone: bool = True) -> float:
+def prepare(url: str, load: Load) -> float:
     """Fill the queue with its standing backlog; answers the seconds that the rebuild took."""
     client = redis.Redis.from_url(url)
-    if is_alone:
-        client.flushall()
+    client.flushall()
     policies = [TenantPolicy(f"t{i}", 1 + i % 5, cap=0 if _is_capped(i, load) else None) for i in range(load.tenants)]
     waiting = list(itertools.islice(_nodes("standing", range(load.tenants), seed=1), load.waiting))
     slots = dict.fromkeys(COST_US, SLOTS)
-    queue = FairQueue(client, pool)
+    queue = FairQueue(client, POOL)
     started = time.perf_counter()
     queue.rebuild(Snapshot(Pool(slots=slots), policies, waiting=waiting), now_ms=_now_ms())
     return time.perf_counter() - started
@@ -136,9 +135,9 @@ def _drive(url: str, load: Load, seconds: float) -> int:
     return done
 
 
-def _verbs(url: str, load: Load, seconds: float, pool: str = POOL) -> tuple[float, float, float]:
+def _verbs(url: str, load: Load, seconds: float) -> tuple[float, float, float]:
     """Nodes per second of enqueue, dispatch and complete, each in calls of its own, as the client sees them."""
-    queue, arriving = Target(url, pool).queue, _arriving(load)
+    queue, arriving = Target(url).queue, _arriving(load)
     done, took = 0, [0.0, 0.0, 0.0]
     ends = time.perf_counter() + seconds
     while time.perf_counter() < ends:
@@ -155,14 +154,17 @@ def _verbs(url: str, load: Load, seconds: float, pool: str = POOL) -> tuple[floa
     return done / took[0], done / took[1], done / took[2]
 
 
-def dispatch_rates(url: str, loads: dict[str, Load], *, rounds: int, seconds: float) -> dict[str, list[float]]:
-    """Dispatch rates of queues that stand side by side in one Redis, in turns: what slows one round slows them all."""
+def dispatch_rates(
+    urls: dict[str, str], loads: dict[str, Load], *, rounds: int, seconds: float
+) -> dict[str, list[float]]:
+    """Dispatch rates of queues side by side, each in a Redis of its own, in turns: what slows one round slows
+    them all."""
     for name, load in loads.items():
-        prepare(url, load, name, is_alone=False)
+        prepare(urls[name], load)
     rates: dict[str, list[float]] = {name: [] for name in loads}
     for place in range(-1, rounds):  # the first one warms up
         for name in sorted(loads, reverse=place % 2 == 1):
-            rate = _verbs(url, loads[name], seconds, name)[1]
+            rate = _verbs(urls[name], loads[name], seconds)[1]
             if place >= 0:
                 rates[name].append(rate)
     return rates
