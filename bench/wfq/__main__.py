@@ -14,9 +14,10 @@ import json
 import os
 import platform
 import statistics
+import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -95,6 +96,7 @@ def durable_plan() -> list[durable.Load]:
     return [*grid, durable.Load(1, 4, 1_000), durable.Load(1, 1, 500), durable.Load(100, 4, 10_000, waiting=50_000)]
 
 
+T = TypeVar("T")
 Measured = TypeVar("Measured", Result, durable.Result, peers.Peer)
 
 
@@ -142,7 +144,9 @@ def latencies_in_turns(server: Server, *, seconds: float, is_alone: bool) -> tup
         prepare(server.url, empty)
         mine += _latencies(server.url, seconds / ROUNDS, empty)
         if not is_alone:
-            theirs += peers.bullmq_latency_ms(server.url, server.port, per_s=PER_S, seconds=seconds / ROUNDS)
+            theirs += _if_it_runs(
+                "BullMQ", peers.bullmq_latency_ms, server.url, server.port, per_s=PER_S, seconds=seconds / ROUNDS
+            )
     return mine, theirs
 
 
@@ -217,7 +221,9 @@ def take_turns(server: Server, *, count: int, seconds: float, bullmq_ms: list[fl
         live.append(measure(server.url, replace(LIVE, seconds=seconds)))
         stored.append(durable.measure(server.url, replace(STORED, nodes=count)))
         if not is_alone:
-            theirs.append(peers.bullmq(server.url, server.port, count=count, latencies_ms=bullmq_ms))
+            theirs.append(
+                _if_it_runs("BullMQ", peers.bullmq, server.url, server.port, count=count, latencies_ms=bullmq_ms)
+            )
     return Turns(_middle(live), _middle(stored), [_middle(peer) for peer in zip(*theirs, strict=True)])
 
 
@@ -225,11 +231,13 @@ def _middle(results: Sequence[Measured]) -> Measured:
     return sorted(results, key=lambda result: result.nodes_per_s)[len(results) // 2]
 
 
-def python_peers(server: Server, *, count: int, seconds: int) -> list[peers.Peer]:
-    return [
-        peers.dramatiq(server.url, count=count, per_s=PER_S, seconds=seconds),
-        peers.celery(server.url, count=count, per_s=PER_S, seconds=seconds),
-    ]
+def _if_it_runs(name: str, act: Callable[..., list[T]], *arguments: Any, **named: Any) -> list[T]:
+    """A peer that does not run here is named and left out; the rest of the run keeps its worth."""
+    try:
+        return act(*arguments, **named)
+    except (subprocess.SubprocessError, OSError) as error:
+        print(f"{name} did not run: {error}")
+        return []
 
 
 def main() -> None:
@@ -253,7 +261,8 @@ def main() -> None:
         rebuild_s = durable.rebuild_s(server.url, 100_000)
         stored, theirs = [turns.stored], turns.bullmq
         if not options.no_peers:
-            theirs += python_peers(server, count=count // 4, seconds=seconds)
+            for name, act in (("Dramatiq", peers.dramatiq), ("Celery", peers.celery)):
+                theirs += _if_it_runs(name, act, server.url, count=count // 4, per_s=PER_S, seconds=seconds)
     with fresh_redis() as server:
         more, larger = run(server.url, scale_plan(is_quick=options.quick), seconds / 2)
         results, backlogs = results + more, backlogs + larger

@@ -1,4 +1,4 @@
-"""Our queue under load: a cycle ends the last batch, then enqueues one and dispatches as many in one call."""
+"""Our queue under load: a cycle enqueues a batch and dispatches as many in one call, then ends those."""
 
 from __future__ import annotations
 

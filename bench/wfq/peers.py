@@ -74,14 +74,14 @@ def _bullmq(client: redis.Redis, port: int, *arguments: float | str) -> dict:
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
-def celery(url: str, *, count: int, per_s: int, seconds: int) -> Peer:
+def celery(url: str, *, count: int, per_s: int, seconds: int) -> list[Peer]:
     worker = ["celery", "-A", "python_peer", "worker", "--pool=threads", "-c", "8", "-l", "ERROR"]
-    return _python_peer("Celery", url, worker, count, per_s, seconds)
+    return [_python_peer("Celery", url, worker, count, per_s, seconds)]
 
 
-def dramatiq(url: str, *, count: int, per_s: int, seconds: int) -> Peer:
+def dramatiq(url: str, *, count: int, per_s: int, seconds: int) -> list[Peer]:
     worker = ["dramatiq", "--processes", "1", "--threads", "8", "--skip-logging", "python_peer"]
-    return _python_peer("Dramatiq", url, worker, count, per_s, seconds)
+    return [_python_peer("Dramatiq", url, worker, count, per_s, seconds)]
 
 
 def _python_peer(name: str, url: str, worker: list[str], count: int, per_s: int, seconds: int) -> Peer:
