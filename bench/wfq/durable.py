@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -40,6 +41,9 @@ from local.servers import free_port, running, start_postgres
 TENANTS = 50
 SLOTS = 1_000
 TASK_NODES = 100
+GATE_S = 60
+
+_gate: Barrier | None = None
 
 
 @dataclass(frozen=True)
@@ -76,25 +80,28 @@ class Result:
 
 
 def measure(redis_url: str, load: Load) -> Result:
-    """Ready to released, all nodes, by several schedulers at once."""
+    """Ready to released, all nodes, by several schedulers at once. Like a peer's they are connected when it begins."""
     client = redis.Redis.from_url(redis_url)
+    spawn = multiprocessing.get_context("spawn")
+    gate = spawn.Barrier(load.clients + 1)
     with (
         tempfile.TemporaryDirectory() as home,
         running(start_postgres(_reachable(home), free_port())) as server,
-        multiprocessing.get_context("spawn").Pool(load.clients) as pool,
+        spawn.Pool(load.clients, _stand_at, (gate,)) as pool,
     ):
         service_url = _prepared(server.url)
         client.flushall()
         made = _insert(make_conninfo(server.url, dbname="artiway"), load)
-        parts = [made[number :: load.clients] for number in range(load.clients)]
-        pool.apply(_drive, (service_url, redis_url, [], load.batch))  # one finds no queue, and builds it
-        warm = load.batch
-        pool.starmap(_drive, [(service_url, redis_url, part[:warm], load.batch) for part in parts])
+        _drive(_scheduler(service_url, redis_url)[0], [], load.batch)  # finds no queue, and builds it
+        clients = [(service_url, redis_url, made[number :: load.clients], load.batch) for number in range(load.clients)]
+        driven = pool.starmap_async(_client, clients, chunksize=1)
+        gate.wait(GATE_S)
         before = _cpu_us(server.process.pid), cpu_us(client), time.perf_counter()
-        done = sum(pool.starmap(_drive, [(service_url, redis_url, part[warm:], load.batch) for part in parts]))
+        gate.wait(GATE_S)
+        done = sum(driven.get())
         after = _cpu_us(server.process.pid), cpu_us(client), time.perf_counter()
-    if done != load.nodes - load.clients * warm:
-        raise RuntimeError(f"{done} of {load.nodes - load.clients * warm} nodes were dispatched")
+    if done != load.nodes - load.clients * load.batch:
+        raise RuntimeError(f"{done} of {load.nodes - load.clients * load.batch} nodes were dispatched")
     postgres_us, redis_us, took = (later - sooner for sooner, later in zip(before, after, strict=True))
     return Result(load, done / took, postgres_us / done, redis_us / done)
 
@@ -156,8 +163,22 @@ def _scheduler(service_url: str, redis_url: str) -> tuple[Dispatcher, FairQueue]
     return scheduler, queue
 
 
-def _drive(service_url: str, redis_url: str, nodes: list[UUID], batch: int) -> int:
+def _stand_at(gate: Barrier) -> None:
+    global _gate
+    _gate = gate
+
+
+def _client(service_url: str, redis_url: str, nodes: list[UUID], batch: int) -> int:
+    """The first batch warms up; the rest waits until everybody is there."""
+    assert _gate is not None
     scheduler, _ = _scheduler(service_url, redis_url)
+    _drive(scheduler, nodes[:batch], batch)
+    for _ in ("here", "go"):
+        _gate.wait(GATE_S)
+    return _drive(scheduler, nodes[batch:], batch)
+
+
+def _drive(scheduler: Dispatcher, nodes: list[UUID], batch: int) -> int:
     sent = 0
     with _quiet():
         scheduler.refresh("gpu")

@@ -134,6 +134,50 @@ def test_a_ready_message_that_comes_twice_dispatches_once(make, yard):
     assert len(yard.sent()) == 2
 
 
+def test_a_node_that_waits_already_comes_with_those_that_become_ready(make, yard):
+    yard.worker(5)
+    nodes = yard.task(yard.tenant(), 3)
+    make()._nodes.mark_ready(nodes[1:2])  # and the process died
+    assert make().ready(nodes) == 3
+    assert yard.dispatched(nodes) == [nodes[1], nodes[0], nodes[2]]  # in the order in which they became ready
+
+
+def test_a_ready_node_brings_what_its_tenant_may_have_by_now(make, yard, valkey):
+    yard.worker(5)
+    tenant = yard.tenant("free")
+    scheduler = make()
+    scheduler.ready(yard.task(tenant, 1, lane="free_default"))
+    queue = FairQueue(valkey, "gpu")
+    queue.attach()
+    assert [(state.policy.weight, state.policy.cap) for state in queue.tenants()] == [(1, 2)]
+    yard.connection.execute("UPDATE tenant SET weight = 7, concurrency = 9 WHERE tenant_id = %s", (tenant,))
+    scheduler.ready(yard.task(tenant, 1, lane="free_default"))
+    assert [(state.policy.weight, state.policy.cap) for state in queue.tenants()] == [(7, 9)]
+    yard.connection.execute("UPDATE tenant SET status = 'SUSPENDED' WHERE tenant_id = %s", (tenant,))
+    assert scheduler.ready(yard.task(tenant, 1, lane="free_default")) == 0
+    assert [(state.policy.weight, state.policy.cap) for state in queue.tenants()] == [(7, 0)]
+
+
+def test_ready_and_dispatch_find_their_nodes_by_index_however_small_the_table_is(yard, service_database):
+    nodes = PostgresNodes(service_database, Outbox(lambda *_: None))
+    with service_database.service_transaction() as tx:
+        for node_id in yard.task(yard.tenant(), 10):  # a plan is kept from the sixth call on
+            nodes.mark_ready([node_id])
+            assert nodes.dispatch([(str(node_id), 1, 1)]) == [str(node_id)]
+        read = tx.one(b"SELECT seq_scan, idx_scan FROM pg_stat_xact_user_tables WHERE relname = 'task_node'")
+    assert read == {"seq_scan": 0, "idx_scan": 20}
+
+
+def test_the_depth_of_a_lane_is_what_waits_for_others_for_its_time_or_for_its_turn(make, yard, service_database):
+    yard.worker(1)
+    nodes = yard.task(yard.tenant("vip"), 4)
+    make().ready(nodes[:3])
+    assert len(yard.dispatched(nodes)) == 1
+    (lane,) = make()._book.lanes("vip_short")
+    load = PostgresNodes(service_database, Outbox(lambda *_: None)).lane_load("vip_short")
+    assert (load.depth, lane.depth, lane.running) == (3, 3, 1)
+
+
 def test_nothing_is_dispatched_without_a_worker_until_one_comes(make, yard, clock):
     nodes = yard.task(yard.tenant(), 1)
     scheduler = make()

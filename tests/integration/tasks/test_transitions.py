@@ -121,7 +121,7 @@ def test_an_attempt_rises_at_dispatch_and_nowhere_else(connection, place):
     node_id = make_node(connection, place, NodeStatus.QUEUED)
     with pytest.raises(psycopg.errors.CheckViolation, match="illegal change"):
         connection.execute("UPDATE task_node SET attempt = attempt + 1 WHERE node_id = %s", [node_id])
-    dispatched = {"node_ids": [node_id], "charged_us": [5], "tags_us": [7]}
+    dispatched = {"node_ids": [node_id], "charges_us": [5], "tags_us": [7]}
     assert connection.execute(SQL["dispatch"], dispatched).fetchone()["attempt"] == 2
     assert connection.execute(SQL["dispatch"], dispatched).fetchall() == []
     assert row_of(connection, node_id)["attempt"] == 2

@@ -180,6 +180,12 @@ class TestDatabasePassword:
 
 
 class TestNamedSql:
+    def test_an_array_is_one_text(self):
+        made = ids.new_id()
+        assert sql.array([made, made]) == f"{{{made},{made}}}"
+        assert sql.array([1, -2]) == "{1,-2}"
+        assert sql.array(()) == "{}"
+
     def test_queries_are_found_by_name(self):
         queries = sql.load("artiway.outbox")
         assert b"FROM outbox" in queries["unsent_of_aggregates"]

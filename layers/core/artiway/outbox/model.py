@@ -17,7 +17,7 @@ class Message:
     type: str
     data: Mapping[str, Any] = field(default_factory=dict)
     delay_s: int = 0
-    tenant_id: UUID | None = None  # for a transaction without a tenant that speaks of one
+    tenant_id: UUID | str | None = None  # for a transaction without a tenant that speaks of one
 
 
 @dataclass(frozen=True)

@@ -58,8 +58,7 @@ def _row(message: Message, trace_id: str, now: str) -> dict[str, Any]:
     }
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 @dataclass

@@ -166,7 +166,7 @@ class Database:
         # The value is a UUID or empty, so that it can stand in the text of a query without parameters.
         begin = (
             f"BEGIN; SET LOCAL statement_timeout = {self._statement_timeout_ms};"
-            f" SELECT set_config('app.tenant_id', '{tenant_id or ''}', true)"
+            f" SET LOCAL app.tenant_id = '{tenant_id or ''}'"
         ).encode()
         for is_last_try in (False, True):
             try:

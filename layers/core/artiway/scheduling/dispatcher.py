@@ -7,7 +7,7 @@ dispatched comes back by its lease, one that was dispatched and not confirmed is
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol, TypeVar
@@ -43,14 +43,14 @@ REFRESH_MS = 2_000
 
 
 class Waiting(Protocol):
-    """A ready node, as the tasks know it."""
+    """A ready node, as the tasks know it, and what its tenant may have."""
 
     @property
-    def node_id(self) -> UUID: ...
+    def node_id(self) -> str: ...
     @property
-    def tenant_id(self) -> UUID: ...
+    def tenant_id(self) -> str: ...
     @property
-    def user_id(self) -> UUID: ...
+    def user_id(self) -> str: ...
     @property
     def pool(self) -> str: ...
     @property
@@ -61,6 +61,10 @@ class Waiting(Protocol):
     def model(self) -> str: ...
     @property
     def cost_us(self) -> int: ...
+    @property
+    def weight(self) -> int: ...
+    @property
+    def cap(self) -> int: ...
 
 
 class Left(Protocol):
@@ -74,23 +78,18 @@ class Left(Protocol):
     def gpu_us(self) -> int | None: ...
 
 
-class Attempted(Protocol):
-    @property
-    def node_id(self) -> UUID: ...
-
-
 class Nodes(Protocol):
     """The transitions. Each is one transaction, and says what it really changed."""
 
     def mark_ready(self, node_ids: Sequence[UUID], tokens: Mapping[UUID, str] | None = None) -> Sequence[Waiting]: ...
 
-    def dispatch(self, chosen: Sequence[tuple[UUID, int, int]]) -> Sequence[Attempted]: ...
+    def dispatch(self, chosen: Sequence[tuple[str, int, int]]) -> Sequence[str]: ...
 
 
 class Book(Protocol):
     """The truth that the queue mirrors."""
 
-    def policies(self, tenant_ids: Sequence[UUID]) -> list[TenantPolicy]: ...
+    def policies(self, tenant_ids: Iterable[str]) -> list[TenantPolicy]: ...
 
     def pool(self, pool: str) -> Pool: ...
 
@@ -100,7 +99,7 @@ class Book(Protocol):
 
     def running(self, pool: str) -> list[Running]: ...
 
-    def holding(self, node_ids: Sequence[UUID]) -> set[UUID]: ...
+    def holding(self, node_ids: Iterable[str]) -> set[str]: ...
 
     def snapshot(self, pool: str) -> Snapshot: ...
 
@@ -116,11 +115,11 @@ class Queue(Protocol):
 
     def dispatch(self, limit: int, *, now_ms: int) -> list[Dispatched]: ...
 
-    def complete(self, completions: Sequence[Completion], *, now_ms: int, dispatch: int = 0) -> Settled: ...
+    def complete(
+        self, completions: Sequence[Completion], *, now_ms: int, dispatch: int = 0, confirmed: Iterable[str] = ()
+    ) -> Settled: ...
 
     def cancel(self, node_ids: Sequence[str], *, now_ms: int) -> list[Cancelled]: ...
-
-    def confirm(self, node_ids: Sequence[str], *, now_ms: int) -> None: ...
 
     def reclaim(self, *, now_ms: int) -> list[str]: ...
 
@@ -228,7 +227,7 @@ class Dispatcher:
         """Compare Redis with the database and mend Redis. Then whoever may run, runs."""
         self.refresh(pool, is_forced=True)
         tenants = self._on(pool, lambda queue: queue.tenant_ids())
-        policies = self._book.policies([UUID(tenant_id) for tenant_id in tenants])
+        policies = self._book.policies(tenants)
         self._on(pool, lambda queue: queue.set_tenants(policies, now_ms=self._now_ms()))
         corrections = Corrections(
             returned=len(self._on(pool, lambda queue: queue.reclaim(now_ms=self._now_ms()))),
@@ -244,7 +243,8 @@ class Dispatcher:
 
     def _admit(self, pool: str, nodes: Sequence[Waiting]) -> int:
         self.refresh(pool)
-        policies = self._book.policies(sorted({node.tenant_id for node in nodes}))
+        owners = {node.tenant_id: node for node in nodes}
+        policies = [TenantPolicy(tenant_id, node.weight, node.cap) for tenant_id, node in owners.items()]
         ready = [_queued(node) for node in nodes]
         admitted = self._on(
             pool, lambda queue: queue.admit(ready, now_ms=self._now_ms(), policies=policies, dispatch=BATCH)
@@ -265,37 +265,34 @@ class Dispatcher:
         return self._on(pool, lambda queue: queue.dispatch(BATCH, now_ms=self._now_ms()))
 
     def _drain(self, pool: str, chosen: Sequence[Dispatched]) -> int:
-        """Send what was taken, and take again while there may be more: after a full batch, or one that made room."""
+        """Send what was taken, and what may go after it."""
         sent = 0
         while chosen:
             self._crash_point("nodes taken")
-            begun = self._send(pool, chosen)
+            begun, chosen = self._send(pool, chosen)
             sent += begun
-            if begun == len(chosen) < BATCH:
-                break
-            chosen = self._take(pool)
         return sent
 
-    def _send(self, pool: str, chosen: Sequence[Dispatched]) -> int:
-        """Dispatch in the database and confirm. A node that the database refuses holds its slot already, or is over."""
-        words = {UUID(one.node.node_id): one.node.node_id for one in chosen}
-        begun = self._nodes.dispatch(
-            [(node_id, one.charged_us, one.tag_us) for node_id, one in zip(words, chosen, strict=True)]
-        )
+    def _send(self, pool: str, chosen: Sequence[Dispatched]) -> tuple[int, Sequence[Dispatched]]:
+        """Dispatch in the database and confirm. A node that the database refuses holds its slot already, or is over.
+
+        Returns how many began, and whom to send next: there may be more after a full batch, or one that made room.
+        """
+        taken = [(one.node.node_id, one.charged_us, one.tag_us) for one in chosen]
+        sent = self._nodes.dispatch(taken)
         self._crash_point("nodes dispatched")
-        sent = {row.node_id for row in begun}
-        refused = words.keys() - sent
-        held = self._book.holding(sorted(refused)) if refused else set()
-        over = refused - held
-        confirmed = [word for node_id, word in words.items() if node_id not in over]
-        self._on(pool, lambda queue: queue.confirm(confirmed, now_ms=self._now_ms()))
+        refused = {node_id for node_id, _, _ in taken}.difference(sent)
+        over = refused - self._book.holding(refused) if refused else refused
+        confirmed = [node_id for node_id, _, _ in taken if node_id not in over]
+        # Cancelled while it was taken: nothing ran, so nothing is charged.
+        ends = [Completion(node_id, 0) for node_id in sorted(over)]
+        limit = BATCH if refused or len(taken) == BATCH else 0
+        settled = self._on(
+            pool, lambda queue: queue.complete(ends, now_ms=self._now_ms(), dispatch=limit, confirmed=confirmed)
+        )
         self._crash_point("nodes confirmed")
-        if over:
-            # Cancelled while it was taken: nothing ran, so nothing is charged.
-            ends = [Completion(words[node_id], 0) for node_id in sorted(over)]
-            self._on(pool, lambda queue: queue.complete(ends, now_ms=self._now_ms()))
         metrics.emit("NodesDispatched", len(sent), pool=pool)
-        return len(sent)
+        return len(sent), settled.dispatched
 
     def _mirror(self, queue: Queue, wanted: Pool) -> None:
         known, now_ms = queue.pool(), self._now_ms()
@@ -319,7 +316,7 @@ class Dispatcher:
         if mirrored >= self._book.count_waiting(pool):
             return 0
         nodes = self._book.waiting(pool)
-        policies = self._book.policies(sorted({UUID(node.tenant_id) for node in nodes}))
+        policies = self._book.policies({node.tenant_id for node in nodes})
         admitted = self._on(pool, lambda queue: queue.admit(nodes, now_ms=self._now_ms(), policies=policies))
         return sum(verdict is Enqueued.QUEUED for verdict in admitted.enqueued)
 
@@ -334,7 +331,7 @@ class Dispatcher:
             ends = [Completion(node_id) for node_id in surplus]
             self._on(pool, lambda queue: queue.complete(ends, now_ms=self._now_ms()))
         if missing:
-            policies = self._book.policies(sorted({UUID(held.node.tenant_id) for held in missing}))
+            policies = self._book.policies({held.node.tenant_id for held in missing})
             self._on(pool, lambda queue: queue.set_tenants(policies, now_ms=self._now_ms()))
             self._on(pool, lambda queue: queue.adopt(missing, now_ms=self._now_ms()))
         return {"freed": len(surplus), "adopted": len(missing)}
@@ -366,9 +363,9 @@ def _track(node_type: str, lane: str, model: str) -> Track:
 
 def _queued(node: Waiting) -> Node:
     return Node(
-        node_id=str(node.node_id),
-        tenant_id=str(node.tenant_id),
-        user_id=str(node.user_id),
+        node_id=node.node_id,
+        tenant_id=node.tenant_id,
+        user_id=node.user_id,
         track=_track(node.type, node.lane, node.model),
         cost_us=node.cost_us,
     )

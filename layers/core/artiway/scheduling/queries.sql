@@ -1,9 +1,8 @@
--- What the fair queue mirrors. The database is the truth; all of this can be read again at any moment.
+-- What the fair queue mirrors. The database is the truth; all of this can be read again at any moment. To the queue ids
+-- are names, so they come as text.
 
 -- name: tenant_policies
-SELECT tenant_id, weight, CASE WHEN status = 'ACTIVE' THEN concurrency ELSE 0 END AS cap
-  FROM tenant_policy
- WHERE tenant_id = ANY (%(tenant_ids)s::uuid[]);
+SELECT tenant_id::text, weight, cap FROM tenant_policy WHERE tenant_id = ANY (%(tenant_ids)s::uuid[]);
 
 -- name: lanes_of_pool
 SELECT lane, is_paused, parallelism, share_percent FROM lane_policy WHERE pool = %(pool)s;
@@ -15,7 +14,7 @@ SELECT worker_id, pool, types, slots, engine, registered_at, beat_at
  ORDER BY pool, worker_id;
 
 -- name: waiting_of_pool
-SELECT node_id, tenant_id, user_id, lane, type, model, cost_us
+SELECT node_id::text, tenant_id::text, user_id::text, lane, type, model, cost_us
   FROM task_node
  WHERE pool = %(pool)s AND status = 'QUEUED' AND dispatched_at IS NULL
  ORDER BY ready_at, node_id;
@@ -24,16 +23,16 @@ SELECT node_id, tenant_id, user_id, lane, type, model, cost_us
 SELECT count(*) AS waiting FROM task_node WHERE pool = %(pool)s AND status = 'QUEUED' AND dispatched_at IS NULL;
 
 -- name: slots_of_pool
-SELECT node_id, tenant_id, user_id, lane, type, model, cost_us, coalesce(charged_us, cost_us) AS charged_us
+SELECT node_id::text, tenant_id::text, user_id::text, lane, type, model, cost_us, coalesce(charged_us, cost_us) AS charged_us
   FROM slot_in_use
  WHERE pool = %(pool)s;
 
 -- name: holding
-SELECT node_id FROM slot_in_use WHERE node_id = ANY (%(node_ids)s::uuid[]);
+SELECT node_id::text FROM slot_in_use WHERE node_id = ANY (%(node_ids)s::uuid[]);
 
 -- name: last_tags
 -- The tag of each tenant's latest dispatch, as far back as it can still matter to those who wait now.
-SELECT tenant_id, max(tag_us) AS tag_us
+SELECT tenant_id::text, max(tag_us) AS tag_us
   FROM (SELECT tenant_id, tag_us FROM task_node
          WHERE pool = %(pool)s AND status IN ('QUEUED', 'PROCESSING') AND dispatched_at IS NOT NULL
          UNION ALL
@@ -53,8 +52,9 @@ SELECT type, count(*)::integer AS samples, avg(gpu_us)::bigint AS average_us
 
 -- name: lane_states
 SELECT lane.lane, lane.pool, lane.is_paused, lane.parallelism, lane.share_percent, lane.depth_limit,
-       (SELECT count(*) FROM task_node WHERE task_node.lane = lane.lane AND status IN ('PENDING', 'QUEUED')
-                                         AND dispatched_at IS NULL) AS depth,
+       (SELECT count(*) FROM task_node WHERE task_node.lane = lane.lane AND status = 'PENDING')
+       + (SELECT count(*) FROM task_node WHERE task_node.pool = lane.pool AND task_node.lane = lane.lane
+                                           AND status = 'QUEUED' AND dispatched_at IS NULL) AS depth,
        (SELECT count(*) FROM slot_in_use WHERE slot_in_use.lane = lane.lane) AS running
   FROM lane_policy AS lane
  WHERE %(lane)s::text IS NULL OR lane.lane = %(lane)s
@@ -73,7 +73,7 @@ ON CONFLICT (lane) DO UPDATE
 
 -- name: arrivals
 -- What was never measured is taken to run as long as it was estimated.
-SELECT node_id, tenant_id, user_id, lane, type, model, cost_us, coalesce(nullif(gpu_us, 0), cost_us) AS runs_us,
+SELECT node_id::text, tenant_id::text, user_id::text, lane, type, model, cost_us, coalesce(nullif(gpu_us, 0), cost_us) AS runs_us,
        (extract(epoch FROM ready_at) * 1000000)::bigint AS at_us
   FROM task_node
  WHERE pool = %(pool)s AND ready_at > clock_timestamp() - make_interval(secs => %(window_s)s)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 from uuid import UUID
@@ -36,11 +36,8 @@ class PostgresBook:
         self._database, self._audit = database, audit
         self._silence_s, self._window_s, self._samples, self._prefetch = silence_s, window_s, samples, prefetch
 
-    def policies(self, tenant_ids: Sequence[UUID]) -> list[TenantPolicy]:
-        return [
-            TenantPolicy(str(row["tenant_id"]), weight=row["weight"], cap=row["cap"])
-            for row in self._all("tenant_policies", tenant_ids=list(tenant_ids))
-        ]
+    def policies(self, tenant_ids: Iterable[str]) -> list[TenantPolicy]:
+        return [TenantPolicy(**row) for row in self._all("tenant_policies", tenant_ids=sql.array(tenant_ids))]
 
     def pool(self, pool: str) -> Pool:
         """Slots that live workers announce, and the lanes' limits."""
@@ -77,17 +74,16 @@ class PostgresBook:
     def running(self, pool: str) -> list[Running]:
         return [Running(_node(row), row["charged_us"]) for row in self._all("slots_of_pool", pool=pool)]
 
-    def holding(self, node_ids: Sequence[UUID]) -> set[UUID]:
+    def holding(self, node_ids: Iterable[str]) -> set[str]:
         """Which of these hold a slot."""
-        return {row["node_id"] for row in self._all("holding", node_ids=list(node_ids))}
+        return {row["node_id"] for row in self._all("holding", node_ids=sql.array(node_ids))}
 
     def snapshot(self, pool: str) -> Snapshot:
         """All that a queue is made of, from one moment's rows."""
         with self._database.service_transaction():
             waiting, running = self.waiting(pool), self.running(pool)
             last_us = {
-                str(row["tenant_id"]): row["tag_us"]
-                for row in self._all("last_tags", pool=pool, window_s=self._window_s)
+                row["tenant_id"]: row["tag_us"] for row in self._all("last_tags", pool=pool, window_s=self._window_s)
             }
             costs = {
                 row["type"]: (row["samples"], row["average_us"])
@@ -96,7 +92,7 @@ class PostgresBook:
             tenant_ids = {node.tenant_id for node in waiting} | {held.node.tenant_id for held in running}
             return Snapshot(
                 pool=self.pool(pool),
-                tenants=self.policies([UUID(tenant_id) for tenant_id in tenant_ids | last_us.keys()]),
+                tenants=self.policies(tenant_ids | last_us.keys()),
                 running=running,
                 waiting=waiting,
                 clock_us=max(last_us.values(), default=0),
@@ -128,9 +124,9 @@ class PostgresBook:
 
 def _node(row: Row) -> Node:
     return Node(
-        node_id=str(row["node_id"]),
-        tenant_id=str(row["tenant_id"]),
-        user_id=str(row["user_id"]),
+        node_id=row["node_id"],
+        tenant_id=row["tenant_id"],
+        user_id=row["user_id"],
         track=Track(row["type"], row["lane"], row["model"]),
         cost_us=row["cost_us"],
     )

@@ -33,6 +33,79 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.node_dispatch(the_nodes uuid[], charges_us bigint[], tags_us bigint[]) RETURNS TABLE(node_id text, tenant_id text, pool text, type text, attempt integer)
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_nestloop TO 'off'
+    AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    UPDATE task_node AS node
+       SET dispatched_at = clock_timestamp(), hinted_at = clock_timestamp(), attempt = attempt + 1, version = version + 1,
+           charged_us = chosen.charged_us, tag_us = chosen.tag_us
+      FROM unnest(the_nodes, charges_us, tags_us) AS chosen (node_id, charged_us, tag_us)
+     WHERE node.node_id = ANY (the_nodes) AND node.node_id = chosen.node_id
+       AND CASE WHEN node.dispatched_at IS NULL THEN node.status = 'QUEUED' END
+    RETURNING node.node_id::text, node.tenant_id::text, node.pool, node.type, node.attempt;
+
+END
+$$;
+
+CREATE FUNCTION public.node_mark_ready(the_nodes uuid[]) RETURNS TABLE(node_id text, tenant_id text, user_id text, pool text, lane text, type text, model text, cost_us bigint, weight integer, cap integer)
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    WITH readied AS (
+        UPDATE task_node
+           SET status = 'QUEUED', version = version + 1, ready_at = clock_timestamp()
+         WHERE node_id = ANY (the_nodes)
+           AND CASE WHEN in_degree = 0 AND not_before <= clock_timestamp() THEN status = 'PENDING' END
+        RETURNING node_id, tenant_id, user_id, pool, lane, type, model, cost_us, ready_at
+    )
+    SELECT node_id::text, tenant_id::text, user_id::text, pool, lane, type, model, cost_us, policy.weight, policy.cap
+      FROM readied JOIN tenant_policy AS policy USING (tenant_id)
+     ORDER BY ready_at, node_id;
+
+END
+$$;
+
+CREATE FUNCTION public.outbox_put(messages json, the_trace text) RETURNS SETOF text
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    WITH message AS MATERIALIZED (
+        SELECT * FROM ROWS FROM (json_to_recordset(messages)
+                                 AS (tenant_id uuid, aggregate text, destination text, body text, delay_s smallint))
+                      WITH ORDINALITY AS one (tenant_id, aggregate, destination, body, delay_s, place)
+    ), locked AS MATERIALIZED (
+        SELECT pg_advisory_xact_lock(1, key)
+          FROM (SELECT DISTINCT hashtext(aggregate) AS key FROM message ORDER BY 1) AS keys
+    ), kept AS (
+        INSERT INTO outbox (tenant_id, aggregate, destination, body, delay_s, trace_id, sent_at)
+        SELECT coalesce(current_tenant(), tenant_id), aggregate, destination, body, delay_s, the_trace,
+               CASE WHEN destination = 'push' AND aggregate LIKE 'user:%'
+                     AND NOT EXISTS (SELECT FROM websocket_connection AS socket
+                                      WHERE socket.tenant_id = coalesce(current_tenant(), message.tenant_id)
+                                        AND socket.user_id = substr(aggregate, 6)::uuid
+                                        AND socket.closed_at IS NULL AND socket.expires_at > clock_timestamp())
+                    THEN clock_timestamp() END
+          FROM message
+         WHERE (SELECT count(*) FROM locked) > 0
+         ORDER BY place
+        RETURNING aggregate, sent_at
+    )
+    SELECT DISTINCT aggregate FROM kept WHERE sent_at IS NULL ORDER BY aggregate;
+
+END
+$$;
+
 CREATE FUNCTION public.points_end_hold(the_hold uuid, ended_as text, charge bigint, the_entry uuid, the_kind text, the_reference text, the_key text, at timestamp with time zone) RETURNS TABLE(hold_id uuid, user_id uuid, amount bigint, charged bigint, status text, expires_at timestamp with time zone, lot_points bigint)
     LANGUAGE plpgsql
     AS $$
@@ -792,7 +865,11 @@ CREATE VIEW public.tenant_policy WITH (security_invoker='true') AS
     COALESCE(tenant.queue_depth, tier.queue_depth) AS queue_depth,
     COALESCE(tenant.rate_per_second, tier.rate_per_second) AS rate_per_second,
     COALESCE(tenant.burst, (2 * tenant.rate_per_second), tier.burst) AS burst,
-    COALESCE(tenant.artefact_days, tier.artefact_days) AS artefact_days
+    COALESCE(tenant.artefact_days, tier.artefact_days) AS artefact_days,
+        CASE
+            WHEN (tenant.status = 'ACTIVE'::text) THEN COALESCE(tenant.concurrency, tier.concurrency)
+            ELSE 0
+        END AS cap
    FROM (public.tenant
      JOIN public.tier_default tier USING (tier));
 
@@ -1170,19 +1247,19 @@ CREATE INDEX task_execution ON public.task USING btree (execution_asked_at) WHER
 
 CREATE INDEX task_live ON public.task USING btree (tenant_id) WHERE (ended_at IS NULL);
 
-CREATE INDEX task_node_depth ON public.task_node USING btree (lane) WHERE (status = ANY (ARRAY['PENDING'::text, 'QUEUED'::text]));
-
 CREATE INDEX task_node_ended ON public.task_node USING btree (pool, ended_at) WHERE (ended_at IS NOT NULL);
 
 CREATE INDEX task_node_long ON public.task_node USING btree (started_at) WHERE (status = 'PROCESSING'::text);
 
 CREATE UNIQUE INDEX task_node_name ON public.task_node USING btree (task_id, name, superseded_at) NULLS NOT DISTINCT;
 
+CREATE INDEX task_node_pending ON public.task_node USING btree (lane) WHERE (status = 'PENDING'::text);
+
 CREATE INDEX task_node_slot ON public.task_node USING btree (pool) WHERE ((status = ANY (ARRAY['QUEUED'::text, 'PROCESSING'::text])) AND (dispatched_at IS NOT NULL));
 
 CREATE INDEX task_node_unready ON public.task_node USING btree (not_before) WHERE ((status = 'PENDING'::text) AND (in_degree = 0));
 
-CREATE INDEX task_node_waiting ON public.task_node USING btree (pool, ready_at) WHERE ((status = 'QUEUED'::text) AND (dispatched_at IS NULL));
+CREATE INDEX task_node_waiting ON public.task_node USING btree (pool, lane, ready_at) WHERE ((status = 'QUEUED'::text) AND (dispatched_at IS NULL));
 
 CREATE INDEX task_of_user ON public.task USING btree (tenant_id, user_id, task_id);
 
@@ -1538,6 +1615,20 @@ ALTER TABLE public.worker ENABLE ROW LEVEL SECURITY;
 GRANT USAGE ON SCHEMA public TO artiway_app;
 
 GRANT USAGE ON SCHEMA public TO artiway_service;
+
+REVOKE ALL ON FUNCTION public.node_dispatch(the_nodes uuid[], charges_us bigint[], tags_us bigint[]) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.node_dispatch(the_nodes uuid[], charges_us bigint[], tags_us bigint[]) TO artiway_service;
+
+REVOKE ALL ON FUNCTION public.node_mark_ready(the_nodes uuid[]) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.node_mark_ready(the_nodes uuid[]) TO artiway_service;
+
+REVOKE ALL ON FUNCTION public.outbox_put(messages json, the_trace text) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.outbox_put(messages json, the_trace text) TO artiway_app;
+
+GRANT ALL ON FUNCTION public.outbox_put(messages json, the_trace text) TO artiway_service;
 
 REVOKE ALL ON FUNCTION public.points_end_hold(the_hold uuid, ended_as text, charge bigint, the_entry uuid, the_kind text, the_reference text, the_key text, at timestamp with time zone) FROM PUBLIC;
 

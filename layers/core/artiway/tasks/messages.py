@@ -61,7 +61,7 @@ def worker_came(*, pool: str, worker_id: str) -> Message | None:
     return Message(lane_destination(lane), f"worker:{worker_id}", WORKER_CAME, {"pool": pool}) if lane else None
 
 
-def work(*, tenant_id: UUID, node_id: UUID, attempt: int, pool: str, node_type: str) -> Message:
+def work(*, tenant_id: UUID | str, node_id: UUID | str, attempt: int, pool: str, node_type: str) -> Message:
     """A hint to the workers of a type: this attempt may be claimed."""
     data = {"nodeId": str(node_id), "tenantId": str(tenant_id), "attempt": attempt}
     return Message(work_destination(pool, node_type), f"node:{node_id}", "work", data, tenant_id=tenant_id)

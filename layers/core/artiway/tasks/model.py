@@ -365,26 +365,18 @@ class Left:
 
 @dataclass(frozen=True)
 class Waiting:
-    """A node in the fair queue, with all that the queue asks."""
+    """A node in the fair queue, with all that the queue asks of it and its tenant. To the queue ids are names."""
 
-    node_id: UUID
-    tenant_id: UUID
-    user_id: UUID
+    node_id: str
+    tenant_id: str
+    user_id: str
     pool: str
     lane: str
     type: str
     model: str
     cost_us: int
-
-
-@dataclass(frozen=True)
-class Dispatched:
-    node_id: UUID
-    tenant_id: UUID
-    task_id: UUID
-    pool: str
-    type: str
-    attempt: int
+    weight: int
+    cap: int
 
 
 @dataclass(frozen=True)

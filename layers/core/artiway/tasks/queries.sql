@@ -91,31 +91,17 @@ SELECT edge.node_id, edge.depends_on_id
 SELECT name, output FROM task_node WHERE task_id = %(task_id)s AND name = ANY (%(names)s::text[]) AND superseded_at IS NULL;
 
 -- name: mark_ready
--- From here on the node waits in the fair queue. One that has to wait for its back-off or its dependencies stays.
--- Here, in the next two and in `renew` a CASE hides the guard from the planner: with statistics of a quiet hour it would
--- read a partial index of all that is pending, waiting or running to find the nodes that are named by their ids.
-UPDATE task_node
-   SET status = 'QUEUED', version = version + 1, ready_at = clock_timestamp()
- WHERE node_id = ANY (%(node_ids)s::uuid[])
-   AND CASE WHEN in_degree = 0 AND not_before <= clock_timestamp() THEN status = 'PENDING' END
-RETURNING node_id;
+SELECT * FROM node_mark_ready(%(node_ids)s::uuid[]);
 
 -- name: waiting_nodes
--- All that the fair queue needs to know of nodes that wait in it.
-SELECT node_id, tenant_id, user_id, pool, lane, type, model, cost_us
-  FROM task_node
- WHERE node_id = ANY (%(node_ids)s::uuid[]) AND CASE WHEN dispatched_at IS NULL THEN status = 'QUEUED' END
+-- What `mark_ready` returns, of all that wait. Here and in `renew` a CASE hides the guard from the planner, as it does there.
+SELECT node_id::text, tenant_id::text, user_id::text, pool, lane, type, model, cost_us, policy.weight, policy.cap
+  FROM task_node JOIN tenant_policy AS policy USING (tenant_id)
+ WHERE node_id = ANY (%(node_ids)s::uuid[]) AND CASE WHEN dispatched_at IS NULL THEN task_node.status = 'QUEUED' END
  ORDER BY ready_at, node_id;
 
 -- name: dispatch
--- The only place where an attempt begins.
-UPDATE task_node AS node
-   SET dispatched_at = clock_timestamp(), hinted_at = clock_timestamp(), attempt = attempt + 1, version = version + 1,
-       charged_us = chosen.charged_us, tag_us = chosen.tag_us
-  FROM unnest(%(node_ids)s::uuid[], %(charged_us)s::bigint[], %(tags_us)s::bigint[]) AS chosen (node_id, charged_us, tag_us)
- WHERE node.node_id = ANY (%(node_ids)s::uuid[]) AND node.node_id = chosen.node_id
-   AND CASE WHEN node.dispatched_at IS NULL THEN node.status = 'QUEUED' END
-RETURNING node.node_id, node.tenant_id, node.task_id, node.pool, node.type, node.attempt;
+SELECT * FROM node_dispatch(%(node_ids)s::uuid[], %(charges_us)s::bigint[], %(tags_us)s::bigint[]);
 
 -- name: claim
 UPDATE task_node
@@ -315,7 +301,10 @@ ON CONFLICT (key) DO NOTHING;
 -- What stands in a lane's way, whoever put it there; the count stops where the answer is known.
 SELECT lane.lane, lane.pool, lane.is_paused, lane.depth_limit,
        (SELECT count(*)
-          FROM (SELECT FROM task_node WHERE task_node.lane = lane.lane AND status IN ('PENDING', 'QUEUED')
+          FROM (SELECT FROM task_node WHERE task_node.lane = lane.lane AND status = 'PENDING'
+                 UNION ALL
+                SELECT FROM task_node
+                 WHERE task_node.pool = lane.pool AND task_node.lane = lane.lane AND status = 'QUEUED' AND dispatched_at IS NULL
                  LIMIT lane.depth_limit + 1) AS waiting) AS depth,
        (SELECT coalesce(sum(cost_us), 0)
           FROM (SELECT cost_us FROM task_node WHERE task_node.pool = lane.pool AND status = 'QUEUED' AND dispatched_at IS NULL

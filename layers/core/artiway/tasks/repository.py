@@ -18,7 +18,6 @@ from artiway.platform.database import Database, Row, Transaction
 from artiway.tasks import messages
 from artiway.tasks.model import (
     Claimed,
-    Dispatched,
     Failure,
     LaneLoad,
     Left,
@@ -389,28 +388,28 @@ class PostgresNodes:
 
         A token is kept whatever the node's state; that of a node which is over is answered at once.
         """
-        parameters = {"node_ids": list(node_ids)}
+        parameters = {"node_ids": sql.array(node_ids)}
         with self._database.service_transaction() as tx:
-            tx.run(SQL["mark_ready"], parameters)
+            rows = tx.all(SQL["mark_ready"], parameters)
             if tokens:
-                kept = {"node_ids": list(tokens), "tokens": list(tokens.values())}
-                tx.run(SQL["remember_ready_tokens"], {**kept, "token_ids": [ids.new_id() for _ in tokens]})
-            waiting = [Waiting(**row) for row in tx.all(SQL["waiting_nodes"], parameters)]
-            if set(tokens or ()) - {node.node_id for node in waiting}:
+                kept = {"node_ids": sql.array(tokens), "tokens": list(tokens.values())}
+                tx.run(SQL["remember_ready_tokens"], {**kept, "token_ids": sql.array(ids.new_id() for _ in tokens)})
+            if len(rows) < len(node_ids):
+                rows = tx.all(SQL["waiting_nodes"], parameters)
+            if {str(node_id) for node_id in tokens or ()} - {row["node_id"] for row in rows}:
                 self._outbox.publish(tx, token_answers(tx.all(SQL["take_answerable_tokens"], parameters)))
-            return waiting
+            return [Waiting(**row) for row in rows]
 
-    def dispatch(self, chosen: Sequence[tuple[UUID, int, int]]) -> list[Dispatched]:
-        """Begin an attempt at each node (id, charged_us, tag_us) that still waits, and have its work message sent."""
-        parameters = {
-            "node_ids": [row[0] for row in chosen],
-            "charged_us": [row[1] for row in chosen],
-            "tags_us": [row[2] for row in chosen],
-        }
+    def dispatch(self, chosen: Sequence[tuple[str, int, int]]) -> list[str]:
+        """Begin an attempt at each node (id, charged_us, tag_us) that still waits, and have its work message sent.
+
+        Returns the ids of those that did.
+        """
+        node_ids, charges_us, tags_us = map(sql.array, zip(*chosen, strict=True))
         with self._database.service_transaction() as tx:
-            rows = tx.all(SQL["dispatch"], parameters)
+            rows = tx.all(SQL["dispatch"], {"node_ids": node_ids, "charges_us": charges_us, "tags_us": tags_us})
             self._outbox.publish(tx, work_messages(rows))
-        return [Dispatched(**row) for row in rows]
+        return [row["node_id"] for row in rows]
 
     def places(self, node_ids: Sequence[UUID]) -> dict[UUID, tuple[UUID, UUID]]:
         """Tenant and task of each node."""
