@@ -1,10 +1,11 @@
 --[[ contest: the crowds that could go on a track, the smallest tag first. There may be many thousands, so this heap has four
 children to a parent and its keys side by side: looking for the next one touches few lines of the processor's cache. Nobody
-is searched in it: a crowd that has gone, or got another tag, stays until it comes up, or until most are like that. ]]
+is searched in it: a crowd that has gone, or got another tag, stays until it comes up, or until most are like that. Behind the
+last tag stand three that nothing is behind, so that every child has its siblings. ]]
 local SPARE = 64
 
 local function new_contest()
-  return { size = 0, live = 0, tags = {}, seqs = {}, crowds = {} }
+  return { size = 0, live = 0, tags = { UNLIMITED, UNLIMITED, UNLIMITED }, seqs = {}, crowds = {} }
 end
 
 local function contest_up(contest, at, tag, seq, crowd)
@@ -27,19 +28,22 @@ end
 local function contest_down(contest, at, tag, seq, crowd)
   local tags, seqs, crowds, size, steps = contest.tags, contest.seqs, contest.crowds, contest.size, 1
   while true do
-    local first = 4 * at - 2
-    if first > size then
+    local best = 4 * at - 2
+    if best > size then
       break
     end
-    local best, best_tag, last = first, tags[first], first + 3
-    if last > size then
-      last = size
+    local best_tag, second, third, fourth = tags[best], best + 1, best + 2, best + 3
+    local other = tags[second]
+    if other <= best_tag and (other < best_tag or seqs[second] < seqs[best]) then
+      best, best_tag = second, other
     end
-    for child = first + 1, last do
-      local other = tags[child]
-      if other <= best_tag and (other < best_tag or seqs[child] < seqs[best]) then
-        best, best_tag = child, other
-      end
+    other = tags[third]
+    if other <= best_tag and (other < best_tag or seqs[third] < seqs[best]) then
+      best, best_tag = third, other
+    end
+    other = tags[fourth]
+    if other <= best_tag and (other < best_tag or seqs[fourth] < seqs[best]) then
+      best, best_tag = fourth, other
     end
     if tag <= best_tag and (tag < best_tag or seq < seqs[best]) then
       break
@@ -60,7 +64,7 @@ end
 local function drop_first(contest)
   local tags, seqs, crowds, size = contest.tags, contest.seqs, contest.crowds, contest.size
   local tag, seq, crowd = tags[size], seqs[size], crowds[size]
-  tags[size], seqs[size], crowds[size] = nil, nil, nil
+  tags[size], tags[size + 3], seqs[size], crowds[size] = UNLIMITED, nil, nil, nil
   contest.size = size - 1
   if size > 1 then
     contest_down(contest, 1, tag, seq, crowd)
@@ -77,6 +81,9 @@ local function tidy(track)
       contest.tags[size], contest.seqs[size], contest.crowds[size] = crowd.tag, crowd.seq, crowd
     end
   end
+  for at = size + 1, size + 3 do
+    contest.tags[at] = UNLIMITED
+  end
   contest.size, contest.live = size, old.live
   for at = floor((size + 2) / 4), 1, -1 do
     local crowd = contest.crowds[at]
@@ -91,6 +98,7 @@ local function enter(track, crowd)
   end
   local contest = track.contest
   contest.size = contest.size + 1
+  contest.tags[contest.size + 3] = UNLIMITED
   contest_up(contest, contest.size, crowd.tag, crowd.seq, crowd)
 end
 
