@@ -88,7 +88,7 @@ class Twins:
         return answer
 
     def confirm(self, node_ids: Sequence[str]) -> None:
-        self.queue.confirm(node_ids, now_ms=self.now_ms)
+        self.queue.complete((), now_ms=self.now_ms, confirmed=node_ids)
         self.oracle.confirm(node_ids)
 
     def reclaim(self, limit: int = 100) -> list[str]:

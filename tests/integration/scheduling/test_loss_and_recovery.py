@@ -43,7 +43,6 @@ def test_every_verb_answers_stale_without_an_epoch_and_writes_nothing(valkey: re
         lambda: queue.dispatch(1, now_ms=0),
         lambda: queue.complete([Completion("n")], now_ms=0, dispatch=1),
         lambda: queue.cancel(["n"], now_ms=0),
-        lambda: queue.confirm(["n"], now_ms=0),
         lambda: queue.reclaim(now_ms=0),
         lambda: queue.adopt([Running(node("n", "A", 1), 1)], now_ms=0),
         lambda: queue.set_tenants([TenantPolicy("A")], now_ms=0),

@@ -72,8 +72,6 @@ def _apply(oracle: Oracle, verb: str, now_ms: int, parts: list[str]) -> str | No
             oracle.set_user_cap(parts[0], parts[1], _number(parts[2]))
         case "adopt":
             oracle.adopt(map(_running, _lines(parts[0])))
-        case "confirm":
-            oracle.confirm(_lines(parts[0]))
         case "enqueue":
             for policy in map(_policy, _lines(parts[0])):
                 oracle.set_tenant(policy)

@@ -133,7 +133,11 @@ class FairQueue:
         warm: Iterable[str] = (),
         confirmed: Iterable[str] = (),
     ) -> Settled:
-        """Nodes ended; their slots go to the next ones in the same call. Ending a node twice is harmless."""
+        """Nodes ended; their slots go to the next ones in the same call. Ending a node twice is harmless.
+
+        The messages of those that are `confirmed` are sent and the database knows it: from here on its leases count,
+        not ours.
+        """
         whole("dispatch", dispatch, 0, BATCH_LIMIT)
         ends = "\n".join(f"{c.node_id}|{'' if c.measured_us is None else c.measured_us}" for c in completions)
         answer = self._run("complete", now_ms, dispatch, self._lease_ms, "\n".join(warm), ends, "\n".join(confirmed))
@@ -144,10 +148,6 @@ class FairQueue:
         if not node_ids:
             return []
         return [Cancelled(word) for word in self._run("cancel", now_ms, _ids(node_ids)).split("\n")]
-
-    def confirm(self, node_ids: Sequence[str], *, now_ms: int) -> None:
-        """The messages of these nodes are sent and the database knows it: from here on its leases count, not ours."""
-        self._run("confirm", now_ms, _ids(node_ids))
 
     def reclaim(self, *, now_ms: int, limit: int = BATCH_LIMIT) -> list[str]:
         """Bring back what was taken and not confirmed in time. Sent after all? Then the next dispatch finds out."""

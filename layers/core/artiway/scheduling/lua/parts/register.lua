@@ -1,7 +1,7 @@
 --[[ register: what every verb starts and ends with. The version in a function's name is that of the text: another release
 finds no function of its own, loads the library anew, and so begins with a rebuild. ]]
 local IS_RECORDED = {
-  enqueue = true, dispatch = true, complete = true, cancel = true, confirm = true, reclaim = true, adopt = true,
+  enqueue = true, dispatch = true, complete = true, cancel = true, reclaim = true, adopt = true,
   set_tenants = true, set_user = true, configure = true,
 }
 
