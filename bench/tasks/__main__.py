@@ -67,11 +67,17 @@ async def run_dags(person: Person, product: str, truth: profile.Truth, *, at_onc
     """Seconds from the first submission until all are over."""
     began = time.perf_counter()
     await asyncio.gather(*(person.submit("model_photo", {"product": product}, count=PICTURES) for _ in range(at_once)))
+    await quiet(truth)
+    return time.perf_counter() - began
+
+
+async def quiet(truth: profile.Truth) -> None:
+    """Until everything that was accepted is over."""
+    deadline = time.perf_counter() + LIMIT_SECONDS
     while not truth.is_quiet():
-        if time.perf_counter() - began > LIMIT_SECONDS:
+        if time.perf_counter() > deadline:
             raise TimeoutError("tasks did not end")
         await asyncio.sleep(LOOK_SECONDS)
-    return time.perf_counter() - began
 
 
 async def ours(facts: dict[str, Any], *, is_quick: bool) -> dict[str, Any]:
@@ -91,8 +97,11 @@ async def ours(facts: dict[str, Any], *, is_quick: bool) -> dict[str, Any]:
         used = {name: value / (crowd * NODES) for name, value in (profile.cpu_ms() - before).items()}
         hops["atLoad"] = truth.hops(since)
         seconds = 3 if is_quick else 10
-        accepted = [await accept(person, product, clients=clients, seconds=seconds) for clients in (1, 4, 8)]
-        return {"dags": figures(alone, crowd, together), "accepted": accepted, "hops": hops, "cpuMsPerNode": used}
+        accepted = []
+        for clients in (8, 1, 4, 8):  # the first ones find cold functions
+            accepted.append(await accept(person, product, clients=clients, seconds=seconds))
+            await quiet(truth)  # or the next ones would wait behind these
+        return {"dags": figures(alone, crowd, together), "accepted": accepted[1:], "hops": hops, "cpuMsPerNode": used}
 
 
 def figures(alone: list[float], crowd: int, together: float) -> dict[str, Any]:
