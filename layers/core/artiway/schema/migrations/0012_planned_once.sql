@@ -1,5 +1,5 @@
--- What every dispatch does is planned once per connection, as the holds are: planning took a fifth of PostgreSQL's time for a
--- batch of a hundred nodes, and most of it for a single one.
+-- What every dispatch does is planned once per connection, as the holds are: planning took a tenth of PostgreSQL's time for a
+-- batch of a hundred nodes, and a sixth for a single one.
 
 -- A suspended tenant keeps what it runs and gets nothing more.
 CREATE OR REPLACE VIEW tenant_policy WITH (security_invoker = true) AS

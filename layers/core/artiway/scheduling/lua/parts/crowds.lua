@@ -160,7 +160,7 @@ local function put(node, is_return)
   count_waiting(user, track, 1)
   while line and line.last.seq < node.seq and load_next(line) do end
   if not line then
-    line = { user, track, node, node, 0, 0, 0, nil, nil }
+    line = { user, track, node, node, 0, 0, 0, nil }
     user[USER + track.index], user.lines, queue.loaded = line, user.lines + 1, queue.loaded + 1
   elseif line.last.seq < node.seq then
     link_last(line, node)

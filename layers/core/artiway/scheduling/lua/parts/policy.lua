@@ -2,7 +2,7 @@
 local function set_tenant(id, weight, cap, user_cap)
   local tenant = queue.tenants[id]
   if not tenant then
-    tenant = { id, weight, cap, user_cap, 0, 0, 0, 0, 0, cap <= 0, now_ms, 0, {}, {}, 0, 0 }
+    tenant = { id, weight, cap, user_cap, 0, 0, 0, 0, 0, 0, 0, cap <= 0, now_ms, 0, {}, {} }
     queue.tenants[id] = tenant
     return
   end

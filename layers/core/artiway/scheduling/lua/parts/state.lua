@@ -14,9 +14,9 @@
   node    next and previous in its line; the rest speaks for itself
 
 There are many of all but tracks, and most were not looked at for long when their turn comes: what counts is how many lines of
-the processor's cache they take. So they are arrays, a user and a crowd with their lines behind the fields; `scripts.py` turns
-fields into numbers, by the name before the dot. ]]
---@layout tenant: id weight cap user_cap last credit dearest waiting running is_capped since contending crowds users minute served
+the processor's cache they take. So they are arrays, a user and a crowd with their lines behind the fields, and what a dispatch
+looks at stands first; `scripts.py` turns fields into numbers, by the name before the dot. ]]
+--@layout tenant: id weight cap user_cap last credit dearest waiting running minute served is_capped since contending crowds users
 --@layout user: name tenant running lines cap
 --@layout crowd: tenant track tag cost seq clock
 --@layout line: user track first last tag seq cost at tail
