@@ -48,6 +48,8 @@ SIDE_BY_SIDE = {
     "many": Load(10_000, 100_000),
     "capped": Load(10_000, 100_000, capped_percent=99),
 }
+T = TypeVar("T")
+Measured = TypeVar("Measured", Result, durable.Result, peers.Peer)
 CORNERS = ((100, 1), (100, 4), (10, 1), (1, 4))
 
 
@@ -94,10 +96,6 @@ def durable_plan() -> list[durable.Load]:
     """Beyond the one that is compared with peers."""
     grid = [durable.Load(100, 1, 10_000), durable.Load(10, 4, 10_000), durable.Load(10, 1, 5_000)]
     return [*grid, durable.Load(1, 4, 1_000), durable.Load(1, 1, 500), durable.Load(100, 4, 10_000, waiting=50_000)]
-
-
-T = TypeVar("T")
-Measured = TypeVar("Measured", Result, durable.Result, peers.Peer)
 
 
 @contextlib.contextmanager
@@ -237,7 +235,7 @@ def take_turns(server: Server, *, count: int, seconds: float, bullmq_ms: list[fl
             theirs.append(
                 _if_it_runs("BullMQ", peers.bullmq, server.url, server.port, count=count, latencies_ms=bullmq_ms)
             )
-    return Turns(_middle(live), _middle(stored), [_middle(peer) for peer in zip(*theirs, strict=True)])
+    return Turns(_middle(live), _middle(stored), [_middle(peer) for peer in zip(*filter(None, theirs), strict=True)])
 
 
 def _middle(results: Sequence[Measured]) -> Measured:

@@ -178,6 +178,20 @@ def test_the_depth_of_a_lane_is_what_waits_for_others_for_its_time_or_for_its_tu
     assert (load.depth, lane.depth, lane.running) == (3, 3, 1)
 
 
+def test_the_load_of_a_lane_is_told_without_reading_what_ended_long_ago(yard, service_database):
+    ended = yard.task(yard.tenant("vip"), 20)
+    yard.connection.execute(
+        "UPDATE task_node SET status = 'CANCELLED', version = version + 1, ended_at = now() - interval '1 day'"
+        " WHERE node_id = ANY (%s)",
+        (ended,),
+    )
+    with service_database.service_transaction() as tx:
+        tx.run(b"SET LOCAL enable_seqscan = off")  # so few rows would be read in one go
+        load = PostgresNodes(service_database, Outbox(lambda *_: None)).lane_load("vip_short")
+        read = tx.one(b"SELECT pg_stat_get_xact_tuples_returned('task_node_ended'::regclass) AS entries")
+    assert (load.ended_lately, read) == (0, {"entries": 0})
+
+
 def test_nothing_is_dispatched_without_a_worker_until_one_comes(make, yard, clock):
     nodes = yard.task(yard.tenant(), 1)
     scheduler = make()

@@ -40,5 +40,5 @@ SELECT coalesce(extract(epoch FROM clock_timestamp() - min(created_at)), 0)::flo
 -- name: purge_sent
 DELETE FROM outbox
  WHERE outbox_id IN (SELECT outbox_id FROM outbox
-                      WHERE sent_at < clock_timestamp() - make_interval(hours => %(keep_hours)s)
+                      WHERE sent_at < statement_timestamp() - make_interval(hours => %(keep_hours)s)
                       ORDER BY sent_at LIMIT %(limit)s);

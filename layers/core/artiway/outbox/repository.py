@@ -17,6 +17,7 @@ from artiway.platform.database import Database, Transaction
 SQL = sql.load("artiway.outbox")
 DELIVER_LIMIT = 500
 PUSH = "push"
+_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 class Outbox:
@@ -56,9 +57,6 @@ def _row(message: Message, trace_id: str, now: str) -> dict[str, Any]:
         "body": _json(body),
         "delay_s": message.delay_s,
     }
-
-
-_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 @dataclass

@@ -84,10 +84,10 @@ DELETE FROM worker WHERE beat_at < clock_timestamp() - make_interval(secs => %(a
 
 -- name: expired_objects
 SELECT 'artefact' AS kind, tenant_id, artefact_id AS item_id, key
-  FROM artefact WHERE cleanup_status = 0 AND expires_at < clock_timestamp()
+  FROM artefact WHERE cleanup_status = 0 AND expires_at < statement_timestamp()
 UNION ALL
 SELECT 'upload', tenant_id, input_id, key
-  FROM upload WHERE cleanup_status = 0 AND expires_at < clock_timestamp()
+  FROM upload WHERE cleanup_status = 0 AND expires_at < statement_timestamp()
  LIMIT %(limit)s;
 
 -- name: note_deleted_artefacts

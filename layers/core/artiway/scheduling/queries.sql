@@ -37,7 +37,7 @@ SELECT tenant_id::text, max(tag_us) AS tag_us
          WHERE pool = %(pool)s AND status IN ('QUEUED', 'PROCESSING') AND dispatched_at IS NOT NULL
          UNION ALL
         SELECT tenant_id, tag_us FROM task_node
-         WHERE pool = %(pool)s AND ended_at > clock_timestamp() - make_interval(secs => %(window_s)s)) AS tagged
+         WHERE pool = %(pool)s AND ended_at > statement_timestamp() - make_interval(secs => %(window_s)s)) AS tagged
  WHERE tag_us IS NOT NULL
  GROUP BY tenant_id;
 
@@ -46,7 +46,7 @@ SELECT type, count(*)::integer AS samples, avg(gpu_us)::bigint AS average_us
   FROM (SELECT type, gpu_us, row_number() OVER (PARTITION BY type ORDER BY ended_at DESC) AS place
           FROM task_node
          WHERE pool = %(pool)s AND status = 'COMPLETED' AND gpu_us > 0
-           AND ended_at > clock_timestamp() - make_interval(secs => %(window_s)s)) AS measured
+           AND ended_at > statement_timestamp() - make_interval(secs => %(window_s)s)) AS measured
  WHERE place <= %(samples)s
  GROUP BY type;
 

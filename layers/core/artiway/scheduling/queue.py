@@ -147,7 +147,8 @@ class FairQueue:
     def cancel(self, node_ids: Sequence[str], *, now_ms: int) -> list[Cancelled]:
         if not node_ids:
             return []
-        return [Cancelled(word) for word in self._run("cancel", now_ms, _ids(node_ids)).split("\n")]
+        lines = "\n".join(named("node", node_id) for node_id in node_ids)
+        return [Cancelled(word) for word in self._run("cancel", now_ms, lines).split("\n")]
 
     def reclaim(self, *, now_ms: int, limit: int = BATCH_LIMIT) -> list[str]:
         """Bring back what was taken and not confirmed in time. Sent after all? Then the next dispatch finds out."""
@@ -390,10 +391,6 @@ def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
     iterator = iter(items)
     while batch := list(islice(iterator, size)):
         yield batch
-
-
-def _ids(node_ids: Iterable[str]) -> str:
-    return "\n".join(named("node", node_id) for node_id in node_ids)
 
 
 def _lines(text: str) -> list[str]:

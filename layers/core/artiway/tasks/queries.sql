@@ -14,7 +14,7 @@ SELECT count(*) AS live FROM task WHERE tenant_id = current_tenant() AND ended_a
 -- name: count_recent_ends
 SELECT count(*) AS ended
   FROM task
- WHERE tenant_id = current_tenant() AND ended_at > clock_timestamp() - make_interval(secs => %(window_s)s);
+ WHERE tenant_id = current_tenant() AND ended_at > statement_timestamp() - make_interval(secs => %(window_s)s);
 
 -- name: insert_task
 INSERT INTO task (tenant_id, task_id, user_id, tool, name, hold_id, lane, pool, params, price_points, webhook_url)
@@ -298,7 +298,8 @@ SELECT current_tenant(), %(artefact_id)s, %(task_id)s, %(node_id)s, %(name)s, %(
 ON CONFLICT (key) DO NOTHING;
 
 -- name: lane_load
--- What stands in a lane's way, whoever put it there; the count stops where the answer is known.
+-- What stands in a lane's way, whoever put it there; the count stops where the answer is known. An index is searched by the
+-- time of the statement; by that of the clock, which moves on, all that ever ended would be looked at.
 SELECT lane.lane, lane.pool, lane.is_paused, lane.depth_limit,
        (SELECT count(*)
           FROM (SELECT FROM task_node WHERE task_node.lane = lane.lane AND status = 'PENDING'
@@ -309,7 +310,7 @@ SELECT lane.lane, lane.pool, lane.is_paused, lane.depth_limit,
        (SELECT coalesce(sum(cost_us), 0)
           FROM (SELECT cost_us FROM task_node WHERE task_node.pool = lane.pool AND status = 'QUEUED' AND dispatched_at IS NULL
                  LIMIT 20000) AS waiting)::bigint AS waiting_us,
-       (SELECT count(*) FROM (SELECT FROM task_node WHERE task_node.pool = lane.pool AND ended_at > clock_timestamp() - interval '5 minutes'
+       (SELECT count(*) FROM (SELECT FROM task_node WHERE task_node.pool = lane.pool AND ended_at > statement_timestamp() - interval '5 minutes'
                  LIMIT 20000) AS ended) AS ended_lately,
        (SELECT coalesce(sum(slots), 0) FROM worker
          WHERE worker.pool = lane.pool AND beat_at > clock_timestamp() - interval '30 seconds')::bigint AS slots
