@@ -121,6 +121,7 @@ def _environment(facts: Mapping[str, Any]) -> dict[str, str]:
     return {
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "LANG": "C.UTF-8",
+        "PYTHONPATH": str(ROOT / "layers/core"),  # for the contract, which the image copies
         "AWS_REGION": REGION,
         "AWS_DEFAULT_REGION": REGION,
         "AWS_ACCESS_KEY_ID": "test",

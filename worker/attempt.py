@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 
-from worker.model import Node
+from artiway.tasks.contract import Node
 
 
 class Stop(StrEnum):

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import ValidationError
 
+from artiway.tasks import contract
+from artiway.tasks.contract import Node, Terms, Verdict, Wire, WorkHint
 from worker.logs import Logger
-from worker.model import Node, Terms, Verdict, Wire, WorkHint, WorkMessage
+from worker.model import WorkMessage
 from worker.ports import ObjectMissing, ObjectTooLarge, OutsideFailed
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 logger = Logger("aws")
 Answer = TypeVar("Answer", bound=Wire)
+Request = contract.Register | contract.Claim | contract.Beat | contract.Release
 CONNECT_S, READ_S = 3, 10
 BASE = {"connect_timeout": CONNECT_S, "retries": {"mode": "standard", "total_max_attempts": 3}}
 
@@ -91,45 +94,36 @@ class LambdaInternal:
         self._lambda: LambdaClient = boto3.client("lambda", config=config())
 
     def register(self, worker: Mapping[str, Any]) -> Terms:
-        return parsed(Terms, self._call({"action": "register", **worker}))
+        return self._call(contract.Register.model_validate(worker), Terms)
 
     def claim(self, *, node_id: str, attempt: int, worker_id: str) -> Node | None:
-        answer = self._call({"action": "claim", "nodeId": node_id, "attempt": attempt, "workerId": worker_id})
-        return parsed(Node, answer.get("node")) if answer.get("outcome") == "claimed" else None
+        request = contract.Claim(node_id=node_id, attempt=attempt, worker_id=worker_id)
+        return self._call(request, contract.ClaimAnswer).node
 
     def beat(self, worker: Mapping[str, Any], nodes: Sequence[Node]) -> dict[str, Verdict]:
-        answer = self._call({"action": "beat", **worker, "nodes": keys_of(nodes)})
-        known = {verdict.value for verdict in Verdict}
-        return {
-            row["nodeId"]: Verdict(row["verdict"])
-            for row in answer.get("nodes", [])
-            if row.get("verdict") in known and "nodeId" in row
-        }
+        request = contract.Beat.model_validate({**worker, "nodes": held(nodes)})
+        answer = self._call(request, contract.BeatAnswer)
+        return {row.node_id: row.verdict for row in answer.nodes}
 
     def release(self, *, worker_id: str, nodes: Sequence[Node]) -> int:
-        answer = self._call({"action": "release", "workerId": worker_id, "nodes": keys_of(nodes)})
-        return int(answer.get("released", 0))
+        return self._call(contract.Release(worker_id=worker_id, nodes=held(nodes)), contract.ReleaseAnswer).released
 
-    def _call(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def _call(self, request: Request, model: type[Answer]) -> Answer:
         try:
-            answer = self._lambda.invoke(FunctionName=self._function, Payload=json.dumps(request).encode())
-            body = json.loads(answer["Payload"].read() or b"null")
-        except (ClientError, BotoCoreError, ValueError, OSError) as error:
-            raise OutsideFailed(f"{request['action']}: {error}") from error
-        if answer.get("FunctionError") or not isinstance(body, dict):
-            raise OutsideFailed(f"{request['action']}: {str(body)[:300]}")
-        return cast("dict[str, Any]", body)
+            answer = self._lambda.invoke(FunctionName=self._function, Payload=request.model_dump_json(by_alias=True))
+            body = answer["Payload"].read()
+        except (ClientError, BotoCoreError, OSError) as error:
+            raise OutsideFailed(f"{request.action}: {error}") from error
+        if answer.get("FunctionError"):
+            raise OutsideFailed(f"{request.action}: {body[:300]!r}")
+        try:
+            return model.model_validate_json(body)
+        except ValidationError as error:
+            raise OutsideFailed(f"{request.action}: the answer does not fit the contract: {error}") from error
 
 
-def parsed(model: type[Answer], value: Any) -> Answer:
-    try:
-        return model.model_validate(value)
-    except ValidationError as error:
-        raise OutsideFailed(f"internal answered what we cannot read: {error}") from error
-
-
-def keys_of(nodes: Sequence[Node]) -> list[dict[str, Any]]:
-    return [{"nodeId": node.node_id, "attempt": node.attempt} for node in nodes]
+def held(nodes: Sequence[Node]) -> list[contract.HeldNode]:
+    return [contract.HeldNode(node_id=node.node_id, attempt=node.attempt) for node in nodes]
 
 
 class S3Store:

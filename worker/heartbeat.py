@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from artiway.tasks.contract import Verdict
 from worker.attempt import Attempt, Leases, Stop
 from worker.logs import Logger
-from worker.model import Verdict
 from worker.ports import Internal, OutsideFailed
 
 logger = Logger("heartbeat")

@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from artiway.tasks.contract import Node, Terms
 from worker.attempt import Attempt, Leases, Stop
 from worker.heartbeat import Heartbeat
 from worker.logs import Logger
-from worker.model import Node, Terms, WorkMessage
+from worker.model import WorkMessage
 from worker.ports import Internal, OutsideFailed, ProgressQueue, WorkQueue
 from worker.reporting import Reporter
 from worker.rounds import BACKOFF_MAX_S, BACKOFF_S, Rounds, jittered

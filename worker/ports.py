@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from worker.model import Node, Terms, Verdict, WorkMessage
+from artiway.tasks.contract import Node, Terms, Verdict
+from worker.model import WorkMessage
 
 
 class OutsideFailed(Exception):

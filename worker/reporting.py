@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from artiway.tasks.contract import Engine, Fault, Output, ReportData
 from worker.attempt import Attempt, Stop, Stopped
 from worker.engines.base import EngineInfo
 from worker.errors import WorkFailed
 from worker.logs import Logger
-from worker.model import Output
 from worker.ports import OutsideFailed, ProgressQueue
 
 logger = Logger("reporting")
@@ -50,25 +50,20 @@ class Reporter:
         is_step = value - self._told >= STEP_PERCENT and since >= self._min_gap_s
         if value > self._told and (is_step or since >= self._interval_s):
             self._told, self._told_at = value, now
-            self._try("progress", progress=value, gpuSeconds=round(gpu_s, 3))
+            self._try("progress", progress=value, gpu_seconds=round(gpu_s, 3))
 
     def result(self, outputs: Sequence[Output], engine: EngineInfo, gpu_s: float) -> None:
         self._surely(
             "result",
             progress=100,
-            gpuSeconds=round(gpu_s, 3),
-            outputs=[output.as_json() for output in outputs],
-            engine={
-                "name": engine.name,
-                "version": engine.version,
-                "isNeural": engine.is_neural,
-                "detail": engine.detail,
-            },
+            gpu_seconds=round(gpu_s, 3),
+            outputs=list(outputs),
+            engine=Engine(name=engine.name, version=engine.version, is_neural=engine.is_neural, detail=engine.detail),
         )
 
     def failure(self, error: WorkFailed, gpu_s: float) -> None:
-        fault = {"code": error.code, "message": error.message[:500], "isRetryable": error.is_retryable}
-        self._surely("failure", progress=self._told, gpuSeconds=round(gpu_s, 3), error=fault)
+        fault = Fault(code=error.code, message=error.message[:500], is_retryable=error.is_retryable)
+        self._surely("failure", progress=self._told, gpu_seconds=round(gpu_s, 3), error=fault)
 
     def _envelope(self, kind: str, fields: dict[str, Any]) -> dict[str, Any]:
         self._sequence += 1
@@ -78,16 +73,15 @@ class Reporter:
             "aggregate": f"node:{node.node_id}",
             "traceId": self._attempt.trace_id,
             "at": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-            "data": {
-                "nodeId": node.node_id,
-                "taskId": node.task_id,
-                "tenantId": node.tenant_id,
-                "attempt": node.attempt,
-                "workerId": self._worker_id,
-                "sequence": self._sequence,
-                "gpuSeconds": 0,
-                **fields,
-            },
+            "data": ReportData(
+                node_id=node.node_id,
+                task_id=node.task_id,
+                tenant_id=node.tenant_id,
+                attempt=node.attempt,
+                worker_id=self._worker_id,
+                sequence=self._sequence,
+                **{"gpu_seconds": 0, **fields},
+            ).as_wire(),
         }
 
     def _try(self, kind: str, **fields: Any) -> None:

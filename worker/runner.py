@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from artiway.tasks.contract import Node, Output
 from worker.attempt import Attempt, Stop, Stopped
 from worker.engines.weights import Weights
 from worker.errors import Cancelled, InputForeign, InputMissing, InputTooLarge, StoreUnavailable, WorkFailed
 from worker.logs import Logger
-from worker.model import Node, Output
 from worker.pictures import check
 from worker.ports import ObjectMissing, ObjectTooLarge, OutsideFailed, Store
 from worker.reporting import Reporter
@@ -98,7 +98,14 @@ class Runner:
             self._store.write(key, made.data, made.content_type)
         except OutsideFailed as error:
             raise StoreUnavailable("the output could not be written") from error
-        return Output(made.name, key, made.content_type, made.width, made.height, len(made.data))
+        return Output(
+            name=made.name,
+            key=key,
+            content_type=made.content_type,
+            width=made.width,
+            height=made.height,
+            bytes=len(made.data),
+        )
 
     def _failed(self, attempt: Attempt, reporter: Reporter, error: WorkFailed, gpu_s: float) -> None:
         node = attempt.node

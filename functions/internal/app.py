@@ -1,4 +1,4 @@
-"""The workers' only door: what needs an answer at once. Called by the workers' role and nobody else."""
+"""The workers' only synchronous call: register, claim, beat, release. Only the workers' role may invoke it."""
 
 from __future__ import annotations
 
@@ -7,46 +7,44 @@ from uuid import UUID
 
 from artiway import bootstrap
 from artiway.platform import logs, tracing
+from artiway.tasks import contract
 from artiway.tasks.model import WorkerCard
 
 
 def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
-    with tracing.traced(None), logs.context(action=event["action"], worker_id=event["workerId"]):
-        match event["action"]:
-            case "register":
-                return _register(event)
-            case "claim":
-                return _claim(event)
-            case "beat":
-                return _beat(event)
-            case "release":
-                held = _held(event)
-                return {"released": bootstrap.nodes().release(worker_id=event["workerId"], held=held)}
-            case action:
-                raise ValueError(f"unknown action {action!r}: register, claim, beat or release")
+    request = contract.REQUEST.validate_python(event)
+    with tracing.traced(None), logs.context(action=request.action, worker_id=request.worker_id):
+        return _answer(request).as_wire()
 
 
-def _register(event: dict[str, Any]) -> dict[str, Any]:
+def _answer(request: contract.Register | contract.Claim | contract.Beat | contract.Release) -> contract.Wire:
     nodes = bootstrap.nodes()
-    nodes.register(_card(event), engine=str(event.get("engine", "")))
-    return {"leaseSeconds": nodes.rules.lease_s, "beatSeconds": nodes.rules.beat_s}
+    match request:
+        case contract.Register():
+            nodes.register(_card(request), engine=request.engine)
+            return contract.Terms(lease_seconds=nodes.rules.lease_s, beat_seconds=nodes.rules.beat_s)
+        case contract.Claim():
+            order = nodes.claim(node_id=UUID(request.node_id), attempt=request.attempt, worker_id=request.worker_id)
+            if order is None:
+                return contract.ClaimAnswer(outcome=contract.ClaimOutcome.GONE)
+            node = contract.Node.model_validate(order)
+            return contract.ClaimAnswer(outcome=contract.ClaimOutcome.CLAIMED, node=node)
+        case contract.Beat():
+            verdicts = nodes.beat(_card(request), _held(request.nodes))
+            return contract.BeatAnswer(
+                nodes=[
+                    contract.NodeVerdict(node_id=str(node_id), verdict=contract.Verdict(verdict))
+                    for node_id, verdict in verdicts.items()
+                ]
+            )
+        case contract.Release():
+            released = nodes.release(worker_id=request.worker_id, held=_held(request.nodes))
+            return contract.ReleaseAnswer(released=released)
 
 
-def _claim(event: dict[str, Any]) -> dict[str, Any]:
-    order = bootstrap.nodes().claim(
-        node_id=UUID(event["nodeId"]), attempt=int(event["attempt"]), worker_id=event["workerId"]
-    )
-    return {"outcome": "gone"} if order is None else {"outcome": "claimed", "node": order}
+def _card(facts: contract.WorkerFacts) -> WorkerCard:
+    return WorkerCard(facts.worker_id, facts.pool, tuple(facts.types), facts.slots)
 
 
-def _beat(event: dict[str, Any]) -> dict[str, Any]:
-    verdicts = bootstrap.nodes().beat(_card(event), _held(event))
-    return {"nodes": [{"nodeId": str(node_id), "verdict": verdict} for node_id, verdict in verdicts.items()]}
-
-
-def _card(event: dict[str, Any]) -> WorkerCard:
-    return WorkerCard(event["workerId"], event["pool"], tuple(event["types"]), int(event["slots"]))
-
-
-def _held(event: dict[str, Any]) -> list[tuple[UUID, int]]:
-    return [(UUID(node["nodeId"]), int(node["attempt"])) for node in event["nodes"]]
+def _held(nodes: list[contract.HeldNode]) -> list[tuple[UUID, int]]:
+    return [(UUID(node.node_id), node.attempt) for node in nodes]

@@ -16,11 +16,11 @@ def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
 
 
 def _report(message: Received) -> Report:
-    from artiway.tasks.model import Report  # with the services that need it, not before
+    from artiway.tasks.reports import report_from  # with the services that need it, not before
 
     try:
-        return Report.from_message(message.type, message.data)
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        return report_from(message.type, message.data)
+    except ValueError as error:
         raise PoisonMessage(f"not a report: {error}") from error
 
 

@@ -43,6 +43,7 @@ from artiway.tasks import catalogue
 from artiway.tasks.lifecycle import NodeService, Rules
 from artiway.tasks.model import FlowNode, Left, Published, Report, WorkerCard
 from artiway.tasks.progress import Progress
+from artiway.tasks.reports import report_from
 from artiway.tasks.repository import PostgresNodes, PostgresTasks
 from artiway.tasks.service import Picture, TaskService
 
@@ -546,7 +547,7 @@ class World:
             case "work":
                 self.offer(data)
             case "progress":
-                if self.progress.handle([Report.from_message(letter.body["type"], data)]):
+                if self.progress.handle([report_from(letter.body["type"], data)]):
                     raise Crash("progress")
             case "gate":
                 self.life.gate(

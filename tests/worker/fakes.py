@@ -7,9 +7,10 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from artiway.tasks.contract import Node, Terms, Verdict, WorkHint
 from worker.attempt import Attempt
 from worker.engines.base import EngineInfo
-from worker.model import Node, Terms, Verdict, WorkHint, WorkMessage
+from worker.model import WorkMessage
 from worker.ports import ObjectMissing, ObjectTooLarge, OutsideFailed
 from worker.sandbox import Job, Made
 from worker.settings import WorkerSettings

@@ -48,27 +48,44 @@ def is_sent(path: str) -> bool:
     return answer
 
 
+def copied() -> list[tuple[str, str]]:
+    """(source, place) of each COPY from the build context."""
+    pairs = []
+    for line in of("COPY"):
+        if not line.startswith("--from"):
+            *sources, place = line.split()
+            pairs += [(source, place) for source in sources]
+    return pairs
+
+
 @pytest.fixture
 def image(tmp_path: Path) -> Path:
-    """/srv of the image: only what the build is sent."""
-    for file in (ROOT / "worker").rglob("*"):
-        name = str(file.relative_to(ROOT))
-        if file.is_file() and is_sent(name):
-            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(file, tmp_path / name)
+    """/srv of the image: what COPY puts there, of what the build context holds."""
+    for source, place in copied():
+        if not place.startswith("/srv/"):
+            continue
+        root = ROOT / source
+        for file in [root] if root.is_file() else root.rglob("*"):
+            name = str(file.relative_to(ROOT))
+            if not file.is_file() or not is_sent(name):
+                continue
+            inside = str(file.relative_to(root)) if root.is_dir() else root.name if place.endswith("/") else ""
+            target = tmp_path / place.removeprefix("/srv/") / inside
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, target)
     return tmp_path
 
 
 def test_everything_that_is_copied_is_there_and_is_sent_to_the_build():
-    sources = [line.split()[0] for line in of("COPY") if not line.startswith("--from")]
-    assert sources == ["worker/gpu.lock", "worker"]
-    for source in sources:
+    for source, _ in copied():
         assert (ROOT / source).exists()
         assert is_sent(source)
 
 
-def test_only_the_worker_is_sent_and_no_bytecode(image):
-    assert [entry.name for entry in image.iterdir()] == ["worker"]
+def test_only_the_worker_and_the_contract_are_sent(image):
+    assert sorted(entry.name for entry in image.iterdir()) == ["artiway", "worker"]
+    shared = sorted(str(path.relative_to(image / "artiway")) for path in (image / "artiway").rglob("*.py"))
+    assert shared == ["__init__.py", "tasks/__init__.py", "tasks/contract.py"]
     assert is_sent("worker/engines/preview/cutout.py")
     for path in ("template.yaml", ".git/config", "layers/core/artiway/ids.py", "worker/__pycache__/loop.pyc"):
         assert not is_sent(path), path

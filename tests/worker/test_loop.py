@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from artiway.tasks.contract import Verdict
 from tests.worker.emulator import until
 from tests.worker.fakes import (
     MADE,
@@ -26,7 +27,7 @@ from tests.worker.samples import png
 from worker.engines.weights import Weights
 from worker.errors import EngineCrashed, TimeLimit
 from worker.loop import Worker
-from worker.model import Verdict, WorkMessage
+from worker.model import WorkMessage
 from worker.rounds import Rounds
 from worker.runner import Runner
 from worker.sandbox import Made

@@ -50,7 +50,7 @@ class Stack:
     def worker(self, **variables: str) -> Iterator[subprocess.Popen[bytes]]:
         environment = {
             "PATH": os.environ["PATH"],
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": f"{ROOT}:{ROOT}/layers/core",
             "AWS_ENDPOINT_URL": self.url,
             "AWS_ENDPOINT_URL_LAMBDA": self.internal.url,
             "AWS_ACCESS_KEY_ID": "test",

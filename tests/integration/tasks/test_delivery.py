@@ -22,7 +22,7 @@ from artiway.delivery.webhooks.model import (
     signature,
 )
 from artiway.platform.redis import RedisAway
-from artiway.tasks.model import Report
+from artiway.tasks.reports import report_from
 from tests.integration.tasks.test_life import deliver_all, held, submit
 
 BOUNDS = Bounds(bytes=1_000, pixels=1_000_000, side=4_000, url_ttl_s=900, upload_ttl_s=900)
@@ -144,7 +144,7 @@ def running_node(world, tenant):
 def report(holding, kind="progress", **extra):
     order = holding.order
     names = ("tenantId", "taskId", "nodeId", "attempt")
-    return Report.from_message(kind, {**{name: order[name] for name in names}, "workerId": "w1", **extra})
+    return report_from(kind, {**{name: order[name] for name in names}, "workerId": "w1", **extra})
 
 
 def test_fifty_messages_a_second_are_one_write_in_five_seconds(world):

@@ -15,6 +15,8 @@ PURE_PLATFORM = {"clock", "logs", "metrics", "tracing"}
 # Who speaks to a vendor: PostgreSQL, Redis and SQS; WeChat's HTTP API; the topic that tells people; the Lua loader.
 ADAPTERS = {"repository", "queue", "wechat", "alerts", "scripts"}
 MODULES = sorted(path for path in (LAYER / "artiway").rglob("*.py") if path.name != "__init__.py")
+# What a handler parses and renders with: values, the contract with workers, the reader of their reports.
+WIRE = {"model", "contract", "reports"}
 HANDLERS = sorted((ROOT / "functions").glob("*/app.py"))
 # The authorizer must import nothing but the token check: bootstrap would bring pydantic into every cold start.
 LIGHT = {"authorizer": {"artiway.identity.tokens"}}
@@ -83,7 +85,7 @@ def test_a_handler_knows_bootstrap_and_the_platform(path):
     extra = LIGHT.get(path.parent.name, set())
     for name in ours(path) - {"artiway", "artiway.errors", "artiway.ids", "artiway.bootstrap", *extra}:
         parts = name.split(".")[1:]
-        assert parts[0] == "platform" or parts[-1] == "model", f"a handler calls services through bootstrap, not {name}"
+        assert parts[0] == "platform" or parts[-1] in WIRE, f"a handler calls services through bootstrap, not {name}"
     assert {name for name in vendors(path) if not name.startswith("aws_lambda_powertools")} == set()
 
 

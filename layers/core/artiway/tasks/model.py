@@ -290,44 +290,6 @@ class Report:
     engine: Mapping[str, Any] | None = None
     failure: Failure | None = None
 
-    @staticmethod
-    def from_message(kind: str, data: Mapping[str, Any]) -> Report:
-        """Read a queue's message. Raises ValueError, KeyError or TypeError for one that is not a report."""
-        error = data.get("error")
-        gpu_seconds = data.get("gpuSeconds")
-        report = Report(
-            kind=ReportKind(kind),
-            tenant_id=UUID(data["tenantId"]),
-            task_id=UUID(data["taskId"]),
-            node_id=UUID(data["nodeId"]),
-            attempt=int(data["attempt"]),
-            worker_id=str(data["workerId"]),
-            sequence=int(data.get("sequence", 0)),
-            progress=max(0, min(100, int(data.get("progress") or 0))),
-            gpu_us=None if gpu_seconds is None else max(0, round(float(gpu_seconds) * 1_000_000)),
-            outputs=tuple(_output(row) for row in data.get("outputs") or ()),
-            engine=data.get("engine"),
-            failure=None
-            if error is None
-            else Failure(str(error["code"])[:64], str(error.get("message", ""))[:500], bool(error.get("isRetryable"))),
-        )
-        if report.kind is ReportKind.RESULT and not report.outputs:
-            raise ValueError("a result without outputs")
-        if report.kind is ReportKind.FAILURE and report.failure is None:
-            raise ValueError("a failure without an error")
-        return report
-
-
-def _output(row: Mapping[str, Any]) -> Output:
-    return Output(
-        name=str(row["name"]),
-        key=str(row["key"]),
-        content_type=str(row["contentType"]),
-        width=int(row["width"]),
-        height=int(row["height"]),
-        bytes=int(row["bytes"]),
-    )
-
 
 @dataclass(frozen=True)
 class Occurrence:

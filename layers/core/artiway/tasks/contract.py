@@ -1,0 +1,203 @@
+"""The contract between workers and the platform: calls of `internal`, its answers, work messages, reports.
+
+Both sides import this file (the worker's image copies it), so it imports pydantic and the standard library only.
+A sender writes VERSION. A receiver takes every version in ACCEPTED: during a release, workers and functions of
+two releases run side by side. A new field with a default is no new version; any other change of shape is.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic.alias_generators import to_camel
+
+VERSION = 1
+ACCEPTED = frozenset({1})
+
+
+def _accepted(version: int) -> int:
+    if version not in ACCEPTED:
+        raise ValueError(f"contract version {version} is not among {sorted(ACCEPTED)}")
+    return version
+
+
+Version = Annotated[int, AfterValidator(_accepted)]
+Id = Annotated[str, Field(min_length=1, max_length=64)]
+WorkerId = Annotated[str, Field(min_length=1, max_length=200)]
+Attempt = Annotated[int, Field(ge=0, le=2**31 - 1)]
+
+
+class Wire(BaseModel):
+    """camelCase on the wire, snake_case in Python. Unknown fields are ignored: a newer sender may add some."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True)
+
+    def as_wire(self) -> dict[str, Any]:
+        return self.model_dump(mode="json", by_alias=True)
+
+
+# --- requests to `internal`
+
+
+class HeldNode(Wire):
+    """An attempt that a worker says it holds."""
+
+    node_id: Id
+    attempt: Attempt
+
+
+class WorkerFacts(Wire):
+    contract: Version = VERSION
+    worker_id: WorkerId
+    pool: str = Field(min_length=1, max_length=64)
+    types: list[Annotated[str, Field(min_length=1, max_length=64)]] = Field(max_length=100)
+    slots: int = Field(ge=0, le=1_000)
+
+
+class Register(WorkerFacts):
+    action: Literal["register"] = "register"
+    engine: str = Field(default="", max_length=200)
+
+
+class Claim(Wire):
+    action: Literal["claim"] = "claim"
+    contract: Version = VERSION
+    worker_id: WorkerId
+    node_id: Id
+    attempt: Attempt
+
+
+class Beat(WorkerFacts):
+    action: Literal["beat"] = "beat"
+    nodes: list[HeldNode] = Field(max_length=1_000)
+
+
+class Release(Wire):
+    action: Literal["release"] = "release"
+    contract: Version = VERSION
+    worker_id: WorkerId
+    nodes: list[HeldNode] = Field(max_length=1_000)
+
+
+Request = Annotated[Register | Claim | Beat | Release, Field(discriminator="action")]
+REQUEST: TypeAdapter[Register | Claim | Beat | Release] = TypeAdapter(Request)
+
+
+# --- answers of `internal`
+
+
+class Terms(Wire):
+    """The answer to Register: how long a lease lasts and how often to renew it."""
+
+    contract: Version = VERSION
+    lease_seconds: float = Field(default=30, gt=0)
+    beat_seconds: float = Field(default=10, gt=0)
+
+
+class InputRef(Wire):
+    name: str
+    key: str
+    content_type: str = ""
+
+
+class Node(Wire):
+    """One claimed attempt at one node. `attempt` is the fencing token: it is part of every message about it."""
+
+    node_id: str
+    task_id: str
+    tenant_id: str
+    attempt: int
+    name: str = ""
+    type: str
+    tool: str = ""
+    model: str | None = None
+    params: dict[str, Any] = {}
+    inputs: list[InputRef] = []
+    output_prefix: str = Field(min_length=1)
+    time_limit_seconds: float = Field(default=300, gt=0)
+    lease_seconds: float = Field(default=30, gt=0)
+
+
+class ClaimOutcome(StrEnum):
+    CLAIMED = "claimed"
+    GONE = "gone"  # another attempt runs, or the node has ended
+
+
+class ClaimAnswer(Wire):
+    contract: Version = VERSION
+    outcome: ClaimOutcome
+    node: Node | None = None
+
+
+class Verdict(StrEnum):
+    GO = "go"
+    CANCELLED = "cancelled"
+    FENCED = "fenced"
+
+
+class NodeVerdict(Wire):
+    node_id: str
+    verdict: Verdict
+
+
+class BeatAnswer(Wire):
+    contract: Version = VERSION
+    nodes: list[NodeVerdict]
+
+
+class ReleaseAnswer(Wire):
+    contract: Version = VERSION
+    released: int = Field(ge=0)
+
+
+# --- messages
+
+
+class WorkHint(Wire):
+    """The data of a work message: a node may be claimed. `internal` decides whether it can be."""
+
+    node_id: str = Field(min_length=1)
+    attempt: int = Field(ge=0)
+
+
+class Output(Wire):
+    """A picture that a worker stored."""
+
+    name: str
+    key: str
+    content_type: str
+    width: int = Field(ge=1)
+    height: int = Field(ge=1)
+    bytes: int = Field(ge=0)
+
+
+class Engine(Wire):
+    name: str
+    version: str = ""
+    is_neural: bool = False
+    detail: str = ""
+
+
+class Fault(Wire):
+    code: str = Field(min_length=1, max_length=64)
+    message: str = Field(default="", max_length=500)
+    is_retryable: bool = False
+
+
+class ReportData(Wire):
+    """The data of a message on the progress queue; the message's type is started, progress, result or failure."""
+
+    contract: Version = VERSION
+    node_id: Id
+    task_id: Id
+    tenant_id: Id
+    attempt: Attempt
+    worker_id: WorkerId
+    sequence: int = Field(default=0, ge=0)
+    progress: int = Field(default=0, ge=0, le=100)
+    gpu_seconds: float | None = Field(default=None, ge=0)
+    outputs: list[Output] = Field(default=[], max_length=1_000)
+    engine: Engine | None = None
+    error: Fault | None = None
