@@ -72,7 +72,7 @@ def test_answer_of_unknown_version_is_refused():
     ids=str,
 )
 def test_report_outside_the_contract_is_refused(kind, change):
-    with pytest.raises(ValueError, match=""):
+    with pytest.raises(ValueError):
         report_from(kind, {**REPORT, **change})
 
 
