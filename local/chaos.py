@@ -26,12 +26,12 @@ from uuid import uuid4
 
 import redis.asyncio
 
+from artiway.tasks import catalogue
 from local import audit, photos
 from local.emulator import client
 from local.processes import identity
 from local.servers import free_port
 from local.shop import ENDED, Person, Platform, Refused, running_facts
-from local.workers import QUEUES
 
 ROOT = Path(__file__).resolve().parent.parent
 START_SECONDS = 120
@@ -319,7 +319,7 @@ async def _play(launcher: Launcher, arguments: argparse.Namespace) -> int:
     figures, chance = Figures(), random.Random(arguments.seed)  # noqa: S311 (no secret)
     async with Platform.at(launcher.facts, patience_s=PATIENCE_SECONDS) as platform:
         administrator = await platform.administrator()
-        await administrator.wait_for_workers(len(QUEUES))
+        await administrator.wait_for_workers(len(catalogue.load().types))
         policy = {"weight": 1, "concurrency": 50, "queueDepth": 10_000, "ratePerSecond": 1_000, "burst": 2_000}
         people = [
             await administrator.open_shop(f"shop {n}", points=GRANT_POINTS, tier=TIERS[n % len(TIERS)], **policy)

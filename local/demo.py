@@ -15,11 +15,12 @@ from typing import Any
 
 import aiohttp
 
+from artiway.tasks import catalogue
 from local import photos, story
 from local.__main__ import DEFAULT_PORT
 from local.shop import ENDED, Person, Platform, running_facts
 from local.stack import CannotStart, Stack
-from local.workers import QUEUES, Workers
+from local.workers import Workers
 
 LIMIT_SECONDS = 300
 GRANT_POINTS = 100
@@ -100,7 +101,7 @@ def _stack(home: Path) -> Iterator[Mapping[str, Any]]:
 async def _play(facts: Mapping[str, Any], folder: Path) -> int:
     async with Platform.at(facts, patience_s=20) as platform:
         administrator = await platform.administrator()
-        await administrator.wait_for_workers(len(QUEUES))
+        await administrator.wait_for_workers(len(catalogue.load().types))
         await _rehearse(administrator)
         guests = [
             Guest(

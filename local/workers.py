@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from artiway.tasks import catalogue
 from local.emulator import STACK_NAME, client
 from local.lambdas import REGION
 from local.processes import Processes
@@ -18,7 +19,6 @@ from local.servers import ServerFailed
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = ROOT / ".tools/worker/bin/python"
-QUEUES = {"cutout": "Cutout", "model": "Model", "compose": "Compose", "extend": "Extend", "hd_fix": "HdFix"}
 WATCH_SECONDS = 1.0
 DRAIN_SECONDS = 25
 
@@ -33,8 +33,8 @@ class _Post:
 
 def posts(per_type: int) -> list[_Post]:
     """One worker of the shared pool for each type, times `per_type`; enterprise tenants have one of their own."""
-    shared = [_Post("gpu", (kind,)) for kind in QUEUES for _ in range(per_type)]
-    return [*shared, _Post("enterprise", tuple(QUEUES))]
+    shared = [_Post("gpu", (kind,)) for kind in catalogue.load().types for _ in range(per_type)]
+    return [*shared, _Post("enterprise", tuple(catalogue.load().types))]
 
 
 class Workers:
@@ -83,7 +83,7 @@ class Workers:
     def _start(self, place: int) -> None:
         assert self._processes is not None
         post = self._posts[place]
-        urls = {kind: self._physical[f"Work{post.pool.capitalize()}{QUEUES[kind]}Queue"] for kind in post.types}
+        urls = {kind: self._physical[queue_of(post.pool, kind)] for kind in post.types}
         log = self._home / "logs" / f"worker-{post.pool}-{place}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
@@ -114,6 +114,11 @@ class Workers:
                     assert self._processes is not None
                     self._processes.remove(process.pid)
                     self._start(place)
+
+
+def queue_of(pool: str, node_type: str) -> str:
+    """The logical id of a work queue in the template: WorkGpuHdFixQueue for gpu and hd_fix."""
+    return f"Work{pool.capitalize()}{node_type.title().replace('_', '')}Queue"
 
 
 def _environment(facts: Mapping[str, Any]) -> dict[str, str]:

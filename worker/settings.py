@@ -88,7 +88,7 @@ class WorkerSettings(BaseSettings):
         return Limits(self.input_max_bytes, self.input_max_pixels, self.input_max_side)
 
     def engine_of(self, node_type: str) -> EngineName:
-        return self.engines.get(NodeType(node_type), "preview")
+        return self.engines.get(node_type, "preview")
 
     @property
     def engine_names(self) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from aws_lambda_powertools.event_handler.openapi.params import Query
-from pydantic import AwareDatetime, Field
+from pydantic import AfterValidator, AwareDatetime, Field
 
 from artiway import bootstrap
 from artiway.audit.model import AuditEntry, AuditFilter
@@ -21,7 +21,16 @@ api = http.Api("operations", gate=bootstrap.gate)
 handler = api.handler
 
 PoolName = Literal["gpu", "enterprise"]
-NodeType = Literal["cutout", "model", "compose", "extend", "hd_fix"]
+
+
+def _node_type(name: str) -> str:
+    known = bootstrap.catalogue().types
+    if name not in known:
+        raise ValueError(f"unknown; known are {', '.join(known)}")
+    return name
+
+
+NodeType = Annotated[str, AfterValidator(_node_type)]
 SECOND_US = 1_000_000
 DIFFERENCES_LIMIT = 10_000
 Window = Annotated[int, Query(alias="windowSeconds", ge=60, le=7_200)]

@@ -23,6 +23,9 @@ TEXT = (ROOT / "worker/Dockerfile").read_text("utf-8").replace("\\\n", " ")
 LINES = [line for line in TEXT.splitlines() if line and not line.startswith("#")]
 
 
+SHARED = ("catalogue.toml", "contract.py", "parameters.py")
+
+
 def of(word: str) -> list[str]:
     """What follows an instruction, wherever it stands."""
     return [line.split(maxsplit=1)[1] for line in LINES if line.split()[0] == word]
@@ -84,8 +87,8 @@ def test_everything_that_is_copied_is_there_and_is_sent_to_the_build():
 
 def test_only_the_worker_and_the_contract_are_sent(image):
     assert sorted(entry.name for entry in image.iterdir()) == ["artiway", "worker"]
-    shared = sorted(str(path.relative_to(image / "artiway")) for path in (image / "artiway").rglob("*.py"))
-    assert shared == ["__init__.py", "tasks/__init__.py", "tasks/contract.py"]
+    shared = sorted(str(path.relative_to(image / "artiway")) for path in (image / "artiway").rglob("*.*"))
+    assert shared == ["__init__.py", *(f"tasks/{name}" for name in ("__init__.py", *SHARED))]
     assert is_sent("worker/engines/preview/cutout.py")
     for path in ("template.yaml", ".git/config", "layers/core/artiway/ids.py", "worker/__pycache__/loop.pyc"):
         assert not is_sent(path), path

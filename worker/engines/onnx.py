@@ -17,7 +17,7 @@ from worker.engines.preview.raster import box_of, crop_to, hex_color, layer, res
 from worker.errors import EngineBusy, EngineNotInstalled, InputEmptySubject, ModelUnknown
 from worker.pictures import Picture, flatten
 from worker.settings import ModelSpec
-from worker.steps import CutoutParams, Params, Step, UpscaleParams
+from worker.steps import Params, Step
 
 Tensor = NDArray[np.float32]
 
@@ -106,21 +106,20 @@ def matte(picture: Picture, output: Tensor, params: Params) -> Picture:
     if alpha.max(initial=0) < 0.5:
         raise InputEmptySubject("no product stands out from the background of this picture")
     cut = Picture(clean_edge_colors(picture.rgb, alpha), to_pixels(alpha * 255))
-    if not isinstance(params, CutoutParams):
-        return cut
     assert cut.alpha is not None
-    if params.trim and (box := box_of(cut.alpha, 4)) is not None:
+    if params.get("trim") and (box := box_of(cut.alpha, 4)) is not None:
         cut = crop_to(cut, box)
-    if params.background == "transparent":
+    background = params.get("background", "transparent")
+    if background == "transparent":
         return cut
-    return flatten(cut, (255, 255, 255) if params.background == "white" else hex_color(params.background))
+    return flatten(cut, (255, 255, 255) if background == "white" else hex_color(background))
 
 
 def after(picture: Picture, output: Tensor, params: Params) -> Picture:
     """The model's picture, 0..1, in the input's shape; an enlarging model keeps what it gained."""
     made = output.reshape(-1, *output.shape[-3:])[0].transpose(1, 2, 0)
     rgb = to_pixels(np.clip(made[:, :, :3], 0, 1) * 255)
-    scale = params.scale if isinstance(params, UpscaleParams) else 1.0
+    scale = params.get("scale") or 1.0
     width, height = round(picture.width * scale), round(picture.height * scale)
     alpha = None if picture.alpha is None else to_pixels(resize(layer(picture.alpha), width, height))
     return Picture(to_pixels(resize(layer(rgb), width, height)), alpha)

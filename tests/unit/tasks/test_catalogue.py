@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import itertools
-import json
-from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
@@ -12,7 +10,6 @@ from artiway.tasks import catalogue, parameters
 from artiway.tasks.model import Cycle, FlowNode
 
 CATALOGUE = catalogue.load()
-WORKER_STEPS = json.loads((Path(__file__).parents[3] / "worker/steps.json").read_text("utf-8"))
 PICTURE = UUID(int=7)
 TOOLS = {
     "ai_model": {"model_photo", "outfit_poses", "real_model"},
@@ -217,42 +214,6 @@ def test_what_is_wrong_together_is_part_of_a_tools_schema():
 
 def test_five_hundred_nodes_are_allowed():
     assert len(flow(*(node(f"n{i}", *([f"n{i - 1}"] if i else [])) for i in range(500))).nodes) == 500
-
-
-def plain(schema):
-    """The worker's schema without titles, and without null, which on the wire is to leave a parameter out."""
-    found = {key: value for key, value in schema.items() if key != "title" and not (key == "default" and value is None)}
-    if "anyOf" in found:
-        choices = [plain(one) for one in found.pop("anyOf") if one != {"type": "null"}]
-        found |= {"anyOf": choices} if len(choices) > 1 else choices[0]
-    return found
-
-
-@pytest.mark.parametrize("step", WORKER_STEPS, ids=lambda step: step["step"])
-def test_the_catalogue_and_the_worker_know_the_same_steps(step):
-    ours = CATALOGUE.steps[step["step"]]
-    assert ours.type.name == step["type"]
-    assert list(ours.main) == step["mainInput"]
-    assert list(ours.optional) == step["optionalInputs"]
-    assert ours.output == step["output"]
-    theirs = {name: plain(schema) for name, schema in step["params"]["properties"].items()}
-    assert dict(ours.params) == {
-        name: schema for name, schema in theirs.items() if name not in {"seed", "variant", "format", "quality"}
-    }
-
-
-@pytest.mark.parametrize("step", WORKER_STEPS, ids=lambda step: step["step"])
-def test_what_the_worker_would_refuse_together_is_refused_before_anything_is_held(step):
-    ours = CATALOGUE.steps[step["step"]]
-    schemas = {**step["params"]["properties"], **ours.params}
-    theirs = [step["params"]["not"]] if "not" in step["params"] else []
-    if "jpeg" not in step["params"]["properties"]["format"]["enum"]:
-        theirs.append({"properties": {"format": {"const": "jpeg"}}, "required": ["format"]})
-    assert [parameters.together(refusal.params, schemas) for refusal in ours.refuses] == theirs
-
-
-def test_the_worker_knows_every_step_of_the_catalogue():
-    assert set(CATALOGUE.steps) == {step["step"] for step in WORKER_STEPS}
 
 
 def test_the_catalogue_uses_no_word_that_the_check_does_not_know():

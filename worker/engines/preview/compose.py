@@ -11,7 +11,7 @@ from worker.engines.preview.raster import from_lab as rgb_of
 from worker.engines.preview.scene import BASE, make_scene
 from worker.errors import InputEmptySubject
 from worker.pictures import Picture
-from worker.steps import BackgroundParams, ComposeParams
+from worker.steps import Params
 
 FIGURE_BASE = 0.955  # a person stands nearer to the lower edge than a cup does
 FIGURE_SCALE, PRODUCT_SCALE = 0.92, 0.6  # of the height, where nothing was asked for
@@ -22,7 +22,7 @@ def subject_of(picture: Picture) -> Picture:
     return picture if picture.alpha is not None else cut_out(picture)
 
 
-def compose(subject: Picture, scene: Picture | None, params: ComposeParams, *, is_figure: bool) -> Picture:
+def compose(subject: Picture, scene: Picture | None, params: Params, *, is_figure: bool) -> Picture:
     subject = subject_of(subject)
     box = box_of(subject.alpha, 8)
     if box is None:
@@ -43,7 +43,7 @@ def compose(subject: Picture, scene: Picture | None, params: ComposeParams, *, i
     return place(subject, backdrop, left, max(top, round(height * 0.02)), shadow=params.shadow)
 
 
-def replace_background(subject: Picture, scene: Picture | None, params: BackgroundParams) -> Picture:
+def replace_background(subject: Picture, scene: Picture | None, params: Params) -> Picture:
     """Another backdrop behind the product, which keeps its place and size: a set of photos stays aligned."""
     subject = subject_of(subject)
     box = box_of(subject.alpha, 8)

@@ -24,13 +24,13 @@ from worker.engines.preview.raster import (
 )
 from worker.errors import InputTooManyPixels
 from worker.pictures import Picture, Pixels, flatten
-from worker.steps import ConvertParams, DeriveParams, HdFixParams, Img2ImgParams, StyleParams, UpscaleParams
+from worker.steps import Params
 
 MAX_OUTPUT_PIXELS = 64_000_000
 Painter = Callable[[Pixels, np.random.Generator], Layer]
 
 
-def style(picture: Picture, params: StyleParams) -> Picture:
+def style(picture: Picture, params: Params) -> Picture:
     painted = STYLES[params.style](picture.rgb, rng_of("style", params.seed, params.variant))
     return mixed(picture, painted, params.strength)
 
@@ -160,7 +160,7 @@ GRADES: dict[tuple[str, ...], tuple[float, float, float, float]] = {
 }
 
 
-def img2img(picture: Picture, params: Img2ImgParams) -> Picture:
+def img2img(picture: Picture, params: Params) -> Picture:
     """Repaints the picture in the prompt's mood: grade and light from its words, a painter's hand by strength."""
     rng = rng_of("img2img", params.seed, params.variant)
     text = params.prompt.lower()
@@ -192,7 +192,7 @@ def relit(rgb: Layer, across: float, down: float) -> Layer:
     )
 
 
-def derive(picture: Picture, params: DeriveParams) -> Picture:
+def derive(picture: Picture, params: Params) -> Picture:
     """A sibling of the picture: another frame, light and temperature; every variant another one."""
     rng = rng_of("derive", params.seed, params.variant)
     amount = 0.3 + params.strength
@@ -218,7 +218,7 @@ def derive(picture: Picture, params: DeriveParams) -> Picture:
     return Picture(to_pixels(light), alpha)
 
 
-def hd_fix(picture: Picture, params: HdFixParams) -> Picture:
+def hd_fix(picture: Picture, params: Params) -> Picture:
     """Less noise and blocking, more local contrast and crisp edges; colours stay."""
     if params.scale > 1.01:
         picture = enlarged(picture, params.scale, params.strength * 0.5)
@@ -239,7 +239,7 @@ def crisp(plane: Layer, sigma: float, amount: float) -> Layer:
     return layer(np.clip(sharp, cv2.erode(plane, window) - slack, cv2.dilate(plane, window) + slack))
 
 
-def upscale(picture: Picture, params: UpscaleParams) -> Picture:
+def upscale(picture: Picture, params: Params) -> Picture:
     return enlarged(picture, params.scale, params.strength)
 
 
@@ -259,7 +259,7 @@ def enlarged(picture: Picture, scale: float, strength: float) -> Picture:
     return Picture(to_pixels(from_lab(values)), alpha)
 
 
-def convert(picture: Picture, params: ConvertParams) -> Picture:
+def convert(picture: Picture, params: Params) -> Picture:
     """Another size: whole on a ground (contain), filling and cut (cover), or stretched. One side keeps the shape."""
     if params.background != "transparent":
         picture = flatten(picture, hex_color(params.background))

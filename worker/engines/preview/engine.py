@@ -15,7 +15,7 @@ from worker.engines.preview import compose, cutout, effects, figure, reshape, sc
 from worker.engines.preview.raster import blur, box_of, crop_to, hex_color, layer, resized, to_pixels
 from worker.errors import InputEmptySubject
 from worker.pictures import Picture, flatten
-from worker.steps import CutoutParams, Params, SceneParams, Step
+from worker.steps import Params, Step
 
 Inputs = Mapping[str, Picture]
 WORK_PIXELS = 12_000_000
@@ -28,7 +28,7 @@ def reduced(picture: Picture) -> Picture:
     return picture if factor >= 1 else resized(picture, int(picture.width * factor), int(picture.height * factor))
 
 
-def cut(main: Picture, inputs: Inputs, params: CutoutParams) -> Picture:
+def cut(main: Picture, inputs: Inputs, params: Params) -> Picture:
     mask = inputs.get("mask")
     if mask is not None and mask.rgb.shape[:2] != main.rgb.shape[:2]:
         raise InputEmptySubject("the mask has another size than the picture")
@@ -83,7 +83,6 @@ class PreviewEngine:
             )
         if step.name == "scene":
             product = inputs.get("product")
-            assert isinstance(params, SceneParams)
             result = scene.make_scene(params, params.width, params.height, product)
         else:
             result = STEPS[step.name](main_input(step, inputs), inputs, params)

@@ -28,7 +28,7 @@ from worker.engines.preview.poses import (
 from worker.engines.preview.raster import Layer, blur, box_of, crop_to, layer, resized, rng_of, to_pixels
 from worker.errors import InputEmptySubject
 from worker.pictures import Picture
-from worker.steps import FigureParams
+from worker.steps import Params
 
 UNIT = 1180  # the figure's height in the pixels it is drawn with
 PAD = 330  # room around it for arms and products; what is drawn is trimmed and fitted afterwards
@@ -174,7 +174,7 @@ def reach(origin: Point, length: float, degrees: float, side: int) -> Point:
     return origin[0] + side * length * float(np.sin(angle)), origin[1] - length * float(np.cos(angle))
 
 
-def figure(product: Picture, params: FigureParams) -> Picture:
+def figure(product: Picture, params: Params) -> Picture:
     """The whole figure with the product, on a transparent ground, fitted into the canvas with nothing cut off."""
     product = product if product.alpha is not None else cut_out(product)
     box = box_of(product.alpha, 8)
@@ -221,7 +221,7 @@ def mean_color(picture: Picture) -> tuple[int, int, int]:
     return int(red), int(green), int(blue)
 
 
-def look_of(params: FigureParams, rng: np.random.Generator) -> Look:
+def look_of(params: Params, rng: np.random.Generator) -> Look:
     hair = HAIRS[int(rng.integers(0, len(HAIRS)))]
     trousers = TROUSERS[int(rng.integers(0, len(TROUSERS)))]
     skin = SKINS[params.skin] if params.skin is not None else SKINS[int(rng.integers(0, len(SKINS)))]

@@ -27,12 +27,12 @@ from worker.engines.preview.raster import (
 )
 from worker.errors import InputEmptySubject, InputTooManyPixels, StepBadParams
 from worker.pictures import Picture, Pixels
-from worker.steps import CropParams, EraseParams, ExtendParams, RepaintParams
+from worker.steps import Params
 
 MAX_GROWTH = 4.0  # of the area; beyond it little of the result would be the picture
 
 
-def crop(picture: Picture, params: CropParams) -> Picture:
+def crop(picture: Picture, params: Params) -> Picture:
     """The frame of the wanted shape around the subject, as tight as margin and picture allow."""
     box = subject_box(picture)
     width, height = picture.width, picture.height
@@ -64,7 +64,7 @@ def aspect_of(text: str) -> float:
     return int(width) / int(height)
 
 
-def extend(picture: Picture, params: ExtendParams) -> Picture:
+def extend(picture: Picture, params: Params) -> Picture:
     """More room around the picture. The background goes on from the edge; the subject is never mirrored."""
     left, right, top, bottom = margins(picture, params)
     if left + right + top + bottom == 0:
@@ -80,7 +80,7 @@ def extend(picture: Picture, params: ExtendParams) -> Picture:
     return Picture(to_pixels(result), alpha)
 
 
-def margins(picture: Picture, params: ExtendParams) -> tuple[int, int, int, int]:
+def margins(picture: Picture, params: Params) -> tuple[int, int, int, int]:
     width, height = picture.width, picture.height
     if params.aspect is None:
         left, right = round(params.left * width), round(params.right * width)
@@ -154,12 +154,12 @@ def region_mask(picture: Picture, mask: Picture | None, regions: list[tuple[floa
     return marked
 
 
-def erase(picture: Picture, mask: Picture | None, params: EraseParams) -> Picture:
+def erase(picture: Picture, mask: Picture | None, params: Params) -> Picture:
     hole = region_mask(picture, mask, list(params.regions))
     return Picture(fill(picture.rgb, hole, seed=params.seed + params.variant), picture.alpha)
 
 
-def repaint(picture: Picture, mask: Picture | None, params: RepaintParams) -> Picture:
+def repaint(picture: Picture, mask: Picture | None, params: Params) -> Picture:
     """New colour or pattern inside the mask, lit as what was there; outside not one pixel changes."""
     hole = region_mask(picture, mask, list(params.regions))
     rng = rng_of("repaint", params.seed, params.variant)

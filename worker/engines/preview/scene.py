@@ -10,7 +10,7 @@ import numpy as np
 from worker.engines.preview.palette import color_named
 from worker.engines.preview.raster import Layer, blur, fractal, hex_color, layer, rng_of, to_pixels
 from worker.pictures import Picture
-from worker.steps import BackdropParams
+from worker.steps import Params
 
 BASE = 0.86  # where a product stands, as a share of the height
 WORDS: dict[str, tuple[str, ...]] = {
@@ -39,9 +39,7 @@ SOFT = ((226, 222, 216), (214, 222, 230), (232, 220, 214), (220, 228, 218), (228
 Painter = Callable[[int, int, np.random.Generator, "tuple[int, int, int]"], Layer]
 
 
-def make_scene(
-    params: BackdropParams, width: int, height: int, product: Picture | None = None, base: float = BASE
-) -> Picture:
+def make_scene(params: Params, width: int, height: int, product: Picture | None = None, base: float = BASE) -> Picture:
     """A backdrop on whose ground the line `base` lies."""
     preset = preset_of(params, default="studio")
     # The same seed and preset give one backdrop at every size, so small previews tell the truth.
@@ -64,14 +62,14 @@ def moved(canvas: Layer, base: float) -> Layer:
     return layer(cv2.remap(canvas, np.ascontiguousarray(columns), places, cv2.INTER_LINEAR))
 
 
-def preset_of(params: BackdropParams, default: str) -> str:
+def preset_of(params: Params, default: str) -> str:
     if params.preset != "auto":
-        return params.preset
+        return str(params.preset)
     text = params.prompt.lower()
     return next((preset for preset, words in WORDS.items() if any(word in text for word in words)), default)
 
 
-def wanted_color(params: BackdropParams, product: Picture | None, rng: np.random.Generator) -> tuple[int, int, int]:
+def wanted_color(params: Params, product: Picture | None, rng: np.random.Generator) -> tuple[int, int, int]:
     """What was asked for; or a pale complement of the product's colour; or a soft one by seed."""
     named = hex_color(params.color) if params.color else color_named(params.prompt)
     if named:

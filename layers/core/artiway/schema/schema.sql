@@ -751,7 +751,7 @@ CREATE TABLE public.task_node (
     CONSTRAINT task_node_price_points_check CHECK ((price_points >= 0)),
     CONSTRAINT task_node_progress_check CHECK (((progress >= 0) AND (progress <= 100))),
     CONSTRAINT task_node_status_check CHECK ((status = ANY (ARRAY['PENDING'::text, 'QUEUED'::text, 'PROCESSING'::text, 'COMPLETED'::text, 'FAILED'::text, 'TIMEOUT'::text, 'CANCELLED'::text]))),
-    CONSTRAINT task_node_type_check CHECK ((type = ANY (ARRAY['cutout'::text, 'model'::text, 'compose'::text, 'extend'::text, 'hd_fix'::text])))
+    CONSTRAINT task_node_type_check CHECK (((length(type) >= 1) AND (length(type) <= 64)))
 );
 
 ALTER TABLE ONLY public.task_node FORCE ROW LEVEL SECURITY;

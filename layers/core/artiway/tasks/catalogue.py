@@ -106,7 +106,7 @@ class Catalogue:
     ) -> Plan:
         """The DAG of a request. Whatever is wrong with it is found here, before anything is held."""
         tool = self.tool(tool_name)
-        parameters.check("params", tool.params, params)
+        _check("params", tool.params, params)
         outputs = self._outputs(tool, inputs, count)
         nodes = [
             self._planned(tool, node, number, inputs, {"seed": seed, **params})
@@ -183,7 +183,7 @@ class Catalogue:
     def _flow_node(self, node: FlowNode, names: set[str], seed: int) -> PlannedNode:
         place = f"nodes.{node.name}"
         step = self._step_of(place, node)
-        parameters.check(f"{place}.params", {**self._common, **step.params}, node.params)
+        _check(f"{place}.params", {**self._common, **step.params}, node.params)
         sources = [Source(name, input_id=input_id) for name, input_id in node.uploads.items()]
         for name, reference in node.sources.items():
             origin, _, output = reference.partition(".")
@@ -215,7 +215,7 @@ class Catalogue:
     def _check_together(self, place: str, step: Step, params: Mapping[str, Any]) -> None:
         known = {**self._common, **step.params}
         for refusal in step.refuses:
-            if all(params.get(name, known[name].get("default")) == value for name, value in refusal.params.items()):
+            if parameters.is_refused(refusal.params, params, known):
                 raise InvalidRequest(f"{place}.{next(iter(refusal.params))}", refusal.reason)
 
     def _step_of(self, place: str, node: FlowNode) -> Step:
@@ -275,6 +275,15 @@ class Catalogue:
             params={**{key: known[key] for key in row["params"]}, **self._common},
             nodes=nodes,
         )
+
+
+def _check(place: str, schemas: Mapping[str, parameters.Schema], given: Mapping[str, Any]) -> None:
+    """Raises InvalidRequest for the first parameter that is unknown or wrong."""
+    for name, value in given.items():
+        if name not in schemas:
+            raise InvalidRequest(f"{place}.{name}", f"unknown; known are {', '.join(sorted(schemas))}")
+        if reason := parameters.fault(schemas[name], value):
+            raise InvalidRequest(f"{place}.{name}", reason)
 
 
 def _has_one_of(step: Step, sources: Sequence[Source], params: Mapping[str, Any]) -> bool:

@@ -1,4 +1,7 @@
-"""Checks parameters against the catalogue's JSON Schema: the words that the catalogue uses, and no others."""
+"""Checks values against the catalogue's JSON Schema: the keywords that the catalogue uses, and no others.
+
+The platform and the workers use this one file, so it imports the standard library only.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,6 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
-
-from artiway.tasks.model import InvalidRequest
 
 Schema = Mapping[str, Any]
 _TYPES: Mapping[str, Callable[[Any], bool]] = {
@@ -35,21 +36,17 @@ WORDS = frozenset(
 )
 
 
-def check(place: str, schemas: Mapping[str, Schema], given: Mapping[str, Any]) -> None:
-    """Raises InvalidRequest for the first parameter that is unknown or wrong."""
-    for name, value in given.items():
-        if name not in schemas:
-            raise InvalidRequest(f"{place}.{name}", f"unknown; known are {', '.join(sorted(schemas))}")
-        if reason := fault(schemas[name], value):
-            raise InvalidRequest(f"{place}.{name}", reason)
-
-
 def together(params: Mapping[str, Any], schemas: Mapping[str, Schema]) -> dict[str, Any]:
     """As JSON Schema: these values at once, where a parameter that is left out has its default."""
     return {
         "properties": {name: {"const": value} for name, value in params.items()},
         "required": [name for name, value in params.items() if schemas[name].get("default") != value],
     }
+
+
+def is_refused(refused: Mapping[str, Any], params: Mapping[str, Any], schemas: Mapping[str, Schema]) -> bool:
+    """Whether these parameters, with the defaults of those left out, are a combination that the step refuses."""
+    return all(params.get(name, schemas[name].get("default")) == value for name, value in refused.items())
 
 
 def fault(schema: Schema, value: Any) -> str:
