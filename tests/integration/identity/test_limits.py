@@ -18,6 +18,7 @@ from artiway.identity.model import (
     Actor,
     KeyLimits,
     PeopleLimits,
+    Throttle,
     TokenNotAccepted,
     TooManyKeys,
     TooManyRoles,
@@ -190,10 +191,11 @@ def test_sessions_that_are_over_make_room(identity, service_database, signer, ad
 
 def test_logins_made_together_stay_within_the_limit(identity, addresses, signer):
     identity.register("ann")
+    throttle = Throttle(account_failures=AT_ONCE + 1)  # attempts count as failed until they succeed
 
     def come_in(_):
         with closing(Database(addresses.service)) as database:
-            return log_in(make_auth(database, identity.clock, signer, sessions_per_user=3))
+            return log_in(make_auth(database, identity.clock, signer, throttle=throttle, sessions_per_user=3))
 
     together(come_in)
     assert open_sessions(addresses) == [(3,)]
