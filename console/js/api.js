@@ -49,6 +49,8 @@ async function send(method, path, body, headers) {
 async function refresh() {
   refreshing ??= send("POST", "/auth/refresh", { refreshToken: session.tokens.refreshToken }, { authorization: "none" })
     .then(({ response, answer }) => {
+      // Only a 401 ends the session: a suspended tenant or a busy server may answer again later.
+      if (!response.ok && response.status !== 401) throw new ApiError(response.status, answer);
       session.tokens = response.ok ? answer : null;
       return response.ok;
     })

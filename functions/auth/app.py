@@ -79,7 +79,7 @@ def log_in_by_wechat(body: WechatBody) -> WechatTokensBody:
     return WechatTokensBody(**_wire(tokens), is_new=tokens.is_new)
 
 
-@api.post("/auth/refresh", public=True, errors=[401])
+@api.post("/auth/refresh", public=True, errors=[401, 403])
 def refresh(body: RefreshBody) -> TokensBody:
     """A new pair of tokens for an unused refresh token. Reuse revokes the whole family."""
     return TokensBody(**_wire(bootstrap.auth().refresh(body.refresh_token)))

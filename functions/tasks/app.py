@@ -16,7 +16,7 @@ from artiway.ids import from_wire, to_wire
 from artiway.platform import http
 
 if TYPE_CHECKING:
-    from artiway.tasks.model import FlowNode, Node, NodeStatus, Task, TaskStatus
+    from artiway.tasks.model import FlowNode, Node, NodeStatus, Requester, Task, TaskStatus
 else:
     # The wire's words alone. What they stand for is imported with the services, by the first request.
     TaskStatus = Literal["QUEUED", "PROCESSING", "COMPLETED", "PARTIAL", "FAILED", "CANCELLED"]
@@ -365,16 +365,26 @@ def explain_task(task_id: str) -> WhyBody:
 
 @api.post("/tasks/<task_id>/cancel", permission="task.cancel", status=202, errors=[409])
 def cancel_task(task_id: str) -> tuple[TaskIdBody, int]:
-    """Stop it. What was delivered is charged, the rest of the points released."""
-    status = bootstrap.tasks().cancel(tenant_id=api.identity.tenant_id, task_id=from_wire("task", task_id))
+    """Stop it. What was delivered is charged, the rest released. Another user's task needs task.manage too."""
+    status = bootstrap.tasks().cancel(
+        tenant_id=api.identity.tenant_id, task_id=from_wire("task", task_id), requester=_requester()
+    )
     return TaskIdBody(task_id=task_id, status=status), 202
 
 
 @api.post("/tasks/<task_id>/retry", permission="task.submit", status=202, errors=[402, 409])
 def retry_task(task_id: str) -> tuple[TaskIdBody, int]:
-    """Run again what is not done of a task that failed, whole or in part."""
-    task = bootstrap.tasks().retry(tenant_id=api.identity.tenant_id, task_id=from_wire("task", task_id))
+    """Run again what is not done of a task that failed, whole or in part. Another user's needs task.manage too."""
+    task = bootstrap.tasks().retry(
+        tenant_id=api.identity.tenant_id, task_id=from_wire("task", task_id), requester=_requester()
+    )
     return TaskIdBody(task_id=task_id, status=task.status), 202
+
+
+def _requester() -> Requester:
+    from artiway.tasks.model import Requester
+
+    return Requester(api.identity.user_id, may_manage=api.identity.may("task.manage"))
 
 
 def _inputs(inputs: Mapping[str, str]) -> dict[str, UUID]:

@@ -84,6 +84,7 @@ class KeyBody(http.Wire):
     signed: bool
     created_at: datetime
     expires_at: datetime | None
+    parent_key_id: str | None = Field(description="the key that made it; deleted with that one")
 
 
 class KeysBody(http.Wire):
@@ -94,13 +95,17 @@ class KeysBody(http.Wire):
 class NewKeyBody(http.Wire):
     name: str = Field(min_length=1, max_length=100)
     permissions: Permissions
-    expires_at: AwareDatetime | None = None
-    signed: bool = Field(default=False, description="every request must carry an HMAC-SHA256 signature")
+    expires_at: AwareDatetime | None = Field(default=None, description="none: as the key that asks, else never")
+    signed: bool | None = Field(
+        default=None, description="every request must carry an HMAC-SHA256 signature; none: as the key that asks"
+    )
 
 
 class KeyMadeBody(http.Wire):
     key_id: str
     key: str = Field(description="shown this once")
+    signed: bool
+    expires_at: datetime | None
 
 
 @api.get("/me")
@@ -177,7 +182,7 @@ def delete_role(name: str) -> tuple[None, int]:
 
 @api.get("/api-keys")
 def list_api_keys(cursor: http.Cursor = None, limit: http.Limit = 50) -> KeysBody:
-    """My keys; for who manages users, those of the tenant."""
+    """My keys; for a person who manages users, those of the tenant; for a key, itself and the keys that it made."""
     found = bootstrap.api_keys().keys(_actor(), after=http.place_of(cursor), limit=limit + 1)
     next_place = found[limit - 1].key_id if len(found) > limit else None
     return KeysBody(items=[_key(key) for key in found[:limit]], next_cursor=http.cursor_of(next_place))
@@ -185,7 +190,7 @@ def list_api_keys(cursor: http.Cursor = None, limit: http.Limit = 50) -> KeysBod
 
 @api.post("/api-keys", status=201, errors=[409])
 def create_api_key(body: NewKeyBody) -> tuple[KeyMadeBody, int]:
-    """Make a key for a machine. It may at most what I may."""
+    """Make a key for a machine. It may at most what I may; one made by a key lives no longer and makes no keys."""
     key, text = bootstrap.api_keys().create(
         _actor(),
         name=body.name,
@@ -193,18 +198,19 @@ def create_api_key(body: NewKeyBody) -> tuple[KeyMadeBody, int]:
         expires_at=body.expires_at,
         is_signed=body.signed,
     )
-    return KeyMadeBody(key_id=to_wire("key", key.key_id), key=text), 201
+    made = KeyMadeBody(key_id=to_wire("key", key.key_id), key=text, signed=key.is_signed, expires_at=key.expires_at)
+    return made, 201
 
 
 @api.delete("/api-keys/<key_id>", status=204)
 def delete_api_key(key_id: str) -> tuple[None, int]:
-    """Remove a key; it ends within a minute."""
+    """Remove a key and the keys that it made; they end within a minute."""
     bootstrap.api_keys().remove(_actor(), from_wire("key", key_id))
     return None, 204
 
 
 def _actor() -> Actor:
-    return Actor(api.identity.tenant_id, api.identity.user_id, api.identity.permissions)
+    return Actor(api.identity.tenant_id, api.identity.user_id, api.identity.permissions, api.identity.key_id)
 
 
 def _user(user: User) -> UserBody:
@@ -231,4 +237,5 @@ def _key(key: ApiKey) -> KeyBody:
         signed=key.is_signed,
         created_at=key.created_at,
         expires_at=key.expires_at,
+        parent_key_id=None if key.parent_key_id is None else to_wire("key", key.parent_key_id),
     )

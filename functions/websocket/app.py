@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from artiway import bootstrap
-from artiway.errors import Unauthenticated, Unavailable
+from artiway.errors import NotAllowed, Unauthenticated, Unavailable
 from artiway.platform import logs, tracing
 from artiway.push.model import parse_cursor
 
@@ -46,6 +46,8 @@ def _connect(connection_id: str, event: dict[str, Any]) -> int:
         )
     except Unauthenticated:
         return 401
+    except NotAllowed:
+        return 403
     except Unavailable:
         return 503
     return 200

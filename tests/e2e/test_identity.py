@@ -9,11 +9,13 @@ import stat
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import psycopg
 import pytest
 
+from artiway.ids import from_wire, new_id, to_wire
 from tests.e2e.conftest import Platform, wait_for
 from tests.e2e.people import PASSWORD, Client
 
@@ -208,6 +210,72 @@ def test_a_key_opens_what_it_was_made_for_until_it_is_deleted(client, owner):
     assert "key" not in listed[0]
     assert client.call("DELETE", f"/api-keys/{made.body['keyId']}", token=owner["token"]).status == 204
     wait_for(lambda: client.call("GET", "/users", token=key).status == 401)
+
+
+def test_a_key_manages_no_keys_beyond_itself(client, owner):
+    def make(token, **asked):
+        return client.call("POST", "/api-keys", {"name": "k", "permissions": [], **asked}, token=token)
+
+    other = make(owner["token"]).body
+    soon = datetime.now(UTC) + timedelta(minutes=5)
+    parent = make(owner["token"], expiresAt=soon.isoformat(), permissions=["user.manage"]).body
+    child = make(parent["key"])
+    assert child.status == 201
+    assert datetime.fromisoformat(child.body["expiresAt"]) == soon
+    longer = make(parent["key"], expiresAt=(soon + timedelta(seconds=1)).isoformat())
+    assert (longer.status, longer.body["code"]) == (403, "KEY_403_BEYOND_PARENT")
+    assert make(child.body["key"]).status == 403
+    listed = client.call("GET", "/api-keys", token=parent["key"]).body["items"]
+    assert [(item["keyId"], item["parentKeyId"]) for item in listed] == [
+        (parent["keyId"], None),
+        (child.body["keyId"], parent["keyId"]),
+    ]
+    assert client.call("DELETE", f"/api-keys/{other['keyId']}", token=parent["key"]).status == 404
+    assert client.call("DELETE", f"/api-keys/{parent['keyId']}", token=owner["token"]).status == 204
+    wait_for(lambda: client.call("GET", "/me", token=child.body["key"]).status == 401)
+    assert client.call("GET", "/me", token=other["key"]).status == 200
+
+
+def test_a_colleagues_task_is_cancelled_only_with_task_manage(client, owner, platform):
+    email, task_id = f"{uuid4().hex}@example.com", new_id()
+    invitation = {"email": email, "password": PASSWORD, "roles": ["member"]}
+    assert client.call("POST", "/users", invitation, token=owner["token"]).status == 201
+    member = client.log_in(email)
+    with psycopg.connect(platform.facts["databaseUrl"]) as connection:  # over, so that nothing ever runs it
+        connection.execute(
+            "INSERT INTO task (tenant_id, task_id, user_id, tool, status, hold_id, lane, pool, price_points, ended_at)"
+            " VALUES (%s, %s, %s, 'cutout', 'CANCELLED', %s, 'free', 'gpu', 1, now())",
+            (from_wire("tnt", owner["tenantId"]), task_id, from_wire("usr", owner["userId"]), new_id()),
+        )
+    path = f"/tasks/{to_wire('task', task_id)}"
+    for act in ("cancel", "retry"):
+        refused = client.call("POST", f"{path}/{act}", token=member["token"])
+        assert (refused.status, refused.body["code"]) == (403, "AUTH_403_FORBIDDEN")
+        assert refused.body["details"] == {"permission": "task.manage"}
+    assert client.call("POST", f"{path}/cancel", token=owner["token"]).status == 202
+    stranger = client.register()
+    assert client.call("POST", f"{path}/cancel", token=stranger["token"]).status == 404
+
+
+def test_a_suspended_tenant_gets_a_403_of_its_own(client, admin):
+    email = f"{uuid4().hex}@example.com"
+    client.call("POST", "/auth/register", {"tenantName": "x", "email": email, "password": PASSWORD})
+    made = client.log_in(email)
+    key = client.call("POST", "/api-keys", {"name": "k", "permissions": []}, token=made["token"]).body["key"]
+    path = f"/tenants/{made['tenantId']}"
+    change = {"status": "SUSPENDED", "ratePerSecond": 1_000}
+    assert client.call("PATCH", path, change, token=admin).status == 200
+    asked = [("/me", made["token"]), ("/me", key), ("/tools", made["token"])]
+    for route, token in asked:
+        wait_for(lambda route=route, token=token: client.call("GET", route, token=token).status not in (200, 429))
+    answers = [
+        *(client.call("GET", route, token=token) for route, token in asked),
+        client.call("POST", "/auth/login", {"login": email, "password": PASSWORD}),
+        client.call("POST", "/auth/refresh", {"refreshToken": made["refreshToken"]}),
+    ]
+    assert {(answer.status, answer.body["code"]) for answer in answers} == {(403, "TENANT_403_SUSPENDED")}
+    assert client.call("PATCH", path, {"status": "ACTIVE"}, token=admin).status == 200
+    assert client.call("POST", "/auth/refresh", {"refreshToken": made["refreshToken"]}).status == 200
 
 
 def test_a_signed_request_passes_once_and_only_as_it_was_signed(client, owner):

@@ -15,7 +15,7 @@ import redis
 from artiway.errors import ArtiwayError
 from artiway.tasks.model import FlowNode
 from tests.fakes.simulation import SimulatedWorld, Stage
-from tests.fakes.tasks import Crash
+from tests.fakes.tasks import MANAGER, Crash
 
 STEPS = 140
 LIMIT = 60
@@ -103,12 +103,12 @@ class Story:
     def cancel(self) -> None:
         if self.tasks:
             tenant_id, task_id = self.random.choice(self.tasks)
-            self.world.tasks.cancel(tenant_id=tenant_id, task_id=task_id)
+            self.world.tasks.cancel(tenant_id=tenant_id, task_id=task_id, requester=MANAGER)
 
     def retry(self) -> None:
         if self.tasks:
             tenant_id, task_id = self.random.choice(self.tasks)
-            self.world.tasks.retry(tenant_id=tenant_id, task_id=task_id)
+            self.world.tasks.retry(tenant_id=tenant_id, task_id=task_id, requester=MANAGER)
 
     def wait(self) -> None:
         self.world.advance(self.random.choice([1, 12, 31, 45]))

@@ -41,7 +41,7 @@ from artiway.scheduling.queue import FairQueue
 from artiway.scheduling.repository import PostgresBook
 from artiway.tasks import catalogue
 from artiway.tasks.lifecycle import NodeService, Rules
-from artiway.tasks.model import FlowNode, Left, Published, Report, WorkerCard
+from artiway.tasks.model import FlowNode, Left, Published, Report, Requester, WorkerCard
 from artiway.tasks.progress import Progress
 from artiway.tasks.reports import report_from
 from artiway.tasks.repository import PostgresNodes, PostgresTasks
@@ -49,6 +49,7 @@ from artiway.tasks.service import Picture, TaskService
 
 POOL = "gpu"
 TYPES = ("cutout", "model", "compose", "extend", "hd_fix")
+MANAGER = Requester(UUID(int=0), may_manage=True)  # for tests in which it does not matter who cancels or retries
 # Letters that may end among the dead ones. What Step Functions calls by itself is tried again until it answers.
 LOSABLE = ("machine", "lane", "work", "progress", "push")
 MAP_LIMIT = 4  # far below 40, so that the order of a bounded Map matters

@@ -634,6 +634,7 @@ def auth() -> AuthService:
             absolute=timedelta(seconds=settings().refresh_absolute_s),
             grace=timedelta(seconds=settings().refresh_grace_s),
         ),
+        sessions_per_user=settings().sessions_per_user,
     )
 
 
@@ -648,19 +649,23 @@ def tenants() -> TenantService:
 
 @once
 def people() -> PeopleService:
+    from artiway.identity.model import PeopleLimits
     from artiway.identity.people.repository import PostgresPeople
     from artiway.identity.people.service import PeopleService
 
-    return PeopleService(PostgresPeople(database(), audit()), _passwords(), _cached_access())
+    limits = PeopleLimits(users=settings().users_per_tenant, roles=settings().roles_per_tenant)
+    return PeopleService(PostgresPeople(database(), audit()), _passwords(), _cached_access(), limits=limits)
 
 
 @once
 def api_keys() -> ApiKeyService:
     from artiway.identity.keys.repository import PostgresKeys
     from artiway.identity.keys.service import ApiKeyService
+    from artiway.identity.model import KeyLimits
     from artiway.platform.clock import SystemClock
 
-    return ApiKeyService(PostgresKeys(database(), audit()), _cached_access(), SystemClock())
+    limits = KeyLimits(per_user=settings().keys_per_user, per_tenant=settings().keys_per_tenant)
+    return ApiKeyService(PostgresKeys(database(), audit()), _cached_access(), SystemClock(), limits=limits)
 
 
 @once

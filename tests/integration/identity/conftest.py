@@ -26,7 +26,9 @@ from tests.fakes.identity import Forgetful, KnownPeople, LocalSigner, QuickPassw
 ISSUER = "artiway-test"
 
 
-def make_auth(service_database, clock, signer, *, passwords=None, forgetful=None, throttle=None) -> AuthService:
+def make_auth(
+    service_database, clock, signer, *, passwords=None, forgetful=None, throttle=None, sessions_per_user=50
+) -> AuthService:
     return AuthService(
         PostgresAccounts(service_database, AuditLog()),
         passwords or QuickPasswords(),
@@ -38,6 +40,7 @@ def make_auth(service_database, clock, signer, *, passwords=None, forgetful=None
         issuer=ISSUER,
         refresh_secret=lambda: b"a secret of the server",
         throttle=throttle,
+        sessions_per_user=sessions_per_user,
     )
 
 

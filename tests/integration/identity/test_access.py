@@ -15,8 +15,7 @@ import pytest
 from artiway.errors import NotFound, Refused, Unauthenticated
 from artiway.identity.access.repository import PostgresAccess, SpentNonces
 from artiway.identity.access.service import AccessService, CachedAccess, SignatureInvalid
-from artiway.identity.keys.service import MOST_KEYS, TooManyKeys
-from artiway.identity.model import Actor, NotYours
+from artiway.identity.model import Actor, NotYours, TenantSuspended
 from artiway.identity.tokens import TokenExpired
 from artiway.platform.cache import Cache
 from artiway.platform.database import Database
@@ -73,7 +72,7 @@ def test_what_changes_is_noticed_at_once_where_the_cache_can_be_told(identity, a
     owner = identity.owner("ann")
     user = identity.people.invite(owner, email="bob@example.com", password="correct horse", roles=["viewer"])
     session = session_of(identity, identity.auth.login(login="bob@example.com", password="correct horse", address=""))
-    assert access.of_session(**session).permissions == {"task.read", "points.read"}
+    assert access.of_session(**session).permissions == {"task.read", "points.read", "job.read"}
     identity.people.change(owner, user.user_id, roles=["member"])
     assert "task.submit" in access.of_session(**session).permissions
     identity.tenants.change(owner.tenant_id, {"rate_per_second": 77}, actor_id=owner.user_id)
@@ -204,12 +203,90 @@ def test_people_see_and_remove_their_own_keys_and_managers_those_of_the_tenant(i
     identity.keys.remove(owner, of_bob.key_id)
 
 
-def test_the_number_of_keys_is_bounded(identity):
+# --- a suspended tenant
+
+
+def suspend(identity, owner, status="SUSPENDED"):
+    identity.tenants.change(owner.tenant_id, {"status": status}, actor_id=owner.user_id)
+
+
+def test_a_session_of_a_suspended_tenant_is_forbidden(identity, access):
+    tokens = identity.register("ann")
+    session = session_of(identity, tokens)
+    assert access.of_session(**session)
+    suspend(identity, tokens)
+    with pytest.raises(TenantSuspended) as refusal:
+        access.of_session(**session)
+    assert (refusal.value.code, refusal.value.status) == ("TENANT_403_SUSPENDED", 403)
+    with pytest.raises(Unauthenticated):  # only for the session's own user
+        access.of_session(**{**session, "user_id": uuid4()})
+    suspend(identity, tokens, "ACTIVE")
+    assert access.of_session(**session)
+
+
+def test_a_key_of_a_suspended_tenant_is_forbidden(identity, access):
     owner = identity.owner("ann")
-    for _ in range(MOST_KEYS):
-        make_key(identity, owner)
-    with pytest.raises(TooManyKeys):
-        make_key(identity, owner)
+    _, key = make_key(identity, owner, "task.read")
+    _, signing = make_key(identity, owner, is_signed=True)
+    suspend(identity, owner)
+    with pytest.raises(TenantSuspended):
+        access.of_key(key, **REQUEST)
+    with pytest.raises(Unauthenticated):  # who cannot prove to have the key learns nothing
+        access.of_key(key[:-1] + ("A" if key[-1] != "A" else "B"), **REQUEST)
+    with pytest.raises(SignatureInvalid):
+        access.of_key(signing, **REQUEST)
+    with pytest.raises(TenantSuspended):
+        access.of_key(signing, **{**REQUEST, "headers": signed(signing, identity.clock)})
+
+
+def test_a_disabled_user_of_a_suspended_tenant_is_unknown(identity, access):
+    owner = identity.owner("ann")
+    user = identity.people.invite(owner, email="bob@example.com", password="correct horse", roles=["member"])
+    session = session_of(identity, identity.auth.login(login="bob@example.com", password="correct horse", address=""))
+    identity.people.change(owner, user.user_id, status="DISABLED")
+    suspend(identity, owner)
+    with pytest.raises(Unauthenticated):
+        access.of_session(**session)
+
+
+# --- permissions that include others
+
+
+def test_a_custom_role_with_job_write_manages_webhooks(identity, access):
+    owner = identity.owner("ann")
+    identity.people.add_role(owner, name="planner", permissions=frozenset({"job.write"}))
+    identity.people.invite(owner, email="bob@example.com", password="correct horse", roles=["planner"])
+    tokens = identity.auth.login(login="bob@example.com", password="correct horse", address="")
+    wanted = {"job.write", "job.read", "webhook.manage"}
+    assert access.of_session(**session_of(identity, tokens)).permissions == wanted
+    assert set(identity.verifier.verify(tokens.access_token).permissions) == wanted
+
+
+@pytest.mark.parametrize(
+    ("held", "given", "effective"),
+    [
+        ("job.write", "job.write", {"job.write", "job.read", "webhook.manage"}),
+        ("job.write", "webhook.manage", {"webhook.manage"}),
+        ("job.read", "job.write", {"job.read"}),
+        ("task.read", "job.write", set()),
+    ],
+    ids=["both", "a part of it", "the person only reads", "the person has neither"],
+)
+def test_a_key_gets_what_its_permissions_include(identity, access, held, given, effective):
+    owner = identity.owner("ann")
+    identity.people.add_role(owner, name="first", permissions=frozenset({"job.write"}))
+    user = identity.people.invite(owner, email="bob@example.com", password="correct horse", roles=["first"])
+    _, key = make_key(identity, Actor(owner.tenant_id, user.user_id, user.permissions), given)
+    identity.people.change_role(owner, "first", permissions=frozenset({held}))
+    assert access.of_key(key, **REQUEST).permissions == effective
+
+
+def test_what_a_permission_includes_can_be_given(identity):
+    owner = identity.owner("ann")
+    planner = Actor(owner.tenant_id, owner.user_id, frozenset({"user.manage", "job.write"}))
+    identity.people.add_role(planner, name="hooks", permissions=frozenset({"webhook.manage", "job.read"}))
+    with pytest.raises(NotYours):
+        identity.people.add_role(planner, name="runs", permissions=frozenset({"job.run"}))
 
 
 # --- signed requests

@@ -19,6 +19,7 @@ from artiway.identity.model import (
     LoginTaken,
     LoginThrottled,
     RefreshReused,
+    TenantSuspended,
     Throttle,
     TokenNotAccepted,
     UserStatus,
@@ -269,6 +270,46 @@ def test_a_lost_answer_asked_for_again_within_the_grace_is_the_same_answer(ident
     assert identity.auth.refresh(second.refresh_token)
 
 
+def test_within_the_grace_a_used_successor_means_reuse(identity, addresses):
+    first = identity.register("ann")
+    second = identity.auth.refresh(first.refresh_token)
+    third = identity.auth.refresh(second.refresh_token)
+    with pytest.raises(RefreshReused) as refusal:
+        identity.auth.refresh(first.refresh_token)
+    assert refusal.value.code == "AUTH_401_REFRESH_REUSED"
+    for tokens in (second, third):
+        with pytest.raises((TokenNotAccepted, RefreshReused)):
+            identity.auth.refresh(tokens.refresh_token)
+    assert rows(addresses, "SELECT revoked_reason FROM session") == [("reuse",)]
+
+
+def test_a_repetition_that_races_its_successor_leaves_one_branch(identity, addresses, signer):
+    """A token is repeated while its successor is used: either the same successor again, or the family is revoked."""
+    for _ in range(10):
+        first = identity.register()
+        second = identity.auth.refresh(first.refresh_token)
+        start = threading.Barrier(4)
+
+        def present(token, start=start):
+            with closing(Database(addresses.service)) as database:
+                auth = make_auth(database, identity.clock, signer)
+                start.wait()
+                try:
+                    return auth.refresh(token).refresh_token
+                except RefreshReused:
+                    return "reused"
+                except TokenNotAccepted:
+                    return "refused"
+
+        with ThreadPoolExecutor(4) as pool:
+            *repeated, third = pool.map(present, [first.refresh_token] * 3 + [second.refresh_token])
+        assert set(repeated) <= {second.refresh_token, "reused", "refused"}
+        live = rows(addresses, "SELECT count(*) FROM session WHERE revoked_at IS NULL AND user_id = %s", first.user_id)
+        assert live == ([(0,)] if "reused" in repeated else [(1,)])
+        if live == [(1,)]:
+            assert identity.auth.refresh(third)
+
+
 def test_a_stolen_token_used_after_the_grace_revokes_the_whole_family(identity, addresses):
     first = identity.register("ann")
     second = identity.auth.refresh(first.refresh_token)
@@ -335,9 +376,12 @@ def test_a_disabled_person_neither_logs_in_nor_refreshes(identity):
 def test_a_suspended_tenant_lets_nobody_in(identity):
     tokens = identity.register("ann")
     identity.tenants.change(tokens.tenant_id, {"status": "SUSPENDED"}, actor_id=tokens.user_id)
-    with pytest.raises(AccountClosed):
+    with pytest.raises(TenantSuspended) as refusal:
         log_in(identity, "ann")
-    with pytest.raises(TokenNotAccepted):
+    assert refusal.value.code == "TENANT_403_SUSPENDED"
+    with pytest.raises(BadCredentials):
+        log_in(identity, "ann", "wrong")
+    with pytest.raises(TenantSuspended):
         identity.auth.refresh(tokens.refresh_token)
     identity.tenants.change(tokens.tenant_id, {"status": "ACTIVE"}, actor_id=tokens.user_id)
     assert identity.auth.refresh(tokens.refresh_token)

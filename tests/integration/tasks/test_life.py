@@ -7,17 +7,19 @@ from uuid import UUID, uuid4
 import pytest
 
 from artiway.errors import Conflict, Refused
+from artiway.identity.model import TenantSuspended
 from artiway.points.model import InsufficientPoints
 from artiway.tasks.model import (
+    ColleaguesTask,
     DispatchBacklog,
     NoSuchTask,
     NotRetryable,
     QueueFull,
+    Requester,
     TaskFilter,
     TaskStatus,
-    TenantThrottled,
 )
-from tests.fakes.tasks import flow
+from tests.fakes.tasks import MANAGER, flow
 
 
 def submit(world, tenant, tool="model_photo", *, count=None, inputs=None, params=None, webhook_url=None):
@@ -213,7 +215,7 @@ def test_a_beat_renews_and_tells_what_was_cancelled_or_taken_away(world):
     worker = world.worker()
     task, other = submit(world, tenant, "style"), submit(world, tenant, "style")
     deliver_all(world)
-    world.tasks.cancel(tenant_id=tenant[0], task_id=task.task_id)
+    world.tasks.cancel(tenant_id=tenant[0], task_id=task.task_id, requester=MANAGER)
     nodes = [(UUID(one.order["nodeId"]), 1) for one in worker.held]
     verdicts = world.life.beat(worker.card, nodes)
     by_task = {one.order["taskId"]: verdicts[UUID(one.order["nodeId"])] for one in worker.held}
@@ -247,13 +249,60 @@ def test_cancelling_stops_everything_at_once_and_charges_what_was_delivered(worl
     world.finish(*held(world, "a"))
     deliver_all(world)
     assert running(world) == {"b", "d"}
-    assert world.tasks.cancel(tenant_id=tenant[0], task_id=task.task_id) is TaskStatus.CANCELLED
+    assert world.tasks.cancel(tenant_id=tenant[0], task_id=task.task_id, requester=MANAGER) is TaskStatus.CANCELLED
     assert world.statuses(task.task_id) == {"a": "COMPLETED", "b": "CANCELLED", "c": "CANCELLED", "d": "CANCELLED"}
     assert world.balance(*tenant) == (94, 0)
-    assert world.tasks.cancel(tenant_id=tenant[0], task_id=task.task_id) is TaskStatus.CANCELLED
+    assert world.tasks.cancel(tenant_id=tenant[0], task_id=task.task_id, requester=MANAGER) is TaskStatus.CANCELLED
     world.settle_down()
     assert world.balance(*tenant) == (94, 0)
     assert all(execution.is_over for execution in world.machine.executions.values())
+
+
+def test_cancelling_a_colleagues_task_needs_task_manage(world):
+    tenant = world.tenant()
+    world.worker()
+    task = submit(world, tenant, "style")
+    colleague = Requester(uuid4(), may_manage=False)
+    with pytest.raises(ColleaguesTask) as refusal:
+        world.tasks.cancel(tenant_id=tenant[0], task_id=task.task_id, requester=colleague)
+    assert (refusal.value.code, refusal.value.details) == ("AUTH_403_FORBIDDEN", {"permission": "task.manage"})
+    assert world.task_row(task.task_id)["cancel_requested_at"] is None
+    with pytest.raises(NoSuchTask):  # in another tenant it is not there, whatever one may
+        world.tasks.cancel(tenant_id=world.tenant()[0], task_id=task.task_id, requester=MANAGER)
+    manager = Requester(colleague.user_id, may_manage=True)
+    assert world.tasks.cancel(tenant_id=tenant[0], task_id=task.task_id, requester=manager) is TaskStatus.CANCELLED
+    world.settle_down()
+
+
+def test_a_user_cancels_and_retries_own_tasks(world):
+    tenant = world.tenant()
+    world.worker()
+    owner = Requester(tenant[1], may_manage=False)
+    task = submit(world, tenant, "style")
+    assert world.tasks.cancel(tenant_id=tenant[0], task_id=task.task_id, requester=owner) is TaskStatus.CANCELLED
+    failed = submit_flow(world, tenant, "a")
+    deliver_all(world)
+    world.fail(*held(world, "a"), is_retryable=False)
+    world.settle_down()
+    again = world.tasks.retry(tenant_id=tenant[0], task_id=failed.task_id, requester=owner)
+    assert again.status is TaskStatus.QUEUED
+    world.settle_down()
+
+
+def test_retrying_a_colleagues_task_needs_task_manage(world):
+    tenant = world.tenant(points=100)
+    world.worker()
+    task = submit_flow(world, tenant, "a")
+    deliver_all(world)
+    world.fail(*held(world, "a"), is_retryable=False)
+    world.settle_down()
+    colleague = Requester(uuid4(), may_manage=False)
+    with pytest.raises(ColleaguesTask):
+        world.tasks.retry(tenant_id=tenant[0], task_id=task.task_id, requester=colleague)
+    assert world.task_row(task.task_id)["status"] == "FAILED"
+    assert world.balance(*tenant) == (100, 0)
+    assert world.tasks.retry(tenant_id=tenant[0], task_id=task.task_id, requester=MANAGER).run == 2
+    world.settle_down()
 
 
 def test_a_task_that_has_ended_cannot_be_cancelled(world):
@@ -262,7 +311,7 @@ def test_a_task_that_has_ended_cannot_be_cancelled(world):
     task = submit(world, tenant, "style")
     world.settle_down()
     with pytest.raises(Conflict) as refusal:
-        world.tasks.cancel(tenant_id=tenant[0], task_id=task.task_id)
+        world.tasks.cancel(tenant_id=tenant[0], task_id=task.task_id, requester=MANAGER)
     assert refusal.value.code == "TASK_409_ENDED"
 
 
@@ -275,8 +324,8 @@ def test_a_retry_runs_what_is_not_done_and_charges_that_alone(world):
     world.settle_down()
     assert world.balance(*tenant) == (94, 0)
     with pytest.raises(NoSuchTask):
-        world.tasks.retry(tenant_id=world.tenant()[0], task_id=task.task_id)
-    again = world.tasks.retry(tenant_id=tenant[0], task_id=task.task_id)
+        world.tasks.retry(tenant_id=world.tenant()[0], task_id=task.task_id, requester=MANAGER)
+    again = world.tasks.retry(tenant_id=tenant[0], task_id=task.task_id, requester=MANAGER)
     assert (again.run, again.status) == (2, TaskStatus.QUEUED)
     assert world.balance(*tenant) == (76, 18)
     world.settle_down()
@@ -285,7 +334,7 @@ def test_a_retry_runs_what_is_not_done_and_charges_that_alone(world):
     assert (row["status"], row["charged_points"]) == ("COMPLETED", 24)
     assert world.balance(*tenant) == (76, 0)
     with pytest.raises(NotRetryable):
-        world.tasks.retry(tenant_id=tenant[0], task_id=task.task_id)
+        world.tasks.retry(tenant_id=tenant[0], task_id=task.task_id, requester=MANAGER)
     assert set(world.machine.executions) == {str(task.task_id), f"{task.task_id}-2"}
 
 
@@ -320,8 +369,10 @@ def test_a_full_lane_refuses_before_anything_is_held(world):
 def test_a_suspended_tenant_may_not_submit(world):
     tenant = world.tenant(points=10)
     world.superuser.execute("UPDATE tenant SET status = 'SUSPENDED' WHERE tenant_id = %s", [tenant[0]])
-    with pytest.raises(TenantThrottled):
+    with pytest.raises(TenantSuspended) as refusal:
         submit(world, tenant, "crop")
+    assert refusal.value.code == "TENANT_403_SUSPENDED"
+    assert world.balance(*tenant) == (10, 0)
 
 
 def test_a_task_beyond_the_balance_leaves_nothing_behind(world):
@@ -391,9 +442,11 @@ def test_tasks_are_listed_newest_first_and_by_what_is_asked(world):
 def test_a_task_of_another_tenant_is_not_there(world):
     tenant, stranger = world.tenant(), world.tenant()
     task = submit(world, tenant, "crop")
-    for act in (world.tasks.task, world.tasks.cancel, world.tasks.retry):
+    with pytest.raises(NoSuchTask):
+        world.tasks.task(tenant_id=stranger[0], task_id=task.task_id)
+    for act in (world.tasks.cancel, world.tasks.retry):
         with pytest.raises(NoSuchTask):
-            act(tenant_id=stranger[0], task_id=task.task_id)
+            act(tenant_id=stranger[0], task_id=task.task_id, requester=MANAGER)
     world.worker()
     world.settle_down()
 

@@ -69,6 +69,9 @@ def state(**changes):
         "is_revoked": False,
         "is_open": True,
         "permissions": (),
+        "is_suspended": False,
+        "is_successor_known": True,
+        "is_successor_used": False,
     }
     return RefreshState(**{**facts, **changes})
 
@@ -79,6 +82,12 @@ def state(**changes):
         ({}, "rotate"),
         ({"used_at": NOON}, "repeat"),
         ({"used_at": NOON - GRACE}, "repeat"),
+        ({"used_at": NOON, "is_successor_used": True}, "reused"),
+        ({"used_at": NOON, "is_successor_known": False}, "refused"),
+        ({"is_suspended": True}, "suspended"),
+        ({"used_at": NOON, "is_suspended": True}, "suspended"),
+        ({"is_suspended": True, "is_open": False}, "refused"),
+        ({"is_suspended": True, "is_revoked": True}, "refused"),
         ({"used_at": NOON - GRACE - timedelta(microseconds=1)}, "reused"),
         ({"used_at": NOON - timedelta(days=1), "is_revoked": True}, "reused"),
         ({"is_revoked": True}, "refused"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -39,6 +39,22 @@ class Permission(StrEnum):
     TENANT_MANAGE = "tenant.manage"
     OPS_READ = "ops.read"
     OPS_WRITE = "ops.write"
+
+
+# What a permission includes beside itself. Nothing that is included includes anything in turn.
+INCLUDED: Mapping[str, frozenset[str]] = {
+    Permission.JOB_WRITE: frozenset({Permission.JOB_READ, Permission.WEBHOOK_MANAGE}),
+}
+
+
+def with_included(permissions: Iterable[str]) -> frozenset[str]:
+    held = frozenset(str(permission) for permission in permissions)
+    return held.union(*(map(str, INCLUDED[permission]) for permission in held if permission in INCLUDED))
+
+
+def effective_permissions(*sets: Iterable[str]) -> frozenset[str]:
+    """What all of the sets grant, each with what its permissions include."""
+    return frozenset.intersection(*map(with_included, sets))
 
 
 class Tier(StrEnum):
@@ -100,6 +116,15 @@ class AccountClosed(NotAllowed):
         super().__init__("this account is disabled")
 
 
+class TenantSuspended(NotAllowed):
+    """Only for a caller who has proved who they are: another caller learns nothing about a tenant."""
+
+    code = "TENANT_403_SUSPENDED"
+
+    def __init__(self) -> None:
+        super().__init__("this tenant is suspended")
+
+
 class LoginThrottled(TooMany):
     code = "AUTH_429_THROTTLED"
 
@@ -112,6 +137,27 @@ class LastOwner(Conflict):
 
     def __init__(self) -> None:
         super().__init__("a tenant keeps at least one active owner")
+
+
+class TooManyUsers(Conflict):
+    code = "USER_409_TOO_MANY"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"a tenant has at most {limit} users, disabled ones included", limit=limit)
+
+
+class TooManyRoles(Conflict):
+    code = "ROLE_409_TOO_MANY"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"a tenant has at most {limit} roles of its own; delete one first", limit=limit)
+
+
+class TooManyKeys(Conflict):
+    code = "KEY_409_TOO_MANY"
+
+    def __init__(self, owner: str, limit: int) -> None:
+        super().__init__(f"a {owner} has at most {limit} API keys; delete one first", limit=limit)
 
 
 class RoleTaken(Conflict):
@@ -131,6 +177,12 @@ class NotYours(NotAllowed):
 
     def __init__(self, missing: frozenset[str]) -> None:
         super().__init__("this reaches beyond your own permissions", missing=sorted(missing))
+
+
+class BeyondParent(NotAllowed):
+    """A key that is made by a key ends no later, signs no less and makes no keys."""
+
+    code = "KEY_403_BEYOND_PARENT"
 
 
 # --- what there is
@@ -201,14 +253,15 @@ class User:
 
 @dataclass(frozen=True)
 class Actor:
-    """Who is acting, and the most that they can give."""
+    """Who is acting, and the most that they can give. With `key_id` it is an API key that acts, not its person."""
 
     tenant_id: UUID
     user_id: UUID
     permissions: frozenset[str]
+    key_id: UUID | None = None
 
     def must_have(self, permissions: frozenset[str]) -> None:
-        if missing := permissions - self.permissions:
+        if missing := permissions - with_included(self.permissions):
             raise NotYours(missing)
 
 
@@ -230,6 +283,7 @@ class Account:
     password_hash: str | None
     is_open: bool
     permissions: tuple[str, ...]
+    is_suspended: bool = False
 
 
 @dataclass(frozen=True)
@@ -293,6 +347,9 @@ class RefreshState:
     is_revoked: bool
     is_open: bool
     permissions: tuple[str, ...]
+    is_suspended: bool
+    is_successor_known: bool
+    is_successor_used: bool
 
 
 class RefreshVerdict(StrEnum):
@@ -301,17 +358,24 @@ class RefreshVerdict(StrEnum):
     REUSED = "reused"
     EXPIRED = "expired"
     REFUSED = "refused"
+    SUSPENDED = "suspended"
 
 
 def judge_refresh(state: RefreshState, *, now: datetime, grace: timedelta) -> RefreshVerdict:
     is_late = state.used_at is not None and now > state.used_at + grace
-    if is_late:
+    # A successor that was used has arrived: no answer was lost, and the grace is for lost answers.
+    if is_late or state.is_successor_used:
         return RefreshVerdict.REUSED
     if state.is_revoked or not state.is_open:
         return RefreshVerdict.REFUSED
     if now >= min(state.expires_at, state.session_expires_at):
         return RefreshVerdict.EXPIRED
-    return RefreshVerdict.ROTATE if state.used_at is None else RefreshVerdict.REPEAT
+    if state.is_suspended:
+        return RefreshVerdict.SUSPENDED
+    if state.used_at is None:
+        return RefreshVerdict.ROTATE
+    # With another server secret than then, the successor cannot be computed again; that is no theft.
+    return RefreshVerdict.REPEAT if state.is_successor_known else RefreshVerdict.REFUSED
 
 
 @dataclass(frozen=True)
@@ -324,6 +388,7 @@ class ApiKey:
     is_signed: bool
     created_at: datetime
     expires_at: datetime | None
+    parent_key_id: UUID | None = None
 
 
 @dataclass(frozen=True)
@@ -337,6 +402,18 @@ class Access:
     burst: int
     session_id: UUID | None = None
     key_id: UUID | None = None
+
+
+@dataclass(frozen=True)
+class KeyLimits:
+    per_user: int = 100
+    per_tenant: int = 1_000
+
+
+@dataclass(frozen=True)
+class PeopleLimits:
+    users: int = 1_000
+    roles: int = 50
 
 
 @dataclass(frozen=True)

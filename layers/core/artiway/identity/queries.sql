@@ -12,13 +12,24 @@ INSERT INTO user_role (tenant_id, user_id, role)
 SELECT %(tenant_id)s, %(user_id)s, role FROM unnest(%(roles)s::text[]) AS role;
 
 -- name: insert_session
--- No row for a person or a tenant that was closed while the login was under way.
+-- No row for a person or a tenant that was closed while the login was under way. Logins of one person wait for each
+-- other here, so that two of them cannot both find room for one more session.
 INSERT INTO session (tenant_id, session_id, user_id, created_at, expires_at)
 SELECT tenant_id, %(session_id)s, user_id, %(created_at)s, %(expires_at)s
   FROM app_user JOIN tenant USING (tenant_id)
  WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
    AND app_user.status = 'ACTIVE' AND tenant.status = 'ACTIVE'
-   FOR SHARE OF app_user, tenant;
+   FOR NO KEY UPDATE OF app_user FOR SHARE OF tenant;
+
+-- name: end_oldest_sessions
+UPDATE session SET revoked_at = now(), revoked_reason = 'limit'
+ WHERE tenant_id = %(tenant_id)s
+   AND session_id IN (SELECT session_id FROM session
+                       WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND session_id <> %(session_id)s
+                         AND revoked_at IS NULL AND expires_at > %(created_at)s
+                       ORDER BY created_at DESC, session_id DESC
+                      OFFSET %(most)s - 1)
+RETURNING session_id;
 
 -- name: insert_refresh_token
 INSERT INTO refresh_token (token_hash, tenant_id, session_id, issued_at, expires_at)
@@ -30,7 +41,7 @@ VALUES (%(tenant_id)s, %(login_id)s, %(user_id)s, %(method)s, %(address)s, %(loc
 
 -- name: account_by_login
 SELECT tenant_id, user_id, password_hash,
-       app_user.status = 'ACTIVE' AND tenant.status = 'ACTIVE' AS is_open,
+       app_user.status = 'ACTIVE' AS is_open, tenant.status <> 'ACTIVE' AS is_suspended,
        ARRAY(SELECT permission FROM user_permission AS held
               WHERE held.tenant_id = app_user.tenant_id AND held.user_id = app_user.user_id
               ORDER BY permission) AS permissions
@@ -39,7 +50,7 @@ SELECT tenant_id, user_id, password_hash,
 
 -- name: account_by_user
 SELECT tenant_id, user_id, password_hash,
-       app_user.status = 'ACTIVE' AND tenant.status = 'ACTIVE' AS is_open,
+       app_user.status = 'ACTIVE' AS is_open, tenant.status <> 'ACTIVE' AS is_suspended,
        ARRAY(SELECT permission FROM user_permission AS held
               WHERE held.tenant_id = app_user.tenant_id AND held.user_id = app_user.user_id
               ORDER BY permission) AS permissions
@@ -80,7 +91,9 @@ UPDATE wechat_identity SET unionid = %(unionid)s
 SELECT token.tenant_id, token.session_id, session.user_id, token.used_at, token.expires_at,
        session.expires_at AS session_expires_at,
        session.revoked_at IS NOT NULL AS is_revoked,
-       app_user.status = 'ACTIVE' AND tenant.status = 'ACTIVE' AS is_open,
+       app_user.status = 'ACTIVE' AS is_open, tenant.status <> 'ACTIVE' AS is_suspended,
+       successor.token_hash IS NOT NULL AS is_successor_known,
+       successor.used_at IS NOT NULL AS is_successor_used,
        ARRAY(SELECT permission FROM user_permission AS held
               WHERE held.tenant_id = session.tenant_id AND held.user_id = session.user_id
               ORDER BY permission) AS permissions
@@ -88,7 +101,8 @@ SELECT token.tenant_id, token.session_id, session.user_id, token.used_at, token.
   JOIN session USING (tenant_id, session_id)
   JOIN app_user USING (tenant_id, user_id)
   JOIN tenant USING (tenant_id)
- WHERE token_hash = %(token_hash)s;
+  LEFT JOIN refresh_token AS successor ON successor.token_hash = %(successor_hash)s
+ WHERE token.token_hash = %(token_hash)s;
 
 -- name: lock_session
 SELECT session_id
@@ -99,9 +113,6 @@ SELECT session_id
 
 -- name: use_refresh_token
 UPDATE refresh_token SET used_at = %(now)s WHERE token_hash = %(token_hash)s AND used_at IS NULL;
-
--- name: knows_token
-SELECT FROM refresh_token WHERE token_hash = %(token_hash)s;
 
 -- name: revoke_session
 UPDATE session SET revoked_at = now(), revoked_reason = %(reason)s
@@ -142,6 +153,11 @@ UPDATE login_failure SET failures = greatest(failures - 1, 0), blocked_until = '
 DELETE FROM session
  WHERE (tenant_id, session_id) IN (SELECT tenant_id, session_id FROM session
                                     WHERE expires_at < now() - interval '1 day' LIMIT %(limit)s);
+
+-- name: purge_ended_sessions
+DELETE FROM session
+ WHERE (tenant_id, session_id) IN (SELECT tenant_id, session_id FROM session
+                                    WHERE revoked_at < now() - interval '1 day' LIMIT %(limit)s);
 
 -- name: purge_failures
 DELETE FROM login_failure

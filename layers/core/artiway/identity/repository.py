@@ -98,17 +98,20 @@ class PostgresAccounts:
             row = tx.one(SQL["permissions_of_built_in"], {"name": name})
         return tuple(sorted(row["permissions"])) if row else ()
 
-    def open_session(self, session: NewSession, login: LoginEvent) -> bool:
+    def open_session(self, session: NewSession, login: LoginEvent, *, most: int) -> Sequence[UUID] | None:
         with self._database.service_transaction() as tx:
-            return self._open(tx, session, login)
+            if not self._open(tx, session, login):
+                return None
+            ended = tx.all(SQL["end_oldest_sessions"], asdict(session) | {"most": most})
+        return [row["session_id"] for row in ended]
 
     def set_password_hash(self, user_id: UUID, password_hash: str) -> None:
         with self._database.service_transaction() as tx:
             tx.run(SQL["set_password_hash"], {"user_id": user_id, "password_hash": password_hash})
 
-    def refresh_state(self, token_hash: bytes) -> RefreshState | None:
+    def refresh_state(self, token_hash: bytes, *, successor_hash: bytes) -> RefreshState | None:
         with self._database.service_transaction() as tx:
-            row = tx.one(SQL["refresh_state"], {"token_hash": token_hash})
+            row = tx.one(SQL["refresh_state"], {"token_hash": token_hash, "successor_hash": successor_hash})
         return None if row is None else RefreshState(**row | {"permissions": tuple(row["permissions"])})
 
     def rotate(self, token_hash: bytes, successor: NewSession) -> bool:
@@ -120,10 +123,6 @@ class PostgresAccounts:
                 return False
             tx.run(SQL["insert_refresh_token"], facts)
             return True
-
-    def knows_token(self, token_hash: bytes) -> bool:
-        with self._database.service_transaction() as tx:
-            return tx.one(SQL["knows_token"], {"token_hash": token_hash}) is not None
 
     def revoke_session(self, tenant_id: UUID, session_id: UUID, reason: str) -> None:
         with self._database.service_transaction() as tx:
@@ -153,7 +152,7 @@ class PostgresAccounts:
     def purge(self, *, limit: int) -> int:
         """Forget sessions, failures and logins whose time is over."""
         with self._database.service_transaction() as tx:
-            names = ("purge_sessions", "purge_failures", "purge_logins")
+            names = ("purge_sessions", "purge_ended_sessions", "purge_failures", "purge_logins")
             return sum(tx.run(SQL[name], {"limit": limit}) for name in names)
 
     def _open(self, tx: Transaction, session: NewSession, login: LoginEvent) -> bool:

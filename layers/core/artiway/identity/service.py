@@ -30,6 +30,7 @@ from artiway.identity.model import (
     RefreshState,
     RefreshVerdict,
     Tenant,
+    TenantSuspended,
     Throttle,
     Tier,
     TokenNotAccepted,
@@ -40,6 +41,7 @@ from artiway.identity.model import (
     judge_refresh,
     login_of,
     phone_of,
+    with_included,
 )
 from artiway.ids import new_id, to_wire
 from artiway.platform.clock import Clock
@@ -48,6 +50,7 @@ from artiway.platform.logs import Logger
 logger = Logger("identity")
 REFRESH_PREFIX = "rt_"
 ROTATE_TRIES = 3
+SESSIONS_PER_USER = 50
 
 
 class Passwords(Protocol):
@@ -78,17 +81,15 @@ class Store(Protocol):
 
     def permissions_of_role(self, name: str) -> tuple[str, ...]: ...
 
-    def open_session(self, session: NewSession, login: LoginEvent) -> bool:
-        """False if the account was closed meanwhile."""
+    def open_session(self, session: NewSession, login: LoginEvent, *, most: int) -> Sequence[UUID] | None:
+        """The person's oldest sessions, which were ended to keep `most` open. None if the account was closed."""
 
     def set_password_hash(self, user_id: UUID, password_hash: str) -> None: ...
 
-    def refresh_state(self, token_hash: bytes) -> RefreshState | None: ...
+    def refresh_state(self, token_hash: bytes, *, successor_hash: bytes) -> RefreshState | None: ...
 
     def rotate(self, token_hash: bytes, successor: NewSession) -> bool:
         """Use the token and store its successor, in one transaction. False if it was used or ended meanwhile."""
-
-    def knows_token(self, token_hash: bytes) -> bool: ...
 
     def revoke_session(self, tenant_id: UUID, session_id: UUID, reason: str) -> None: ...
 
@@ -140,11 +141,13 @@ class AuthService:
         refresh_secret: Callable[[], bytes],
         throttle: Throttle | None = None,
         lifetimes: Lifetimes | None = None,
+        sessions_per_user: int = SESSIONS_PER_USER,
     ) -> None:
         self._store, self._passwords, self._signer, self._wechat = store, passwords, signer, wechat
         self._locator, self._revocations, self._clock = locator, revocations, clock
         self._issuer, self._refresh_secret = issuer, refresh_secret
         self._throttle, self._lifetimes = throttle or Throttle(), lifetimes or Lifetimes()
+        self._sessions_per_user = sessions_per_user
 
     def register(self, *, tenant_name: str, email: str, password: str, phone: str | None, address: str) -> Tokens:
         """A new tenant with its owner, who is logged in at once."""
@@ -205,10 +208,11 @@ class AuthService:
         return self._admit(account, method, address, found_location)
 
     def refresh(self, token: str) -> Tokens:
-        """A new pair for an unused token. Twice within the grace gives the same pair; later it is theft."""
+        """A new pair for an unused token. Again within the grace gives the same successor, as long as that is unused;
+        later, or once the successor was used, it is theft."""
         token_hash, successor = digest(token), self._successor_of(token)
         for _ in range(ROTATE_TRIES):
-            state = self._store.refresh_state(token_hash)
+            state = self._store.refresh_state(token_hash, successor_hash=digest(successor))
             if state is None:
                 raise TokenNotAccepted
             now = self._clock.now()
@@ -221,10 +225,9 @@ class AuthService:
                     raise TokenNotAccepted
                 case RefreshVerdict.EXPIRED:
                     raise tokens.TokenExpired("the session has expired")
+                case RefreshVerdict.SUSPENDED:
+                    raise TenantSuspended  # the token stays unused: the session goes on once the tenant is active
                 case RefreshVerdict.REPEAT:
-                    # With another secret than then, the successor cannot be told again; that is nobody's theft.
-                    if not self._store.knows_token(digest(successor)):
-                        raise TokenNotAccepted
                     return self._tokens_for(state, successor)
                 case RefreshVerdict.ROTATE:
                     pair = self._tokens_for(
@@ -273,10 +276,16 @@ class AuthService:
     def _admit(self, account: Account, method: LoginMethod, address: str, found_location: Callable[[], str]) -> Tokens:
         if not account.is_open:
             raise AccountClosed
+        if account.is_suspended:
+            raise TenantSuspended
         session, refresh_token = self._new_session(account)
         pair = self._sign(account, session.session_id, refresh_token)
-        if not self._store.open_session(session, self._login_event(account, method, address, found_location)):
+        login = self._login_event(account, method, address, found_location)
+        ended = self._store.open_session(session, login, most=self._sessions_per_user)
+        if ended is None:
             raise AccountClosed
+        for session_id in ended:
+            self._revocations.forget_session(account.tenant_id, session_id)
         return pair
 
     def _new_session(self, account: Account) -> tuple[NewSession, str]:
@@ -321,7 +330,7 @@ class AuthService:
             issuer=self._issuer,
             tenant_id=account.tenant_id,
             user_id=account.user_id,
-            permissions=account.permissions,
+            permissions=tuple(sorted(with_included(account.permissions))),
             family_id=str(session_id),
             now=self._clock.now(),
             lifetime_s=self._lifetimes.access_s,

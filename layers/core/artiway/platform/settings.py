@@ -111,6 +111,11 @@ class Settings(BaseSettings):
     login_address_failures: int = Field(default=50, ge=1, le=10_000)  # an office shares one address
     login_window_s: int = Field(default=900, ge=60, le=86_400)
     login_longest_wait_s: int = Field(default=900, ge=1, le=86_400)
+    sessions_per_user: int = Field(default=50, ge=1, le=1_000)  # a login beyond it ends the oldest
+    users_per_tenant: int = Field(default=1_000, ge=1, le=100_000)
+    roles_per_tenant: int = Field(default=50, ge=0, le=1_000)
+    keys_per_user: int = Field(default=100, ge=0, le=10_000)
+    keys_per_tenant: int = Field(default=1_000, ge=0, le=100_000)
     login_location_wait_s: float = Field(default=1, ge=0, le=5)
     wechat_login_url: str = "https://api.weixin.qq.com"
     wechat_login_secret_arn: str = ""

@@ -197,7 +197,9 @@ CREATE TABLE public.api_key (
     is_signed boolean NOT NULL,
     created_at timestamp with time zone NOT NULL,
     expires_at timestamp with time zone,
+    parent_key_id uuid,
     CONSTRAINT api_key_name_check CHECK (((length(name) >= 1) AND (length(name) <= 100))),
+    CONSTRAINT api_key_parent_check CHECK ((parent_key_id <> key_id)),
     CONSTRAINT api_key_permissions_check CHECK ((cardinality(permissions) <= 64)),
     CONSTRAINT api_key_secret_hash_check CHECK ((octet_length(secret_hash) = 32))
 );
@@ -687,7 +689,7 @@ CREATE TABLE public.session (
     revoked_at timestamp with time zone,
     revoked_reason text,
     CONSTRAINT session_check CHECK (((revoked_at IS NULL) = (revoked_reason IS NULL))),
-    CONSTRAINT session_revoked_reason_check CHECK ((revoked_reason = ANY (ARRAY['logout'::text, 'reuse'::text, 'disabled'::text, 'password'::text])))
+    CONSTRAINT session_revoked_reason_check CHECK ((revoked_reason = ANY (ARRAY['logout'::text, 'reuse'::text, 'disabled'::text, 'password'::text, 'limit'::text])))
 );
 
 ALTER TABLE ONLY public.session FORCE ROW LEVEL SECURITY;
@@ -1171,6 +1173,8 @@ ALTER TABLE ONLY public.worker
 
 CREATE INDEX api_key_nonce_expiry ON public.api_key_nonce USING btree (tenant_id, key_id, expires_at);
 
+CREATE INDEX api_key_of_parent ON public.api_key USING btree (tenant_id, parent_key_id) WHERE (parent_key_id IS NOT NULL);
+
 CREATE INDEX api_key_of_user ON public.api_key USING btree (tenant_id, user_id, key_id);
 
 CREATE INDEX artefact_expiry ON public.artefact USING btree (expires_at) WHERE (cleanup_status = 0);
@@ -1237,6 +1241,8 @@ CREATE UNIQUE INDEX refresh_token_live ON public.refresh_token USING btree (tena
 
 CREATE INDEX refresh_token_of_session ON public.refresh_token USING btree (tenant_id, session_id);
 
+CREATE INDEX session_ended ON public.session USING btree (revoked_at) WHERE (revoked_at IS NOT NULL);
+
 CREATE INDEX session_expiry ON public.session USING btree (expires_at);
 
 CREATE INDEX session_of_user ON public.session USING btree (tenant_id, user_id) WHERE (revoked_at IS NULL);
@@ -1293,6 +1299,9 @@ CREATE TRIGGER wait_for_speakers BEFORE INSERT ON public.websocket_connection FO
 
 ALTER TABLE ONLY public.api_key_nonce
     ADD CONSTRAINT api_key_nonce_tenant_id_key_id_fkey FOREIGN KEY (tenant_id, key_id) REFERENCES public.api_key(tenant_id, key_id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.api_key
+    ADD CONSTRAINT api_key_parent_fkey FOREIGN KEY (tenant_id, parent_key_id) REFERENCES public.api_key(tenant_id, key_id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.api_key
     ADD CONSTRAINT api_key_tenant_id_user_id_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES public.app_user(tenant_id, user_id) ON DELETE CASCADE;

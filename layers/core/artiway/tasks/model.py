@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from artiway.errors import Conflict, NotFound, Refused, TooMany, Unavailable
+from artiway.errors import Conflict, NotAllowed, NotFound, Refused, TooMany, Unavailable
 
 
 class NodeStatus(StrEnum):
@@ -69,6 +69,13 @@ class NoSuchTask(NotFound):
         super().__init__("there is no such task")
 
 
+class ColleaguesTask(NotAllowed):
+    """A task of another user of the tenant, for which `task.manage` is needed."""
+
+    def __init__(self) -> None:
+        super().__init__("this is a task of another user", permission="task.manage")
+
+
 class QueueFull(TooMany):
     """The tenant has as many unfinished tasks as it may."""
 
@@ -76,7 +83,7 @@ class QueueFull(TooMany):
 
 
 class TenantThrottled(TooMany):
-    """The tenant may not submit for now."""
+    """The tenant uses all of its quota now. One that is suspended gets `TENANT_403_SUSPENDED` instead."""
 
     code = "SCHED_429_TENANT_THROTTLED"
 
@@ -349,6 +356,18 @@ class WorkerCard:
     pool: str
     types: tuple[str, ...]
     slots: int
+
+
+@dataclass(frozen=True)
+class Requester:
+    """Who asks for a change of a task, and whether tasks of other users are theirs to change."""
+
+    user_id: UUID
+    may_manage: bool
+
+    def must_control(self, task: Task) -> None:
+        if task.user_id != self.user_id and not self.may_manage:
+            raise ColleaguesTask
 
 
 @dataclass(frozen=True)

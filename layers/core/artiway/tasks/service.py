@@ -13,6 +13,7 @@ from uuid import UUID, uuid5
 
 from artiway import ids
 from artiway.errors import Conflict
+from artiway.identity.model import TenantSuspended
 from artiway.platform import metrics
 from artiway.platform.clock import Clock
 from artiway.points.model import Hold
@@ -37,12 +38,12 @@ from artiway.tasks.model import (
     Plan,
     PlannedNode,
     QueueFull,
+    Requester,
     Source,
     Task,
     TaskFilter,
     TaskStatus,
     TenantLimits,
-    TenantThrottled,
 )
 from artiway.tasks.work import Work
 
@@ -195,7 +196,7 @@ class TaskService:
     def _check_room(self, work: Work, limits: TenantLimits, lane: str, *, nodes: int) -> LaneLoad:
         """Back-pressure, before anything is held: the tenant's depth, then the lane's."""
         if limits.status != "ACTIVE":
-            raise TenantThrottled("this tenant may not submit now", retry_after_s=RETRY_AFTER_LIMIT_S)
+            raise TenantSuspended  # the access check may not know it for a minute
         work.lock_submissions()
         if work.live_tasks() >= limits.queue_depth:
             retry_after_s = _drain_s(1, work.recent_ends(window_s=DRAIN_WINDOW_S), DRAIN_WINDOW_S)
@@ -244,10 +245,11 @@ class TaskService:
 
     # Changing one's mind
 
-    def cancel(self, *, tenant_id: UUID, task_id: UUID) -> TaskStatus:
+    def cancel(self, *, tenant_id: UUID, task_id: UUID, requester: Requester) -> TaskStatus:
         """Stop everything at once, charge what was delivered, release the rest. A running worker hears at its beat."""
         with self._store.open(tenant_id) as work:
             task = _found(work.lock_task(task_id))
+            requester.must_control(task)
             if task.status is TaskStatus.CANCELLED:
                 return task.status
             if task.ended_at is not None:
@@ -255,10 +257,11 @@ class TaskService:
             work.request_cancel(task_id)
             return self._nodes.stop(work, replace(task, cancel_requested_at=self._clock.now()), BY_REQUEST)
 
-    def retry(self, *, tenant_id: UUID, task_id: UUID) -> Task:
+    def retry(self, *, tenant_id: UUID, task_id: UUID, requester: Requester) -> Task:
         """Run again what is not done, for what was not charged. Nodes that were cancelled get successors."""
         with self._store.open(tenant_id) as work:
             task = _found(work.lock_task(task_id))
+            requester.must_control(task)
             if task.status not in RETRYABLE_ENDS:
                 raise NotRetryable("only what failed, whole or in part, can be tried again", status=task.status)
             nodes = work.nodes(task_id)

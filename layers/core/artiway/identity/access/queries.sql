@@ -1,7 +1,8 @@
 -- Inside one tenant: the row policies do the choosing.
 
 -- name: session_access
-SELECT session.user_id, session.revoked_at IS NULL AND app_user.status = 'ACTIVE' AND policy.status = 'ACTIVE' AS is_open,
+SELECT session.user_id, session.revoked_at IS NULL AND app_user.status = 'ACTIVE' AS is_open,
+       policy.status <> 'ACTIVE' AS is_suspended,
        policy.rate_per_second, policy.burst,
        ARRAY(SELECT permission FROM user_permission AS held WHERE held.user_id = session.user_id) AS permissions
   FROM session
@@ -10,17 +11,18 @@ SELECT session.user_id, session.revoked_at IS NULL AND app_user.status = 'ACTIVE
  WHERE session_id = %(session_id)s;
 
 -- name: key_access
--- A key never may more than the person who made it may now.
-SELECT key.user_id, app_user.status = 'ACTIVE' AND policy.status = 'ACTIVE' AS is_open,
-       floor(extract(epoch FROM key.expires_at))::bigint AS expires_at,
-       policy.rate_per_second, policy.burst, key.is_signed,
+-- A key may no more than its person may now, and no more than the key that made it: least() passes over NULL.
+SELECT key.user_id, app_user.status = 'ACTIVE' AS is_open, policy.status <> 'ACTIVE' AS is_suspended,
+       floor(extract(epoch FROM least(key.expires_at, parent.expires_at)))::bigint AS expires_at,
+       policy.rate_per_second, policy.burst, key.is_signed OR coalesce(parent.is_signed, false) AS is_signed,
        encode(key.secret_hash, 'hex') AS secret_hash,
-       ARRAY(SELECT permission FROM user_permission AS held
-              WHERE held.user_id = key.user_id AND permission = ANY(key.permissions)) AS permissions
+       ARRAY(SELECT permission FROM user_permission AS held WHERE held.user_id = key.user_id) AS permissions,
+       key.permissions AS key_permissions, coalesce(parent.permissions, key.permissions) AS parent_permissions
   FROM api_key AS key
   JOIN app_user USING (tenant_id, user_id)
   JOIN tenant_policy AS policy USING (tenant_id)
- WHERE key_id = %(key_id)s;
+  LEFT JOIN api_key AS parent ON parent.tenant_id = key.tenant_id AND parent.key_id = key.parent_key_id
+ WHERE key.key_id = %(key_id)s;
 
 -- name: spend_nonce
 INSERT INTO api_key_nonce (tenant_id, key_id, nonce, expires_at)

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from artiway.identity.model import effective_permissions
 from artiway.platform import sql
 from artiway.platform.clock import Clock
 from artiway.platform.database import Database, Row
@@ -52,4 +53,8 @@ class SpentNonces:
 
 
 def _plain(row: Row | None) -> dict[str, Any] | None:
-    return None if row is None else row | {"user_id": row["user_id"].hex}
+    if row is None:
+        return None
+    limits = [row.pop(name) for name in ("key_permissions", "parent_permissions") if name in row]
+    permissions = effective_permissions(row["permissions"], *limits)
+    return row | {"user_id": row["user_id"].hex, "permissions": sorted(permissions)}

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from artiway.errors import Unauthenticated
-from artiway.identity.model import Access, TokenNotAccepted, digest, signature_of, text_to_sign
+from artiway.identity.model import Access, TenantSuspended, TokenNotAccepted, digest, signature_of, text_to_sign
 from artiway.identity.tokens import TokenExpired
 from artiway.platform.clock import Clock
 
@@ -147,6 +147,9 @@ class AccessService:
 def _access(
     tenant_id: UUID, facts: Mapping[str, Any], *, session_id: UUID | None = None, key_id: UUID | None = None
 ) -> Access:
+    # Last of all checks. A cached entry of the release before has no such field, for a minute.
+    if facts.get("is_suspended"):
+        raise TenantSuspended
     return Access(
         tenant_id=tenant_id,
         user_id=UUID(facts["user_id"]),

@@ -8,26 +8,39 @@ from datetime import datetime
 from typing import Protocol
 from uuid import UUID
 
-from artiway.errors import Conflict, NotFound, Refused
-from artiway.identity.model import SECRET_BYTES, Actor, ApiKey, Permission, digest
+from artiway.errors import NotFound, Refused
+from artiway.identity.model import (
+    SECRET_BYTES,
+    Actor,
+    ApiKey,
+    BeyondParent,
+    KeyLimits,
+    Permission,
+    TokenNotAccepted,
+    digest,
+)
 from artiway.ids import new_id
 from artiway.platform.clock import Clock
 
 PREFIX = "ak_"
-MOST_KEYS = 100
-
-
-class TooManyKeys(Conflict):
-    code = "KEY_409_TOO_MANY"
 
 
 class Store(Protocol):
-    def add(self, key: ApiKey, secret_hash: bytes, *, most: int) -> bool:
-        """False if the person has `most` keys already."""
+    """`user_id` and `root_id` bound what is seen: a person's keys, and a key with the keys that it made."""
 
-    def keys(self, tenant_id: UUID, *, user_id: UUID | None, after: UUID | None, limit: int) -> Sequence[ApiKey]: ...
+    def add(self, key: ApiKey, secret_hash: bytes, *, limits: KeyLimits) -> None:
+        """Raises TooManyKeys, and TokenNotAccepted if the parent was deleted meanwhile. Then nothing is stored."""
 
-    def remove(self, tenant_id: UUID, key_id: UUID, *, user_id: UUID | None, actor_id: UUID) -> bool: ...
+    def key(self, tenant_id: UUID, key_id: UUID) -> ApiKey | None: ...
+
+    def keys(
+        self, tenant_id: UUID, *, user_id: UUID | None, root_id: UUID | None, after: UUID | None, limit: int
+    ) -> Sequence[ApiKey]: ...
+
+    def remove(
+        self, tenant_id: UUID, key_id: UUID, *, user_id: UUID | None, root_id: UUID | None, actor_id: UUID
+    ) -> Sequence[UUID]:
+        """The keys that were deleted: this one and those that it made. None of them if it is not there."""
 
 
 class Revocations(Protocol):
@@ -35,33 +48,79 @@ class Revocations(Protocol):
 
 
 class ApiKeyService:
-    """A person sees and removes their own keys; who manages users, those of the tenant."""
+    """A person manages their own keys; a person who manages users, those of the tenant.
 
-    def __init__(self, store: Store, revocations: Revocations, clock: Clock) -> None:
+    A key manages itself and the keys that it made, whatever its permissions. Those may no more, live no longer and sign
+    no less than it does, and make no keys: their number and depth stay in the hands of the person.
+    """
+
+    def __init__(
+        self, store: Store, revocations: Revocations, clock: Clock, *, limits: KeyLimits | None = None
+    ) -> None:
         self._store, self._revocations, self._clock = store, revocations, clock
+        self._limits = limits or KeyLimits()
 
     def create(
-        self, actor: Actor, *, name: str, permissions: frozenset[str], expires_at: datetime | None, is_signed: bool
+        self,
+        actor: Actor,
+        *,
+        name: str,
+        permissions: frozenset[str],
+        expires_at: datetime | None,
+        is_signed: bool | None,
     ) -> tuple[ApiKey, str]:
-        """The key itself is told here and never again: only its hash is kept."""
+        """The key itself is shown here and never again: only its hash is kept."""
         actor.must_have(permissions)
+        if actor.key_id is not None:
+            expires_at, is_signed = self._bounded(actor.tenant_id, actor.key_id, expires_at, is_signed)
         now = self._clock.now()
         if expires_at is not None and expires_at <= now:
             raise Refused("the request is not valid", fields=[{"field": "expiresAt", "reason": "is in the past"}])
-        key = ApiKey(actor.tenant_id, new_id(), actor.user_id, name, permissions, is_signed, now, expires_at)
+        key = ApiKey(
+            tenant_id=actor.tenant_id,
+            key_id=new_id(),
+            user_id=actor.user_id,
+            name=name,
+            permissions=permissions,
+            is_signed=bool(is_signed),
+            created_at=now,
+            expires_at=expires_at,
+            parent_key_id=actor.key_id,
+        )
         secret = secrets.token_urlsafe(SECRET_BYTES)
-        if not self._store.add(key, digest(secret), most=MOST_KEYS):
-            raise TooManyKeys(f"a person has at most {MOST_KEYS} keys; delete one first")
+        self._store.add(key, digest(secret), limits=self._limits)
         return key, f"{PREFIX}{key.tenant_id.hex}{key.key_id.hex}_{secret}"
 
     def keys(self, actor: Actor, *, after: UUID | None, limit: int) -> Sequence[ApiKey]:
-        return self._store.keys(actor.tenant_id, user_id=self._scope(actor), after=after, limit=limit)
+        return self._store.keys(
+            actor.tenant_id, user_id=_person_of(actor), root_id=actor.key_id, after=after, limit=limit
+        )
 
     def remove(self, actor: Actor, key_id: UUID) -> None:
-        if not self._store.remove(actor.tenant_id, key_id, user_id=self._scope(actor), actor_id=actor.user_id):
+        """With the keys that it made."""
+        removed = self._store.remove(
+            actor.tenant_id, key_id, user_id=_person_of(actor), root_id=actor.key_id, actor_id=actor.user_id
+        )
+        if not removed:
             raise NotFound("there is no such API key")
-        self._revocations.forget_key(actor.tenant_id, key_id)
+        for removed_id in removed:
+            self._revocations.forget_key(actor.tenant_id, removed_id)
 
-    @staticmethod
-    def _scope(actor: Actor) -> UUID | None:
-        return None if Permission.USER_MANAGE in actor.permissions else actor.user_id
+    def _bounded(
+        self, tenant_id: UUID, parent_id: UUID, expires_at: datetime | None, is_signed: bool | None
+    ) -> tuple[datetime | None, bool]:
+        """Expiry and signature for a child: the parent's where none was asked for, refused where they are looser."""
+        parent = self._store.key(tenant_id, parent_id)
+        if parent is None:
+            raise TokenNotAccepted
+        if parent.parent_key_id is not None:
+            raise BeyondParent("a key that was made by a key makes no keys")
+        if parent.expires_at is not None and expires_at is not None and expires_at > parent.expires_at:
+            raise BeyondParent("this key would outlive the key that makes it", field="expiresAt")
+        if parent.is_signed and is_signed is False:
+            raise BeyondParent("a key for signed requests makes only such keys", field="signed")
+        return expires_at or parent.expires_at, parent.is_signed if is_signed is None else is_signed
+
+
+def _person_of(actor: Actor) -> UUID | None:
+    return None if Permission.USER_MANAGE in actor.permissions else actor.user_id

@@ -20,6 +20,9 @@ SELECT user_id, email, phone, status, created_at,
 -- Changes of who may what wait for each other in one tenant: otherwise the last two owners could remove one another.
 SELECT pg_advisory_xact_lock(hashtextextended('people:' || current_tenant()::text, 0));
 
+-- name: count_users
+SELECT count(*) AS users FROM app_user;
+
 -- name: set_user_status
 UPDATE app_user SET status = %(status)s, updated_at = now() WHERE user_id = %(user_id)s;
 

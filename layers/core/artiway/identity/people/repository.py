@@ -53,6 +53,10 @@ class PeopleChange:
     def roles(self) -> Sequence[Role]:
         return _roles(self._tx)
 
+    def count_users(self) -> int:
+        row = self._tx.one(SQL["count_users"])
+        return int(row["users"]) if row else 0
+
     def add_user(self, user: NewUser) -> None:
         accounts.insert_user(self._tx, user, LoginTaken("this e-mail address has an account already"))
 

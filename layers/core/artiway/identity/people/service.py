@@ -15,10 +15,13 @@ from artiway.identity.model import (
     LastOwner,
     Me,
     NewUser,
+    PeopleLimits,
     Role,
     RoleFixed,
     RoleInUse,
     RoleTaken,
+    TooManyRoles,
+    TooManyUsers,
     User,
     UserStatus,
     email_of,
@@ -33,6 +36,8 @@ class Session(Protocol):
     def user(self, user_id: UUID) -> User | None: ...
 
     def roles(self) -> Sequence[Role]: ...
+
+    def count_users(self) -> int: ...
 
     def add_user(self, user: NewUser) -> None:
         """Raises LoginTaken."""
@@ -72,8 +77,11 @@ class Revocations(Protocol):
 
 
 class PeopleService:
-    def __init__(self, store: Store, passwords: Passwords, revocations: Revocations) -> None:
+    def __init__(
+        self, store: Store, passwords: Passwords, revocations: Revocations, *, limits: PeopleLimits | None = None
+    ) -> None:
         self._store, self._passwords, self._revocations = store, passwords, revocations
+        self._limits = limits or PeopleLimits()
 
     def me(self, tenant_id: UUID, user_id: UUID) -> Me:
         me = self._store.me(tenant_id, user_id)
@@ -89,6 +97,9 @@ class PeopleService:
         user = NewUser(actor.tenant_id, new_id(), email_of(email), None, password_hash, tuple(sorted(set(roles))))
         with self._store.change(actor) as people:
             actor.must_have(_permissions_of(people, user.roles))
+            # Disabled users count: their rows stay, and inviting and disabling in turn would have no end.
+            if people.count_users() >= self._limits.users:
+                raise TooManyUsers(self._limits.users)
             people.add_user(user)
             people.record(
                 "user.invited", to_wire("usr", user.user_id), {"email": user.email, "roles": list(user.roles)}
@@ -131,8 +142,11 @@ class PeopleService:
     def add_role(self, actor: Actor, *, name: str, permissions: frozenset[str]) -> Role:
         actor.must_have(permissions)
         with self._store.change(actor) as people:
-            if name == PLATFORM_ADMIN or any(role.name == name for role in people.roles()):
+            roles = people.roles()
+            if name == PLATFORM_ADMIN or any(role.name == name for role in roles):
                 raise RoleTaken("there is a role of this name already", name=name)
+            if sum(not role.is_built_in for role in roles) >= self._limits.roles:
+                raise TooManyRoles(self._limits.roles)
             people.add_role(name, permissions)
             people.record("role.created", f"role:{name}", {"permissions": sorted(permissions)})
         return Role(name, permissions, is_built_in=False)
