@@ -676,7 +676,18 @@ def points() -> PointsService:
     from artiway.points.repository import PostgresLedger
     from artiway.points.service import PointsService
 
-    return PointsService(PostgresLedger(database(), audit()), clock())
+    ledger = PostgresLedger(database(), audit(), lots_per_user=settings().points_lots)
+    return PointsService(ledger, clock())
+
+
+@once
+def grants() -> PointsService:
+    """For gifts, on a connection of its own: a gift is in its receiver's tenant, the request's key in the giver's."""
+    from artiway.points.repository import PostgresLedger
+    from artiway.points.service import PointsService
+
+    ledger = PostgresLedger(_database(settings().database_url), audit(), lots_per_user=settings().points_lots)
+    return PointsService(ledger, clock())
 
 
 @once

@@ -133,4 +133,5 @@ class Settings(BaseSettings):
     sweep_lease_s: int = Field(default=120, ge=10, le=3_600)
     bill_alarm_hour: int = Field(default=12, ge=0, le=23)  # in Shanghai
     bill_back_fill_days: int = Field(default=90, ge=0, le=90)  # WeChat keeps three months
+    points_lots: int = Field(default=1_000, ge=1, le=10_000)  # unexpired dates of expiry of one user
     lapse_batch: int = Field(default=500, ge=1, le=10_000)
