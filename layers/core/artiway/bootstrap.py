@@ -507,9 +507,10 @@ def purge_expired() -> dict[str, int]:
     from artiway.idempotency import repository as idempotency_keys
 
     limit = settings().purge_batch
+    keys = idempotency_keys.purge(service_database(), batch=limit, batches=settings().purge_batches)
     with service_database().service_transaction() as tx:
         return {
-            "idempotency_keys": idempotency_keys.purge(tx, limit=limit),
+            "idempotency_keys": keys,
             "audit_entries": audit().purge(tx, limit=limit),
             "accounts": accounts().purge(limit=limit),
         }

@@ -87,7 +87,8 @@ class Settings(BaseSettings):
     cache_sync_s: float = Field(default=1, ge=0, le=60)  # how late an invalidation may reach another process
     cache_load_s: float = Field(default=3, gt=0, le=60)
     cache_wait_s: float = Field(default=8, gt=0, le=60)
-    purge_batch: int = Field(default=1_000, ge=1, le=100_000)
+    purge_batch: int = Field(default=5_000, ge=1, le=100_000)
+    purge_batches: int = Field(default=30, ge=1, le=1_000)  # idempotency keys a minute: no fewer than the API lets in
 
     guard_outbox_s: int = Field(default=60, ge=1, le=86_400)
     guard_waiting: int = Field(default=1_000, ge=1, le=10_000_000)
