@@ -741,6 +741,7 @@ def _credit() -> CreditService:
 
 @once
 def orders() -> OrderService:
+    from artiway.payments.model import OpenLimits
     from artiway.payments.packages import packages
     from artiway.payments.service import OrderService
 
@@ -755,6 +756,7 @@ def orders() -> OrderService:
         expiry_grace_s=settings().order_grace_s,
         query_after_s=settings().order_query_after_s,
         poll_spacing_s=settings().order_poll_spacing_s,
+        open_limits=OpenLimits(settings().orders_open_per_user, settings().orders_open_per_tenant),
     )
 
 

@@ -122,6 +122,8 @@ class Settings(BaseSettings):
     wechat_pay_secret_arn: str = ""
     alarm_topic_arn: str = ""
     packages: str = ""  # JSON as in artiway/payments/packages.json, in its place
+    orders_open_per_user: int = Field(default=20, ge=1, le=10_000)
+    orders_open_per_tenant: int = Field(default=200, ge=1, le=100_000)
     order_life_s: int = Field(default=1_800, ge=60, le=7_200)
     order_grace_s: int = Field(default=60, ge=0, le=3_600)
     order_query_after_s: int = Field(default=300, ge=1, le=3_600)
