@@ -285,6 +285,7 @@ const WORDS = {
   invariant_artefacts_have_nodes: ["pictures belong to steps", "产物均有来源"],
   invariant_slots_are_held_by_attempts: ["slots belong to attempts", "槽位均有归属"],
   invariant_one_credit_per_paid_order: ["one credit for a paid order", "已付订单只入账一次"],
+  invariant_credits_are_of_own_payments: ["each credit is of its order's own payment", "入账对应本订单的支付"],
   invariant_slots_are_mirrored: ["slots are mirrored in Redis", "槽位与 Redis 一致"],
   invariant_sweepers_run: ["sweepers run", "巡检在运行"],
   reconciliations: ["WeChat's daily bills", "微信每日账单"],

@@ -10,6 +10,7 @@ from uuid import UUID
 from pydantic import Field
 
 from artiway import bootstrap
+from artiway.idempotency.model import key_of_user
 from artiway.ids import from_wire, new_id, to_wire
 from artiway.payments.model import Channel, Order, OrderStatus, RefundStatus
 from artiway.platform import http
@@ -29,7 +30,7 @@ class PackagesBody(http.Wire):
     next_cursor: str | None
 
 
-class NewOrderBody(http.Wire):
+class NewOrderBody(http.Wire, populate_by_name=False):
     package_id: str = Field(min_length=1, max_length=64)
     channel: Channel
     openid: str | None = Field(default=None, min_length=1, max_length=128)
@@ -59,8 +60,8 @@ class OrdersBody(http.Wire):
     next_cursor: str | None
 
 
-class NewRefundBody(http.Wire):
-    amount_fen: int = Field(gt=0, le=2_147_483_647)
+class NewRefundBody(http.Wire, populate_by_name=False):
+    amount_fen: int = Field(gt=0, le=2_147_483_647, strict=True)
     reason: str = Field(min_length=1, max_length=80)
 
 
@@ -164,7 +165,7 @@ def _once() -> tuple[str, str]:
     key = api.idempotency_key or str(new_id())
     user_id = api.identity.user_id
     asked = f"{user_id}\n{api.event['rawPath']}\n".encode() + api.raw_body
-    return f"{user_id.hex}:{key}", hashlib.sha256(asked).hexdigest()
+    return key_of_user(user_id, key), hashlib.sha256(asked).hexdigest()
 
 
 def _public_url(path: str) -> str:

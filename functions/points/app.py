@@ -23,7 +23,7 @@ api = http.Api("points", gate=bootstrap.gate)
 handler = api.handler
 
 CSV_ROWS = 10_000
-Amount = Annotated[int, Field(gt=0, le=1_000_000_000)]
+Amount = Annotated[int, Field(gt=0, le=1_000_000_000, strict=True)]
 
 
 class AccountBody(http.Wire):
@@ -47,7 +47,7 @@ class LedgerBody(http.Wire):
     next_cursor: str | None
 
 
-class GrantBody(http.Wire):
+class GrantBody(http.Wire, populate_by_name=False):
     user_id: str = Field(max_length=64)
     amount: Amount
     campaign: str | None = Field(default=None, min_length=1, max_length=100)
@@ -55,7 +55,7 @@ class GrantBody(http.Wire):
     reason: str = Field(min_length=1, max_length=200)
 
 
-class TransferBody(http.Wire):
+class TransferBody(http.Wire, populate_by_name=False):
     to_user_id: str = Field(max_length=64)
     amount: Amount
 
@@ -94,13 +94,13 @@ def list_entries(
     return LedgerBody(items=[_entry(entry) for entry in items], next_cursor=next_cursor)
 
 
-@api.post("/points/grants", permission="points.grant", status=201, errors=[404, 409], keyed=True)
+@api.post("/points/grants", permission="points.grant", status=201, errors=[404, 409], idempotent=True)
 def grant_points(body: GrantBody) -> tuple[EntryBody, int]:
     """Give points to a user of any tenant. A campaign gives to each user once."""
     user_id = from_wire("usr", body.user_id)
-    # The gift lies in the user's tenant and not in ours, so its own ledger key makes it happen once.
+    # The gift commits in the user's tenant, before the answer is kept in ours: its ledger key makes a retry find it.
     key = f"grant:{api.identity.user_id.hex}:{api.idempotency_key or new_id()}"
-    entry = bootstrap.points().grant(
+    entry = bootstrap.grants().grant(
         tenant_id=bootstrap.points_overview().tenant_of_user(user_id),
         user_id=user_id,
         amount_points=body.amount,
@@ -113,7 +113,7 @@ def grant_points(body: GrantBody) -> tuple[EntryBody, int]:
     return _entry(entry), 201
 
 
-@api.post("/points/transfers", permission="points.transfer", status=201, errors=[402, 404], idempotent=True)
+@api.post("/points/transfers", permission="points.transfer", status=201, errors=[402, 404, 409], idempotent=True)
 def transfer_points(body: TransferBody) -> tuple[EntryBody, int]:
     """Give points to another member of my tenant."""
     entry = bootstrap.points().transfer(

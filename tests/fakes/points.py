@@ -172,6 +172,10 @@ class FakeLedger:
 
     def _add_lot(self, tenant_id: UUID, user_id: UUID, amount: int, expires_at: datetime) -> None:
         lots = self._tenants[tenant_id].lots
+        for lot in lots:
+            if (lot.user_id, lot.expires_at) == (user_id, expires_at):
+                lot.remaining += amount
+                return
         lots.append(Lot(user_id, amount, expires_at, len(lots)))
 
     def _take(self, tenant_id: UUID, user_id: UUID, amount: int) -> list[tuple[Lot, int]]:

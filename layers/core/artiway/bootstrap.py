@@ -507,9 +507,10 @@ def purge_expired() -> dict[str, int]:
     from artiway.idempotency import repository as idempotency_keys
 
     limit = settings().purge_batch
+    keys = idempotency_keys.purge(service_database(), batch=limit, batches=settings().purge_batches)
     with service_database().service_transaction() as tx:
         return {
-            "idempotency_keys": idempotency_keys.purge(tx, limit=limit),
+            "idempotency_keys": keys,
             "audit_entries": audit().purge(tx, limit=limit),
             "accounts": accounts().purge(limit=limit),
         }
@@ -681,7 +682,18 @@ def points() -> PointsService:
     from artiway.points.repository import PostgresLedger
     from artiway.points.service import PointsService
 
-    return PointsService(PostgresLedger(database(), audit()), clock())
+    ledger = PostgresLedger(database(), audit(), lots_per_user=settings().points_lots)
+    return PointsService(ledger, clock())
+
+
+@once
+def grants() -> PointsService:
+    """For gifts, on a connection of its own: a gift is in its receiver's tenant, the request's key in the giver's."""
+    from artiway.points.repository import PostgresLedger
+    from artiway.points.service import PointsService
+
+    ledger = PostgresLedger(_database(settings().database_url), audit(), lots_per_user=settings().points_lots)
+    return PointsService(ledger, clock())
 
 
 @once
@@ -734,6 +746,7 @@ def _credit() -> CreditService:
 
 @once
 def orders() -> OrderService:
+    from artiway.payments.model import OpenLimits
     from artiway.payments.packages import packages
     from artiway.payments.service import OrderService
 
@@ -748,6 +761,7 @@ def orders() -> OrderService:
         expiry_grace_s=settings().order_grace_s,
         query_after_s=settings().order_query_after_s,
         poll_spacing_s=settings().order_poll_spacing_s,
+        open_limits=OpenLimits(settings().orders_open_per_user, settings().orders_open_per_tenant),
     )
 
 

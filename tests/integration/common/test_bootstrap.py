@@ -11,7 +11,7 @@ from artiway import bootstrap
 from artiway.audit.model import AuditFilter
 from artiway.platform.database import Database
 
-TENANT = UUID(int=1)
+TENANT, USER = UUID(int=1), UUID(int=7)
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_every_service_works_from_the_environment_alone(environment):
         return 200, "done"
 
     for _ in range(2):
-        answer = bootstrap.idempotency().run(tenant_id=TENANT, key="k", request_hash="h", perform=perform)
+        answer = bootstrap.idempotency().run(tenant_id=TENANT, user_id=USER, key="k", request_hash="h", perform=perform)
         assert answer == (200, "done")
     with bootstrap.database().tenant_transaction(TENANT) as tx:
         assert len(bootstrap.audit().find(tx, AuditFilter()).items) == 1
@@ -58,7 +58,9 @@ def test_what_has_expired_is_purged_over_all_tenants(environment, addresses, dat
     for tenant_id in (UUID(int=1), UUID(int=2)):
         with database.tenant_transaction(tenant_id) as tx:
             bootstrap.audit().record(tx, actor_id=None, action="a", target="t")
-        bootstrap.idempotency().run(tenant_id=tenant_id, key="k", request_hash="h", perform=lambda: (200, ""))
+        bootstrap.idempotency().run(
+            tenant_id=tenant_id, user_id=USER, key="k", request_hash="h", perform=lambda: (200, "")
+        )
     assert set(bootstrap.purge_expired().values()) == {0}
     with psycopg.connect(addresses.superuser) as connection:
         connection.execute("UPDATE idempotency_key SET created_at = now() - interval '25 hours'")

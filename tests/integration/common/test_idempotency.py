@@ -18,6 +18,7 @@ from artiway.outbox.repository import Outbox
 from artiway.platform.database import Database, DatabaseAway
 
 TENANT, OTHER = UUID(int=1), UUID(int=2)
+USER, COLLEAGUE = UUID(int=3), UUID(int=4)
 
 
 class Effect:
@@ -45,8 +46,8 @@ def effect(database: Database) -> Effect:
     return Effect(database)
 
 
-def run(once, perform, key="k1", request_hash="h1", tenant_id=TENANT) -> tuple[int, str]:
-    return once.run(tenant_id=tenant_id, key=key, request_hash=request_hash, perform=perform)
+def run(once, perform, key="k1", request_hash="h1", tenant_id=TENANT, user_id=USER) -> tuple[int, str]:
+    return once.run(tenant_id=tenant_id, user_id=user_id, key=key, request_hash=request_hash, perform=perform)
 
 
 def effects(addresses) -> int:
@@ -93,6 +94,37 @@ def test_one_key_in_two_tenants_is_two_keys(once, database, addresses):
     theirs = Effect(database, OTHER)
     assert run(once, theirs, tenant_id=OTHER, request_hash="h2") == (201, '{"run":1}')
     assert (theirs.runs, effects(addresses)) == (1, 2)
+
+
+def test_one_key_of_two_users_is_two_keys(once, effect, addresses):
+    assert run(once, effect) == (201, '{"run":1}')
+    assert run(once, effect, user_id=COLLEAGUE, request_hash="h2") == (201, '{"run":2}')
+    assert run(once, effect) == (201, '{"run":1}')
+    assert effects(addresses) == 2
+
+
+def test_a_colleague_is_not_stopped_by_a_running_request(once, addresses, effect):
+    with closing(Database(addresses.app)) as elsewhere:
+        second = IdempotencyService(PostgresKeys(elsewhere))
+
+        def perform() -> tuple[int, str]:
+            assert run(second, Effect(elsewhere), user_id=COLLEAGUE, request_hash="h2")[0] == 201
+            return effect()
+
+        run(once, perform)
+    assert effects(addresses) == 2
+
+
+def test_an_answer_of_the_release_before_is_found(once, effect, addresses):
+    """It stored the key without its user."""
+    with psycopg.connect(addresses.superuser) as connection:
+        connection.execute(
+            "INSERT INTO idempotency_key (tenant_id, idempotency_key, request_hash, status, body)"
+            " VALUES (%s, 'k1', 'h1', 201, 'before')",
+            [TENANT],
+        )
+    assert run(once, effect) == (201, "before")
+    assert run(once, effect, user_id=COLLEAGUE, request_hash="h2") == (201, '{"run":1}')
 
 
 def test_a_failure_undoes_the_effect_and_frees_the_key(once, effect, addresses):
@@ -163,15 +195,14 @@ def test_the_purge_takes_what_has_expired_in_batches(once, effect, service_datab
     age_keys(addresses, timedelta(hours=25))
     run(once, effect, key="young")
 
-    def purge() -> int:
-        with service_database.service_transaction() as tx:
-            return repository.purge(tx, limit=3)
+    def purge(batches: int) -> int:
+        return repository.purge(service_database, batch=2, batches=batches)
 
-    assert [purge(), purge(), purge()] == [3, 2, 0]
+    assert [purge(1), purge(3), purge(3)] == [2, 3, 0]
     assert run(once, effect, key="young") == (201, '{"run":6}')
 
 
-@pytest.mark.parametrize("key", ["", "x" * 256, "a\0b", "line\nbreak", "schlüssel", "\ud800"])
+@pytest.mark.parametrize("key", ["", "x" * 201, "a\0b", "line\nbreak", "schlüssel", "\ud800"])
 def test_a_key_that_is_no_header_word_is_refused(once, effect, key):
     with pytest.raises(KeyInvalid) as refused:
         run(once, effect, key=key)

@@ -32,7 +32,7 @@ from tests.integration.payments.environment import FileClock
 from tests.integration.points.invariants import violations
 
 PROCESSES = 8
-ALL_PERMISSIONS = "points.read points.grant points.transfer order.create order.refund"
+ALL_PERMISSIONS = "points.read points.grant points.transfer order.create order.refund task.submit"
 Json = dict[str, Any]
 
 

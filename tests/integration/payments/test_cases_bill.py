@@ -1,4 +1,4 @@
-"""Acceptance cases 31 to 40: the daily bill, and what holds throughout."""
+"""Acceptance cases 31 to 40 and 43: the daily bill, and what holds throughout."""
 
 from __future__ import annotations
 
@@ -184,6 +184,29 @@ def test_case_37_any_product_name_and_any_amount_are_read_exactly(world: World, 
     assert world.invoke("bill") == {DAY: "DONE"}
     (found,) = world.rows("SELECT kind, ours_fen, theirs_fen FROM bill_difference")
     assert found == {"kind": "AMOUNT", "ours_fen": 990, "theirs_fen": 29}
+
+
+WRONG_REPORTS = {
+    "another merchant": {"mchid": "another"},
+    "another app": {"appid": "another"},
+    "no order of ours": {"out_trade_no": "never-ordered-1"},
+}
+
+
+@pytest.mark.parametrize("is_clean", [True, False], ids=["bill agrees", "bill differs"])
+@pytest.mark.parametrize("lie", WRONG_REPORTS.values(), ids=WRONG_REPORTS.keys())
+def test_case_43_a_credit_after_a_wrong_report_is_compared(world: World, lie: dict, is_clean: bool):
+    order = paid_order(world, patch=lie)
+    assert world.recharges() == []
+    assert world.notify(order) == [204]
+    assert world.recharges() == [100]
+    credited = world.rows("SELECT outcome FROM pay_transaction WHERE mchid = %s", world.sim.keys.mchid)
+    assert credited == [{"outcome": "CREDITED"}]
+    if not is_clean:
+        world.bill(DAY, amount={number(order): 991})
+    world.at(NEXT_MORNING)
+    assert world.invoke("bill") == {DAY: "DONE"}
+    assert differences(world) == ([] if is_clean else [("AMOUNT", "OPEN")])
 
 
 def test_case_38_another_tenant_and_another_user_can_neither_see_nor_pay_an_order(world: World):

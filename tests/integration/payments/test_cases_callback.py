@@ -1,4 +1,4 @@
-"""Acceptance cases 1 to 22: what WeChat tells us."""
+"""Acceptance cases 1 to 22, 41 and 42: what WeChat tells us."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
@@ -213,6 +214,120 @@ def test_case_14_a_second_payment_for_one_order_is_money_to_give_back(world: Wor
     assert [row["outcome"] for row in outcomes] == ["CREDITED", "OVERPAID"]
 
 
+def of_another(world: World, order: dict) -> dict:
+    """What makes a notification name the transaction that paid for this order."""
+    paid = world.trade(order)
+    facts = {"transaction_id": paid["transaction_id"], "success_time": paid["success_time"]}
+    return {"trade_state": "SUCCESS", **facts}
+
+
+@pytest.mark.parametrize("is_colleague", [True, False], ids=["same tenant", "another tenant"])
+def test_case_41_the_transaction_of_another_order_completes_nothing(world: World, is_colleague: bool):
+    first = world.person.buy()
+    world.pay(first)
+    other = world.new_person(world.person.tenant_id if is_colleague else None)
+    second = other.buy()
+    for _ in range(2):
+        assert world.notify(second, patch=of_another(world, first)) == [204]
+    found = other.order(second["orderId"])
+    assert (found["status"], found["flag"], found.get("transactionId")) == ("PAYING", "MISMATCH", None)
+    assert world.alerts() == ["PAYMENT_OF_ANOTHER_ORDER"]
+    assert (world.recharges(), world.person.balance, other.balance) == ([100], 100, 0)
+    (kept,) = world.rows("SELECT outcome, out_trade_no FROM pay_transaction")
+    assert kept == {"outcome": "CREDITED", "out_trade_no": number(first)}
+    # A payment of its own completes it.
+    assert world.pay(second) == [204]
+    found = other.order(second["orderId"])
+    assert (found["status"], found.get("flag"), other.balance) == ("COMPLETED", None, 100)
+
+
+def test_case_41_a_paid_order_is_not_overpaid_by_it(world: World):
+    first, second = world.person.buy(), world.person.buy()
+    world.pay(first)
+    world.pay(second)
+    assert world.notify(second, patch=of_another(world, first)) == [204]
+    found = world.person.order(second["orderId"])
+    assert (found["status"], found["transactionId"]) == ("COMPLETED", world.trade(second)["transaction_id"])
+    assert world.alerts() == ["PAYMENT_OF_ANOTHER_ORDER"]
+    assert world.recharges() == [100, 100]
+
+
+def test_case_41_of_two_orders_at_once_one_is_completed(world: World):
+    orders = [world.person.buy(), world.new_person().buy()]
+    facts = {"trade_state": "SUCCESS", "transaction_id": "4200000001", "success_time": "2026-03-02T12:00:00+08:00"}
+    with ThreadPoolExecutor(2) as pool:
+        answers = list(pool.map(lambda order: world.notify(order, patch=facts), orders))
+    assert answers == [[204], [204]]
+    states = world.rows("SELECT status FROM pay_order ORDER BY status")
+    assert [row["status"] for row in states] == ["COMPLETED", "PAYING"]
+    assert world.recharges() == [100]
+    assert world.alerts() == ["PAYMENT_OF_ANOTHER_ORDER"]
+
+
+REFUND_LIES = {
+    "merchant": {"mchid": "another"},
+    "amount": {"amount": {"refund": 1}},
+    "total": {"amount": {"total": 1}},
+    "currency": {"amount": {"currency": "USD"}},
+    "transaction": {"transaction_id": "4200000001"},
+}
+
+
+@pytest.mark.parametrize("lie", REFUND_LIES.values(), ids=REFUND_LIES.keys())
+def test_case_42_a_refund_report_that_disagrees_changes_nothing(world: World, lie: dict):
+    order = world.person.buy()
+    world.pay(order)
+    numbers = refund(world, order, 500)["refundId"].removeprefix("ref_")
+    balance = world.person.balance
+    for _ in range(2):
+        told = world.control(f"refunds/{numbers}/finish", {"status": "SUCCESS", "patch": lie})
+        assert told["statuses"] == [204]
+    assert refund_status(world) == ["PROCESSING"]
+    assert world.person.order(order["orderId"])["status"] == "REFUNDING"
+    assert world.alerts() == ["REFUND_MISMATCH"]
+    (alert,) = world.rows("SELECT details FROM pay_alert")
+    assert (alert["details"]["ourRefundFen"], alert["details"]["ourTotalFen"]) == (500, 990)
+    world.control(f"refunds/{numbers}/finish", {"status": "SUCCESS"})
+    assert refund_status(world) == ["SUCCESS"]
+    assert world.person.balance == balance
+
+
+def test_case_42_an_answer_to_a_query_is_compared_too(world: World):
+    order = world.person.buy()
+    world.pay(order)
+    world.behave(refunds="success", notify="drop")
+    refund(world, order, 500)
+    world.fault({"kind": "", "path": "refund/domestic/refunds/", "method": "GET", "patch": {"amount": {"refund": 1}}})
+    world.sweep()
+    assert refund_status(world) == ["PROCESSING"]
+    assert world.alerts() == ["REFUND_MISMATCH"]
+    world.sweep()
+    assert refund_status(world) == ["SUCCESS"]
+
+
+@pytest.mark.parametrize("lie", [{"mchid": "another"}, {"amount": {"total": 1}}, {"amount": {"refund": 991}}], ids=str)
+def test_case_42_a_refund_begun_elsewhere_must_agree(world: World, lie: dict):
+    order = world.person.buy()
+    world.pay(order)
+    wish = {"trade": number(order), "refund": 990, "status": "SUCCESS", "patch": lie}
+    assert world.control("refunds/external", wish)["statuses"] == [204]
+    assert world.rows("SELECT 1 FROM pay_refund") == []
+    assert world.alerts() == ["REFUND_MISMATCH"]
+    assert world.person.balance == 100
+
+
+def test_case_42_the_refund_of_another_order_changes_nothing(world: World):
+    first, second = world.person.buy(), world.person.buy()
+    world.pay(first)
+    world.pay(second)
+    numbers = refund(world, first, 990)["refundId"].removeprefix("ref_")
+    wish = {"trade": number(second), "refund": 990, "status": "SUCCESS", "patch": {"out_refund_no": numbers}}
+    assert world.control("refunds/external", wish)["statuses"] == [204]
+    assert refund_status(world) == ["PROCESSING"]
+    assert world.person.order(second["orderId"])["refundedFen"] == 0
+    assert world.alerts() == ["REFUND_MISMATCH"]
+
+
 def test_case_15_a_notification_that_beats_the_prepay_answer_is_credited_and_stays_so(world: World):
     world.behave(autopay="before")
     order = world.person.buy()
@@ -327,7 +442,7 @@ def test_case_20_news_of_a_refund_in_any_order_debit_once_and_never_go_backwards
 def test_case_20_a_refund_that_succeeds_before_our_call_returned_is_debited_once(world: World):
     order = world.person.buy()
     world.pay(order)
-    world.behave(refunds="success")
+    world.behave(refunds="success", notify="drop")  # a notification would race the sweep
     world.fault({"kind": "drop", "path": "refund/domestic/refunds$", "method": "POST"})
     made = refund(world, order, 495)
     world.sweep()

@@ -164,7 +164,7 @@ def make_orders(world: World, count: int) -> None:
 def test_case_29_a_backlog_is_asked_for_in_bounded_time_and_the_rest_next_time(world: World):
     """Ten thousand orders: WeChat says stop after a while, later runs go on where this one ended."""
     make_orders(world, 10_000)
-    young = world.person.buy()
+    young = world.new_person().buy()
     world.advance(minutes=5)
     world.clock.set(world.clock.now() - timedelta(seconds=1))
     with psycopg.connect(world.addresses.superuser, autocommit=True) as superuser:

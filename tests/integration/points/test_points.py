@@ -6,9 +6,12 @@ from collections.abc import Callable
 from datetime import timedelta
 from uuid import UUID, uuid4
 
+import psycopg
 import pytest
 
+from artiway.audit.repository import AuditLog
 from artiway.errors import NotFound, Refused
+from artiway.platform.database import Database
 from artiway.points.model import (
     AccountChanged,
     CampaignGranted,
@@ -20,9 +23,13 @@ from artiway.points.model import (
     LedgerFilter,
     NoSuchHold,
     Terms,
+    TooManyLots,
 )
+from artiway.points.repository import PostgresLedger
 from artiway.points.service import PointsService
+from tests.conftest import Addresses
 from tests.fakes.clock import FixedClock
+from tests.fakes.users import add_users
 from tests.integration.points.conftest import TENANT
 
 HOUR = timedelta(hours=1)
@@ -262,6 +269,44 @@ def test_a_transfer_moves_points_once_and_their_date_with_them(
     clock.advance(hours=1)
     assert points.lapse(tenant_id=TENANT, user_id=taker) == 20
     assert points.lapse(tenant_id=TENANT, user_id=giver) == 0
+
+
+def test_small_transfers_of_one_date_make_one_lot(
+    database: Database, addresses: Addresses, clock: FixedClock, superuser: psycopg.Connection
+):
+    points = PointsService(PostgresLedger(database, AuditLog()), clock)
+    giver, taker = uuid4(), uuid4()
+    add_users(addresses.superuser, TENANT, [giver, taker])
+    gift(points, giver, 20, hours=1, clock=clock)
+    for number in range(5):
+        points.transfer(
+            tenant_id=TENANT, from_user_id=giver, to_user_id=taker, amount_points=2, idempotency_key=str(number)
+        )
+    lots = superuser.execute("SELECT granted, remaining FROM points_lot WHERE user_id = %s", [taker]).fetchall()
+    assert lots == [(10, 10)]
+    clock.advance(hours=1)
+    assert points.lapse(tenant_id=TENANT, user_id=taker) == 10
+
+
+def test_a_user_has_so_many_dates_of_expiry(
+    database: Database, addresses: Addresses, clock: FixedClock, superuser: psycopg.Connection
+):
+    points = PointsService(PostgresLedger(database, AuditLog(), lots_per_user=2), clock)
+    giver, taker = uuid4(), uuid4()
+    add_users(addresses.superuser, TENANT, [giver, taker])
+    for hours in (1, 2, 2):
+        gift(points, taker, 10, hours=hours, clock=clock)
+    hold(points, taker, 15, clock)  # a spent lot counts: a release fills it again
+    gift(points, giver, 10, hours=3, clock=clock)
+    before = superuser.execute("SELECT count(*) FROM points_ledger").fetchone()
+    with pytest.raises(TooManyLots) as refused:
+        gift(points, taker, 10, hours=3, clock=clock)
+    assert (refused.value.code, refused.value.details) == ("POINTS_409_TOO_MANY_LOTS", {"limit": 2})
+    with pytest.raises(TooManyLots):
+        points.transfer(tenant_id=TENANT, from_user_id=giver, to_user_id=taker, amount_points=5, idempotency_key="t")
+    assert superuser.execute("SELECT count(*) FROM points_ledger").fetchone() == before
+    clock.advance(hours=1)
+    gift(points, taker, 10, hours=3, clock=clock)
 
 
 def test_a_transfer_beyond_the_balance_to_oneself_or_to_nobody_is_refused(points: PointsService, new_user: NewUser):

@@ -15,8 +15,11 @@ from uuid import UUID, uuid4, uuid5
 import psycopg
 import pytest
 
+from artiway.audit.repository import AuditLog
 from artiway.errors import ArtiwayError
-from artiway.points.model import Change, HoldEnded, HoldStatus, InsufficientPoints, Kind, Terms
+from artiway.platform.database import Database
+from artiway.points.model import Change, HoldEnded, HoldStatus, InsufficientPoints, Kind, Terms, TooManyLots
+from artiway.points.repository import PostgresLedger
 from artiway.points.service import PointsService
 from tests.conftest import Addresses
 from tests.fakes.clock import FixedClock
@@ -86,6 +89,36 @@ def test_all_settlements_of_one_hold_at_once_end_it_once(
         with ThreadPoolExecutor(len(services)) as pool:
             list(pool.map(settle, range(len(services))))
         assert services[0].account(tenant_id=TENANT, user_id=USERS[0]).frozen == 0
+
+
+def test_grants_at_once_do_not_pass_the_limit_of_lots(
+    addresses: Addresses, clock: FixedClock, superuser: psycopg.Connection
+):
+    add_users(addresses.superuser, TENANT, USERS[:1])
+    together = threading.Barrier(8)
+
+    def grant(number: int) -> str:
+        with contextlib.closing(Database(addresses.app, connect_timeout_s=60, statement_timeout_ms=60_000)) as database:
+            points = PointsService(PostgresLedger(database, AuditLog(), lots_per_user=3), clock)
+            points.account(tenant_id=TENANT, user_id=USERS[0])  # connected
+            together.wait()
+            try:
+                points.grant(
+                    tenant_id=TENANT,
+                    user_id=USERS[0],
+                    amount_points=10,
+                    idempotency_key=f"g {number}",
+                    reference="g",
+                    terms=Terms(expires_at=clock.now() + timedelta(hours=1 + number)),
+                )
+            except TooManyLots as refusal:
+                return refusal.code
+            return "granted"
+
+    with ThreadPoolExecutor(8) as pool:
+        outcomes = Counter(pool.map(grant, range(8)))
+    assert outcomes == {"granted": 3, "POINTS_409_TOO_MANY_LOTS": 5}
+    assert superuser.execute("SELECT count(*), sum(remaining) FROM points_lot").fetchone() == (3, 30)
 
 
 def operate(points: PointsService, clock: FixedClock, seed: int, count: int) -> Counter[str]:

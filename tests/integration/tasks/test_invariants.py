@@ -27,6 +27,7 @@ BREAKS = {
     "UPDATE task_node SET status = 'PENDING', dispatched_at = NULL, ended_at = NULL WHERE status = 'FAILED'",
     "no_dependents_of_failures": "INSERT INTO node_dependency SELECT b.tenant_id, b.node_id, a.node_id"
     " FROM task_node a, task_node b WHERE a.name = 'fails' AND b.name = 'done'",
+    "credits_are_of_own_payments": "UPDATE pay_transaction SET outcome = 'FOREIGN'",
     "one_credit_per_paid_order": "UPDATE points_ledger SET reference = 'somebody else''s' WHERE reference LIKE 'ord%'",
     "history_is_complete": "DELETE FROM node_history WHERE version > 3",
     "tokens_are_answered": "UPDATE node_token SET answered_at = NULL, issued_at = now() - interval '1 h';"
@@ -63,8 +64,13 @@ def pay(world, tenant, *, status="COMPLETED"):
     world.superuser.execute(
         "INSERT INTO pay_order (tenant_id, user_id, order_id, out_trade_no, mchid, appid, package_id, amount_fen,"
         " points, channel, status, prepay_body, created_at, expires_at, next_query_at, transaction_id, paid_at)"
-        " VALUES (%s, %s, %s, %s, 'm', 'a', 'p', 100, 10, 'native', %s, '{}', now(), now(), now(), 'tx', now())",
-        [*tenant, order_id, order_id.hex, status],
+        " VALUES (%s, %s, %s, %s, 'm', 'a', 'p', 100, 10, 'native', %s, '{}', now(), now(), now(), %s, now())",
+        [*tenant, order_id, order_id.hex, status, str(order_id)],
+    )
+    world.superuser.execute(
+        "INSERT INTO pay_transaction (mchid, transaction_id, tenant_id, order_id, out_trade_no, outcome, source,"
+        " seen_at) VALUES ('m', %s, %s, %s, %s, 'CREDITED', 'callback', now())",
+        [str(order_id), tenant[0], order_id, order_id.hex],
     )
     change = Change(tenant[1], Kind.RECHARGE, 10, ids.to_wire("ord", order_id), f"wxpay:m:{order_id}")
     world.points.credit(tenant_id=tenant[0], change=change)
@@ -117,6 +123,7 @@ def test_an_order_that_was_credited_twice_or_never_is_found(world):
     world.superuser.execute("UPDATE points_ledger SET reference = 'lost' WHERE reference = %s", [f"ord_{never.hex}"])
     found = {row["order_id"]: row["credits"] for row in look(world, "one_credit_per_paid_order").violations}
     assert found == {twice: 2, never: 0}
+    world.superuser.execute("DELETE FROM pay_transaction")
     world.superuser.execute("DELETE FROM pay_order")
 
 
@@ -125,6 +132,7 @@ def test_an_order_that_was_credited_and_never_paid_is_found(world):
     order_id = pay(world, tenant)
     world.superuser.execute("UPDATE pay_order SET status = 'PAYING', transaction_id = NULL, paid_at = NULL")
     assert [row["order_id"] for row in look(world, "one_credit_per_paid_order").violations] == [order_id]
+    world.superuser.execute("DELETE FROM pay_transaction")
     world.superuser.execute("DELETE FROM pay_order")
 
 

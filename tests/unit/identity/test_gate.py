@@ -47,10 +47,10 @@ class Once:
     def __init__(self):
         self.kept = {}
 
-    def run(self, *, tenant_id, key, request_hash, perform):
-        if key not in self.kept:
-            self.kept[key] = (request_hash, perform())
-        return self.kept[key][1]
+    def run(self, *, tenant_id, user_id, key, request_hash, perform):
+        if (user_id, key) not in self.kept:
+            self.kept[user_id, key] = (request_hash, perform())
+        return self.kept[user_id, key][1]
 
 
 class Body(http.Wire):

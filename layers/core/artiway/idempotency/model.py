@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from uuid import UUID
 
 from artiway.errors import Conflict, Refused
 
 KEEP_HOURS = 24
-LONGEST_KEY = 255
+LONGEST_KEY = 200
 
 
 class InProgress(Conflict):
@@ -40,6 +41,11 @@ class Answer:
     request_hash: str
     status: int
     body: str
+
+
+def key_of_user(user_id: UUID, key: str) -> str:
+    """A key belongs to the user who sent it: the same word of a colleague is another key."""
+    return f"{user_id.hex}:{key}"
 
 
 def check_key(key: str) -> None:

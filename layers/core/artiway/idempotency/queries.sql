@@ -3,9 +3,11 @@
 SELECT pg_try_advisory_xact_lock(hashtextextended('idempotency:' || current_tenant() || ':' || %(key)s, 0)) AS is_ours;
 
 -- name: known_answer
+-- Earlier releases stored a key without its user. The hash names the user, so such a row answers its own request only.
 SELECT request_hash, status, body
   FROM idempotency_key
- WHERE tenant_id = current_tenant() AND idempotency_key = %(key)s
+ WHERE tenant_id = current_tenant()
+   AND (idempotency_key = %(key)s OR idempotency_key = %(sent)s AND request_hash = %(request_hash)s)
    AND created_at > now() - make_interval(hours => %(keep_hours)s);
 
 -- name: keep_answer

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from uuid import UUID
 
-from artiway.idempotency.model import KEEP_HOURS, Answer, InProgress
+from artiway.idempotency.model import KEEP_HOURS, Answer, InProgress, key_of_user
 from artiway.platform import sql
 from artiway.platform.database import Database, Transaction
 
@@ -18,9 +18,11 @@ SQL = sql.load("artiway.idempotency")
 class _Claim:
     _tx: Transaction
     _key: str
+    _sent: str
 
-    def known(self) -> Answer | None:
-        row = self._tx.one(SQL["known_answer"], {"key": self._key, "keep_hours": KEEP_HOURS})
+    def known(self, request_hash: str) -> Answer | None:
+        wanted = {"key": self._key, "sent": self._sent, "request_hash": request_hash, "keep_hours": KEEP_HOURS}
+        row = self._tx.one(SQL["known_answer"], wanted)
         return None if row is None else Answer(**row)
 
     def keep(self, answer: Answer) -> None:
@@ -32,14 +34,22 @@ class PostgresKeys:
         self._database = database
 
     @contextlib.contextmanager
-    def claim(self, tenant_id: UUID, key: str) -> Iterator[_Claim]:
+    def claim(self, tenant_id: UUID, user_id: UUID, key: str) -> Iterator[_Claim]:
+        of_user = key_of_user(user_id, key)
         with self._database.tenant_transaction(tenant_id) as tx:
-            row = tx.one(SQL["try_lock"], {"key": key})
+            row = tx.one(SQL["try_lock"], {"key": of_user})
             if row is None or not row["is_ours"]:
                 raise InProgress
-            yield _Claim(tx, key)
+            yield _Claim(tx, of_user, key)
 
 
-def purge(tx: Transaction, *, limit: int) -> int:
-    """Delete keys that are no longer answered, at most `limit`; in a service transaction."""
-    return tx.run(SQL["purge_expired"], {"keep_hours": KEEP_HOURS, "limit": limit})
+def purge(database: Database, *, batch: int, batches: int) -> int:
+    """Delete keys that are no longer answered, over all tenants: batch by batch, each in a transaction of its own."""
+    total = 0
+    for _ in range(batches):
+        with database.service_transaction() as tx:
+            purged = tx.run(SQL["purge_expired"], {"keep_hours": KEEP_HOURS, "limit": batch})
+        total += purged
+        if purged < batch:
+            break
+    return total

@@ -1,4 +1,4 @@
-"""Runs a request once, however often it is sent."""
+"""Runs a request once, however often it is sent. A key belongs to the user who sent it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from artiway.idempotency.model import Answer, KeyReused, check_key
 class Claim(Protocol):
     """A key that nobody else works on while the transaction lasts."""
 
-    def known(self) -> Answer | None: ...
+    def known(self, request_hash: str) -> Answer | None: ...
 
     def keep(self, answer: Answer) -> None: ...
 
 
 class Store(Protocol):
-    def claim(self, tenant_id: UUID, key: str) -> AbstractContextManager[Claim]:
-        """Open the tenant's transaction; raises InProgress while another holds the key."""
+    def claim(self, tenant_id: UUID, user_id: UUID, key: str) -> AbstractContextManager[Claim]:
+        """Open the tenant's transaction; raises InProgress while another request of the user holds the key."""
 
 
 class IdempotencyService:
@@ -30,15 +30,21 @@ class IdempotencyService:
         self._store = store
 
     def run(
-        self, *, tenant_id: UUID, key: str, request_hash: str, perform: Callable[[], tuple[int, str]]
+        self,
+        *,
+        tenant_id: UUID,
+        user_id: UUID,
+        key: str,
+        request_hash: str,
+        perform: Callable[[], tuple[int, str]],
     ) -> tuple[int, str]:
         """The answer (status, body): the stored one for a repeated request, else that of `perform`.
 
         A failure of `perform` undoes everything, the key too, so that the client may try again with it.
         """
         check_key(key)
-        with self._store.claim(tenant_id, key) as claim:
-            known = claim.known()
+        with self._store.claim(tenant_id, user_id, key) as claim:
+            known = claim.known(request_hash)
             if known is not None:
                 if known.request_hash != request_hash:
                     raise KeyReused

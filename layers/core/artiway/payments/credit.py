@@ -11,7 +11,6 @@ from uuid import UUID
 from artiway.errors import Unavailable
 from artiway.ids import new_id, to_wire
 from artiway.payments.model import (
-    CURRENCY,
     Flag,
     Order,
     Outcome,
@@ -34,7 +33,8 @@ class OrderAct(Protocol):
 
     def complete(self, payment: Payment, now: datetime) -> None: ...
 
-    def note(self, payment: Payment, outcome: Outcome, source: Source, now: datetime) -> None: ...
+    def note(self, payment: Payment, outcome: Outcome, source: Source, now: datetime) -> bool:
+        """Record what became of it. False where the transaction is credited already, for whichever order."""
 
     def flag(self, flag: Flag) -> None: ...
 
@@ -44,8 +44,13 @@ class OrderAct(Protocol):
 
     def refunds(self) -> list[Refund]: ...
 
-    def add_refund(self, refund: Refund, *, wechat_id: str | None, idempotency_key: str | None) -> None:
-        """Also reserves its amount and points on the order."""
+    def refund_of_key(self, idempotency_key: str, *, kept_since: datetime) -> Refund | None: ...
+
+    def add_refund(self, refund: Refund, *, wechat_id: str | None, idempotency_key: str | None) -> bool:
+        """Also reserves its amount and points on the order. False where the number is another order's refund.
+
+        Raises KeyReused where the key is that of a refund of another order.
+        """
 
     def move_refund(self, refund: Refund, news: RefundNews, now: datetime) -> None: ...
 
@@ -61,6 +66,9 @@ class Acts(Protocol):
     def by_trade_no(self, out_trade_no: str) -> Order | None: ...
 
     def act(self, tenant_id: UUID, order_id: UUID) -> AbstractContextManager[OrderAct]: ...
+
+    def adopt(self, payment: Payment, order: Order) -> None:
+        """Give a report of this transaction that was not credited to the order that it names now."""
 
     def keep_stray(self, payment: Payment, outcome: Outcome, source: Source, now: datetime) -> None:
         """Store a payment for no order of ours, and alert once."""
@@ -92,29 +100,38 @@ class CreditService:
         if (payment.mchid, payment.appid) != (order.mchid, order.appid):
             self._acts.keep_stray(payment, Outcome.FOREIGN, source, self._clock.now())
             return Outcome.FOREIGN
-        with self._locked(order), self._acts.act(order.tenant_id, order.order_id) as act:
-            return self._credit(act, payment, source)
+        with self._locked(order):
+            if payment.pays(order):
+                self._acts.adopt(payment, order)
+            with self._acts.act(order.tenant_id, order.order_id) as act:
+                return self._credit(act, payment, source)
 
     def _credit(self, act: OrderAct, payment: Payment, source: Source) -> Outcome:
         order, now = act.order, self._clock.now()
         facts = _facts(order, payment)
         if order.transaction_id == payment.transaction_id:
             return Outcome.ALREADY
-        if (payment.amount_fen, payment.currency) != (order.amount_fen, CURRENCY):
+        if not payment.pays(order):
             act.note(payment, Outcome.MISMATCH, source, now)
             act.flag(Flag.MISMATCH)
             act.alert(f"mismatch:{payment.transaction_id}", "PAYMENT_MISMATCH", facts)
             return Outcome.MISMATCH
-        if order.transaction_id is not None:
-            act.note(payment, Outcome.OVERPAID, source, now)
+        outcome = Outcome.CREDITED if order.transaction_id is None else Outcome.OVERPAID
+        if not act.note(payment, outcome, source, now):
+            # The money paid for another order. This one stays as it is until a payment of its own arrives.
+            act.flag(Flag.MISMATCH)
+            key = f"another-order:{payment.transaction_id}:{order.order_id.hex}"
+            act.alert(key, "PAYMENT_OF_ANOTHER_ORDER", facts)
+            return Outcome.MISMATCH
+        if outcome is Outcome.OVERPAID:
             act.flag(Flag.OVERPAID)
             act.alert(f"overpaid:{payment.transaction_id}", "PAYMENT_TWICE", facts)
-            return Outcome.OVERPAID
+            return outcome
         act.complete(payment, now)
-        act.note(payment, Outcome.CREDITED, source, now)
         reference = to_wire("ord", order.order_id)
         change = Change(order.user_id, Kind.RECHARGE, order.points, reference, payment.ledger_key)
-        self._points.credit(tenant_id=order.tenant_id, change=change)
+        if self._points.credit(tenant_id=order.tenant_id, change=change).reference != reference:
+            raise RuntimeError("the ledger has this payment for another order")  # undoes all of the above
         if not order.status.is_open:
             act.alert(f"late:{payment.transaction_id}", "PAYMENT_AFTER_CLOSE", facts)
         if order.openid and payment.payer_openid and order.openid != payment.payer_openid:
@@ -134,6 +151,9 @@ class CreditService:
             return
         with self._locked(order), self._acts.act(order.tenant_id, order.order_id) as act:
             known = next((one for one in act.refunds() if one.out_refund_no == news.out_refund_no), None)
+            if not news.is_about(act.order, known):
+                self._alert_mismatch(act, news, known)
+                return
             if known is None:
                 self._add_external(act, news)
             elif may_become(known.status, news.status):
@@ -156,7 +176,10 @@ class CreditService:
         """The money has left by another door. The points follow as far as they are still there."""
         order, now = act.order, self._clock.now()
         amount_fen = min(news.amount_fen, order.amount_fen - order.refunded_fen)
-        if news.status is RefundStatus.CLOSED or amount_fen <= 0:
+        if news.status is RefundStatus.CLOSED:
+            return
+        if amount_fen <= 0:  # all of it is refunded already, by our account
+            self._alert_mismatch(act, news, None)
             return
         refund = Refund(
             tenant_id=order.tenant_id,
@@ -175,10 +198,32 @@ class CreditService:
             request_hash=None,
             query_tries=0,
         )
-        act.add_refund(refund, wechat_id=news.wechat_id, idempotency_key=None)
+        if not act.add_refund(refund, wechat_id=news.wechat_id, idempotency_key=None):
+            self._alert_mismatch(act, news, None)
+            return
         act.alert(f"external-refund:{news.out_refund_no}", "REFUND_BEGUN_ELSEWHERE", _refund_facts(refund))
         if order.transaction_id is not None:
             self._take_points(act, refund)
+
+    @staticmethod
+    def _alert_mismatch(act: OrderAct, news: RefundNews, refund: Refund | None) -> None:
+        """Changes nothing: a later report that agrees, or a query, still can. Once for each different report."""
+        facts = {
+            "orderId": to_wire("ord", act.order.order_id),
+            "outRefundNo": news.out_refund_no,
+            "status": news.status,
+            "mchid": news.mchid,
+            "transactionId": news.transaction_id,
+            "refundFen": news.amount_fen,
+            "totalFen": news.total_fen,
+            "currency": news.currency,
+            "ourRefundFen": None if refund is None else refund.amount_fen,
+            "ourTotalFen": act.order.amount_fen,
+        }
+        said = ":".join(
+            str(facts[name]) for name in ("status", "mchid", "transactionId", "refundFen", "totalFen", "currency")
+        )
+        act.alert(f"refund-mismatch:{act.order.order_id.hex}:{news.out_refund_no}:{said}", "REFUND_MISMATCH", facts)
 
     def _take_points(self, act: OrderAct, refund: Refund) -> None:
         change = self._change(act.order, refund, refund.points, f"refund:{refund.refund_id}")

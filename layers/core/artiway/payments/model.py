@@ -99,6 +99,14 @@ class Package:
 
 
 @dataclass(frozen=True)
+class OpenLimits:
+    """How many orders may be neither paid nor closed at once: each is queried at WeChat until it is."""
+
+    per_user: int
+    per_tenant: int
+
+
+@dataclass(frozen=True)
 class Order:
     tenant_id: UUID
     order_id: UUID
@@ -154,6 +162,9 @@ class Payment:
             self.trade_state in {"SUCCESS", "REFUND"} and self.transaction_id is not None and self.paid_at is not None
         )
 
+    def pays(self, order: Order) -> bool:
+        return (self.amount_fen, self.currency) == (order.amount_fen, CURRENCY)
+
     @property
     def ledger_key(self) -> str:
         return f"wxpay:{self.mchid}:{self.transaction_id}"
@@ -188,6 +199,23 @@ class RefundNews:
     status: RefundStatus
     amount_fen: int
     started_at: datetime | None = None
+    # For comparison, as far as it is stated: a notification names the merchant, an answer the currency.
+    mchid: str | None = None
+    transaction_id: str | None = None
+    total_fen: int | None = None
+    currency: str | None = None
+
+    def is_about(self, order: Order, refund: Refund | None) -> bool:
+        """Whether all that it states agrees with the order, and with our refund if there is one."""
+        expected_fen = self.amount_fen if refund is None else refund.amount_fen
+        pairs: list[tuple[object, object]] = [
+            (self.mchid, order.mchid),
+            (self.total_fen, order.amount_fen),
+            (self.currency, CURRENCY),
+            (self.transaction_id, order.transaction_id or self.transaction_id),
+            (self.amount_fen, expected_fen),
+        ]
+        return 0 < self.amount_fen <= order.amount_fen and all(said in (None, ours) for said, ours in pairs)
 
 
 @dataclass(frozen=True)
@@ -219,6 +247,15 @@ def status_after_refunds(order: Order, refunds: list[Refund]) -> OrderStatus:
 
 class OrderNotOpen(Conflict):
     code = "ORDER_409_NOT_OPEN"
+
+
+class TooManyOpen(Conflict):
+    """Too many orders are neither paid nor closed."""
+
+    code = "ORDER_409_TOO_MANY_OPEN"
+
+    def __init__(self, *, limit: int, scope: str) -> None:
+        super().__init__("too many orders are open; pay or close one first", limit=limit, scope=scope)
 
 
 class OrderNotPaid(Conflict):

@@ -6,6 +6,15 @@ VALUES (current_tenant(), %(order_id)s, %(user_id)s, %(out_trade_no)s, %(mchid)s
         %(request_hash)s, %(next_query_at)s)
 ON CONFLICT (tenant_id, idempotency_key) DO NOTHING;
 
+-- name: lock_open_orders
+-- Ends with the transaction: of two orders of a tenant that are made at once the second counts the first.
+SELECT pg_advisory_xact_lock(hashtextextended('open orders:' || current_tenant(), 0));
+
+-- name: count_open_orders
+SELECT count(*) AS of_tenant, count(*) FILTER (WHERE user_id = %(user_id)s) AS of_user
+  FROM pay_order
+ WHERE status IN ('CREATED', 'PAYING');
+
 -- name: forget_order_key
 -- A key is kept for a day; after that it may name another order.
 UPDATE pay_order SET idempotency_key = NULL WHERE idempotency_key = %(idempotency_key)s AND created_at < %(kept_since)s;
@@ -51,10 +60,11 @@ SELECT tenant_id, order_id, user_id, out_trade_no, mchid, appid, package_id, amo
  LIMIT %(limit)s;
 
 -- name: keep_prepay
--- The answer may come after the payment: it never moves an order that is no longer open.
+-- The answer may come after the payment: it never moves an order that is no longer open. Of two requests at once the first
+-- code stays, so that both answer with it.
 UPDATE pay_order
    SET prepay_code = %(code)s, prepay_until = %(until)s, status = 'PAYING'
- WHERE order_id = %(order_id)s AND status IN ('CREATED', 'PAYING');
+ WHERE order_id = %(order_id)s AND status IN ('CREATED', 'PAYING') AND (prepay_until IS NULL OR prepay_until <= %(now)s);
 
 -- name: close_order
 UPDATE pay_order SET status = 'CLOSED', close_reason = %(reason)s WHERE order_id = %(order_id)s AND status IN ('CREATED', 'PAYING');
@@ -70,14 +80,24 @@ UPDATE pay_order
 -- name: flag_order
 UPDATE pay_order SET flag = %(flag)s WHERE order_id = %(order_id)s;
 
+-- name: adopt_transaction
+-- Across tenants: a payment that was reported for another order, app or number, and is not credited, is this order's now.
+UPDATE pay_transaction
+   SET tenant_id = %(tenant_id)s, order_id = %(order_id)s, out_trade_no = %(out_trade_no)s
+ WHERE mchid = %(mchid)s AND transaction_id = %(transaction_id)s AND outcome <> 'CREDITED'
+   AND (tenant_id, order_id) IS DISTINCT FROM (%(tenant_id)s::uuid, %(order_id)s::uuid);
+
 -- name: note_transaction
--- What was told wrongly once may be told rightly later; what was credited stays so.
+-- A wrong report may be followed by a right one; what was credited stays so. No row means: credited already, perhaps for
+-- another order or in another tenant, whose row is not visible here.
 INSERT INTO pay_transaction (mchid, transaction_id, tenant_id, order_id, out_trade_no, outcome, amount_fen, currency, paid_at, source, seen_at)
 VALUES (%(mchid)s, %(transaction_id)s, current_tenant(), %(order_id)s, %(out_trade_no)s, %(outcome)s, %(amount_fen)s, %(currency)s,
         %(paid_at)s, %(source)s, %(now)s)
 ON CONFLICT (mchid, transaction_id) DO UPDATE
-   SET outcome = excluded.outcome, amount_fen = excluded.amount_fen, currency = excluded.currency, source = excluded.source
- WHERE pay_transaction.outcome = 'MISMATCH';
+   SET outcome = excluded.outcome, amount_fen = excluded.amount_fen, currency = excluded.currency, paid_at = excluded.paid_at,
+       source = excluded.source
+ WHERE pay_transaction.outcome <> 'CREDITED'
+   AND pay_transaction.tenant_id = excluded.tenant_id AND pay_transaction.order_id = excluded.order_id;
 
 -- name: note_stray_transaction
 INSERT INTO pay_transaction (mchid, transaction_id, out_trade_no, outcome, amount_fen, currency, paid_at, source, seen_at)
@@ -113,7 +133,8 @@ INSERT INTO pay_refund (tenant_id, refund_id, order_id, out_refund_no, amount_fe
                         request_body, status, wechat_id, started_at, ended_at, idempotency_key, request_hash, next_query_at)
 VALUES (current_tenant(), %(refund_id)s, %(order_id)s, %(out_refund_no)s, %(amount_fen)s, %(points)s, %(points_taken)s, %(is_debited)s,
         %(is_external)s, %(reason)s, %(request_body)s, %(status)s, %(wechat_id)s, %(started_at)s, %(ended_at)s, %(idempotency_key)s,
-        %(request_hash)s, %(next_query_at)s);
+        %(request_hash)s, %(next_query_at)s)
+ON CONFLICT (out_refund_no) DO NOTHING;
 
 -- name: reserve_refund
 UPDATE pay_order

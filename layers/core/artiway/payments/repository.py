@@ -11,6 +11,7 @@ from uuid import UUID
 
 from artiway.audit.repository import AuditLog
 from artiway.errors import NotFound
+from artiway.idempotency.model import KeyReused
 from artiway.ids import to_wire
 from artiway.payments.alerts import SQL, Alerts
 from artiway.payments.bill import Bill, Books, Difference, Finding, OurPayment, OurRefund
@@ -18,6 +19,7 @@ from artiway.payments.model import (
     Channel,
     CloseReason,
     Flag,
+    OpenLimits,
     Order,
     OrderStatus,
     Outcome,
@@ -26,6 +28,7 @@ from artiway.payments.model import (
     RefundNews,
     RefundStatus,
     Source,
+    TooManyOpen,
     status_after_refunds,
 )
 from artiway.platform.database import Database, Row, Transaction
@@ -43,9 +46,9 @@ class PostgresOrderAct:
         if self._tx.run(SQL["complete_order"], {**asdict(payment), "order_id": self.order.order_id, "now": now}) != 1:
             raise RuntimeError("an order under its lock changed")
 
-    def note(self, payment: Payment, outcome: Outcome, source: Source, now: datetime) -> None:
+    def note(self, payment: Payment, outcome: Outcome, source: Source, now: datetime) -> bool:
         row = {**asdict(payment), "order_id": self.order.order_id, "outcome": outcome, "source": source, "now": now}
-        self._tx.run(SQL["note_transaction"], row)
+        return self._tx.run(SQL["note_transaction"], row) == 1
 
     def flag(self, flag: Flag) -> None:
         self._tx.run(SQL["flag_order"], {"order_id": self.order.order_id, "flag": flag})
@@ -60,7 +63,13 @@ class PostgresOrderAct:
     def refunds(self) -> list[Refund]:
         return [_refund(row) for row in self._tx.all(SQL["refunds_of_order"], {"order_id": self.order.order_id})]
 
-    def add_refund(self, refund: Refund, *, wechat_id: str | None, idempotency_key: str | None) -> None:
+    def refund_of_key(self, idempotency_key: str, *, kept_since: datetime) -> Refund | None:
+        kept = {"idempotency_key": idempotency_key, "kept_since": kept_since}
+        self._tx.run(SQL["forget_refund_key"], kept)
+        row = self._tx.one(SQL["refund_of_key"], kept)
+        return _refund(row) if row else None
+
+    def add_refund(self, refund: Refund, *, wechat_id: str | None, idempotency_key: str | None) -> bool:
         row = {
             **asdict(refund),
             "wechat_id": wechat_id,
@@ -68,8 +77,10 @@ class PostgresOrderAct:
             "idempotency_key": idempotency_key,
             "next_query_at": refund.started_at + self._query_after,
         }
-        self._tx.run(SQL["add_refund"], row)
+        if self._tx.run(SQL["add_refund"], row, on_duplicate=KeyReused()) == 0:
+            return False
         self._tx.run(SQL["reserve_refund"], row)
+        return True
 
     def move_refund(self, refund: Refund, news: RefundNews, now: datetime) -> None:
         row = {
@@ -102,12 +113,14 @@ class PostgresOrders:
         self._database, self._service, self._alerts, self._audit = database, service_database, alerts, audit
         self._query_after = timedelta(seconds=query_after_s)
 
-    def add(self, order: Order, *, idempotency_key: str, next_query_at: datetime) -> Order:
+    def add(self, order: Order, *, idempotency_key: str, next_query_at: datetime, limits: OpenLimits) -> Order:
         row = {**asdict(order), "idempotency_key": idempotency_key, "next_query_at": next_query_at}
         with self._database.tenant_transaction(order.tenant_id) as tx:
             kept = {"idempotency_key": idempotency_key, "kept_since": order.created_at - KEY_LIFE}
+            tx.run(SQL["lock_open_orders"])
             tx.run(SQL["forget_order_key"], kept)
-            tx.run(SQL["add_order"], row)
+            if tx.run(SQL["add_order"], row):
+                _check_open(tx, order.user_id, limits)
             stored = tx.one(SQL["order_of_key"], kept)
         assert stored is not None
         return _order(stored)
@@ -122,9 +135,9 @@ class PostgresOrders:
             rows = tx.all(SQL["orders_page"], {"user_id": user_id, "before": before, "limit": limit})
         return [_order(row) for row in rows]
 
-    def keep_prepay(self, order: Order, code: str, until: datetime) -> None:
+    def keep_prepay(self, order: Order, code: str, until: datetime, *, now: datetime) -> None:
         with self._database.tenant_transaction(order.tenant_id) as tx:
-            tx.run(SQL["keep_prepay"], {"order_id": order.order_id, "code": code, "until": until})
+            tx.run(SQL["keep_prepay"], {"order_id": order.order_id, "code": code, "until": until, "now": now})
 
     def close(self, order: Order, reason: CloseReason) -> bool:
         with self._database.tenant_transaction(order.tenant_id) as tx:
@@ -134,13 +147,6 @@ class PostgresOrders:
         row = {"order_id": order.order_id, "now": now, "asked_before": now - spacing}
         with self._database.tenant_transaction(order.tenant_id) as tx:
             return tx.run(SQL["claim_poll"], row) == 1
-
-    def refund_of_key(self, tenant_id: UUID, idempotency_key: str, *, kept_since: datetime) -> Refund | None:
-        kept = {"idempotency_key": idempotency_key, "kept_since": kept_since}
-        with self._database.tenant_transaction(tenant_id) as tx:
-            tx.run(SQL["forget_refund_key"], kept)
-            row = tx.one(SQL["refund_of_key"], kept)
-        return _refund(row) if row else None
 
     @contextlib.contextmanager
     def act(self, tenant_id: UUID, order_id: UUID) -> Iterator[PostgresOrderAct]:
@@ -156,6 +162,11 @@ class PostgresOrders:
         with self._service.service_transaction() as tx:
             row = tx.one(SQL["order_of_trade_no"], {"out_trade_no": out_trade_no})
         return _order(row) if row else None
+
+    def adopt(self, payment: Payment, order: Order) -> None:
+        row = {**asdict(payment), "tenant_id": order.tenant_id, "order_id": order.order_id}
+        with self._service.service_transaction() as tx:
+            tx.run(SQL["adopt_transaction"], row)
 
     def keep_stray(self, payment: Payment, outcome: Outcome, source: Source, now: datetime) -> None:
         facts = {
@@ -223,6 +234,7 @@ class PostgresBills:
             refunds = tx.all(SQL["refunds_between"], {"start": start, "end": end})
             known_refunds = tx.all(SQL["known_refunds"], {"numbers": refund_nos})
             known = tx.all(SQL["known_payments"], {"ids": transaction_ids})
+        credited = {row["transaction_id"] for row in known if row["outcome"] == Outcome.CREDITED}
         return Books(
             paid={str(ours.transaction_id): ours for ours in paid},
             orders={ours.out_trade_no: ours for ours in orders},
@@ -232,6 +244,8 @@ class PostgresBills:
                 row["transaction_id"]: row["amount_fen"]
                 for row in known
                 if row["outcome"] in {Outcome.OVERPAID, Outcome.ORPHAN, Outcome.FOREIGN}
+                # The same transaction may have been reported for another merchant and be credited for ours.
+                and row["transaction_id"] not in credited
             },
         )
 
@@ -282,6 +296,16 @@ class PostgresBills:
     def differences(self, day: date, *, limit: int) -> Sequence[Row]:
         with self._service.service_transaction() as tx:
             return tx.all(SQL["differences_of_day"], {"day": day, "limit": limit})
+
+
+def _check_open(tx: Transaction, user_id: UUID, limits: OpenLimits) -> None:
+    """After the insert, so that a repeated request is never refused for its own order."""
+    counted = tx.one(SQL["count_open_orders"], {"user_id": user_id})
+    assert counted is not None
+    if counted["of_user"] > limits.per_user:
+        raise TooManyOpen(limit=limits.per_user, scope="user")
+    if counted["of_tenant"] > limits.per_tenant:
+        raise TooManyOpen(limit=limits.per_tenant, scope="tenant")
 
 
 def _day(day: date, status: str, now: datetime) -> dict[str, Any]:

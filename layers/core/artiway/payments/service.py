@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Protocol
 from uuid import UUID
 
-from artiway.errors import NotFound, Refused
+from artiway.errors import Conflict, NotFound, Refused
 from artiway.idempotency.model import KeyReused
 from artiway.ids import new_id, to_wire
 from artiway.payments.credit import CreditService, OrderAct
@@ -17,6 +17,7 @@ from artiway.payments.model import (
     Channel,
     CloseReason,
     GatewayRefused,
+    OpenLimits,
     Order,
     OrderNotOpen,
     OrderNotPaid,
@@ -67,22 +68,21 @@ class Gateway(Protocol):
 class Orders(Protocol):
     """Each method is one transaction."""
 
-    def add(self, order: Order, *, idempotency_key: str, next_query_at: datetime) -> Order:
-        """Store it. Returns the order that is stored under the key, which may be an older one."""
+    def add(self, order: Order, *, idempotency_key: str, next_query_at: datetime, limits: OpenLimits) -> Order:
+        """Store it. Returns the order that is stored under the key, which may be an older one. Raises TooManyOpen."""
 
     def order(self, tenant_id: UUID, order_id: UUID) -> Order | None: ...
 
     def page(self, tenant_id: UUID, *, user_id: UUID | None, before: UUID | None, limit: int) -> Sequence[Order]: ...
 
-    def keep_prepay(self, order: Order, code: str, until: datetime) -> None: ...
+    def keep_prepay(self, order: Order, code: str, until: datetime, *, now: datetime) -> None:
+        """Unless the order has a code that still works."""
 
     def close(self, order: Order, reason: CloseReason) -> bool:
         """False where it is no longer open: a payment wins."""
 
     def claim_poll(self, order: Order, *, now: datetime, spacing: timedelta) -> bool:
         """False where it is not open, or was asked for a moment ago."""
-
-    def refund_of_key(self, tenant_id: UUID, idempotency_key: str, *, kept_since: datetime) -> Refund | None: ...
 
     def act(self, tenant_id: UUID, order_id: UUID) -> AbstractContextManager[OrderAct]: ...
 
@@ -101,9 +101,10 @@ class OrderService:
         expiry_grace_s: int,
         query_after_s: int,
         poll_spacing_s: int,
+        open_limits: OpenLimits,
     ) -> None:
         self._orders, self._gateway, self._credit, self._points, self._clock = orders, gateway, credit, points, clock
-        self.packages = packages
+        self.packages, self._open_limits = packages, open_limits
         self._life = timedelta(seconds=order_life_s)
         self._grace = timedelta(seconds=expiry_grace_s)
         self._query_after = timedelta(seconds=query_after_s)
@@ -176,7 +177,10 @@ class OrderService:
             client_address=client_address,
         )
         stored = self._orders.add(
-            replace(order, prepay_body=body), idempotency_key=idempotency_key, next_query_at=now + self._query_after
+            replace(order, prepay_body=body),
+            idempotency_key=idempotency_key,
+            next_query_at=now + self._query_after,
+            limits=self._open_limits,
         )
         if stored.request_hash != request_hash:
             raise KeyReused
@@ -204,7 +208,7 @@ class OrderService:
             except GatewayRefused as refusal:
                 return self._refused(order, refusal)
             else:
-                self._orders.keep_prepay(order, code, until)
+                self._orders.keep_prepay(order, code, until, now=now)
                 break
         return self._again(order)
 
@@ -296,15 +300,17 @@ class OrderService:
         request_hash: str,
     ) -> Refund:
         """Take the points back and have the money returned. Points go first, so that they are not spent meanwhile."""
-        stored = self._orders.refund_of_key(tenant_id, idempotency_key, kept_since=self._clock.now() - KEY_LIFE)
-        if stored is None:
-            with self._orders.act(tenant_id, order_id) as act:
+        with self._orders.act(tenant_id, order_id) as act:
+            # Under the order's lock: of two requests with one key the second finds the first one's refund.
+            stored = act.refund_of_key(idempotency_key, kept_since=self._clock.now() - KEY_LIFE)
+            if stored is None:
                 stored = self._reserve(act, amount_fen, reason, notify_url, idempotency_key, request_hash)
                 act.audit(actor_id, "order.refund", {"amountFen": amount_fen, "reason": reason})
-        elif stored.request_hash != request_hash:
-            raise KeyReused
+            elif stored.request_hash != request_hash:
+                raise KeyReused
         if stored.status is RefundStatus.REQUESTED:
-            self.send_refund(stored)
+            with suppress(Conflict):  # the order is locked elsewhere: the refund is stored, and the sweep sends it
+                self.send_refund(stored)
         return next(one for one in self._refunds(stored) if one.refund_id == stored.refund_id)
 
     def _reserve(

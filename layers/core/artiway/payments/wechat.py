@@ -188,15 +188,29 @@ def payment_of(found: Mapping[str, Any]) -> Payment:
 
 def refund_of(found: Mapping[str, Any]) -> RefundNews:
     """A refund in an answer has `status`, in a notification `refund_status`."""
-    started_at = found.get("create_time")
+    started_at, amount = found.get("create_time"), found["amount"]
     return RefundNews(
         out_trade_no=str(found["out_trade_no"]),
         out_refund_no=str(found["out_refund_no"]),
         wechat_id=found.get("refund_id"),
         status=RefundStatus(found.get("status") or found["refund_status"]),
-        amount_fen=int(found["amount"]["refund"]),
+        amount_fen=int(amount["refund"]),
         started_at=datetime.fromisoformat(started_at) if started_at else None,
+        mchid=found.get("mchid"),
+        transaction_id=found.get("transaction_id"),
+        total_fen=amount.get("total"),
+        currency=amount.get("currency"),
     )
+
+
+def _refund_answer(found: Mapping[str, Any], out_refund_no: str) -> RefundNews:
+    try:
+        news = refund_of(found)
+    except (KeyError, TypeError, ValueError):
+        raise OutcomeUnknown("an answer that is no refund") from None
+    if news.out_refund_no != out_refund_no:
+        raise OutcomeUnknown("an answer about another refund")
+    return news
 
 
 class WechatPay:
@@ -280,10 +294,12 @@ class WechatPay:
         return _to_json(body)
 
     def refund(self, request_body: str) -> RefundNews:
-        return refund_of(self._call("POST", "/v3/refund/domestic/refunds", request_body))
+        out_refund_no = json.loads(request_body)["out_refund_no"]
+        return _refund_answer(self._call("POST", "/v3/refund/domestic/refunds", request_body), out_refund_no)
 
     def query_refund(self, out_refund_no: str) -> RefundNews:
-        return refund_of(self._call("GET", f"/v3/refund/domestic/refunds/{quote(out_refund_no, safe='')}"))
+        found = self._call("GET", f"/v3/refund/domestic/refunds/{quote(out_refund_no, safe='')}")
+        return _refund_answer(found, out_refund_no)
 
     # --- bill
 

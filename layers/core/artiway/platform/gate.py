@@ -42,7 +42,13 @@ class Accounts(Protocol):
 
 class Once(Protocol):
     def run(
-        self, *, tenant_id: UUID, key: str, request_hash: str, perform: Callable[[], tuple[int, str]]
+        self,
+        *,
+        tenant_id: UUID,
+        user_id: UUID,
+        key: str,
+        request_hash: str,
+        perform: Callable[[], tuple[int, str]],
     ) -> tuple[int, str]: ...
 
 
@@ -72,7 +78,11 @@ class AccessGate:
         self, identity: Identity, *, key: str, request_hash: str, perform: Callable[[], tuple[int, str]]
     ) -> tuple[int, str]:
         return self._idempotency().run(
-            tenant_id=identity.tenant_id, key=key, request_hash=request_hash, perform=perform
+            tenant_id=identity.tenant_id,
+            user_id=identity.user_id,
+            key=key,
+            request_hash=request_hash,
+            perform=perform,
         )
 
     def _access(self, request: Request) -> Access:

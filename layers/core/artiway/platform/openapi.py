@@ -15,7 +15,8 @@ _IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
-    "description": "The same key and body within 24 hours give the same answer, and the act happens once.",
+    "description": "The same key and body within 24 hours give the same answer, and the act happens once. "
+    "A key belongs to the user who sends it.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 200},
 }
 _LAST_EVENT_ID = {

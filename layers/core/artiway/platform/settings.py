@@ -87,7 +87,8 @@ class Settings(BaseSettings):
     cache_sync_s: float = Field(default=1, ge=0, le=60)  # how late an invalidation may reach another process
     cache_load_s: float = Field(default=3, gt=0, le=60)
     cache_wait_s: float = Field(default=8, gt=0, le=60)
-    purge_batch: int = Field(default=1_000, ge=1, le=100_000)
+    purge_batch: int = Field(default=5_000, ge=1, le=100_000)
+    purge_batches: int = Field(default=30, ge=1, le=1_000)  # idempotency keys a minute: no fewer than the API lets in
 
     guard_outbox_s: int = Field(default=60, ge=1, le=86_400)
     guard_waiting: int = Field(default=1_000, ge=1, le=10_000_000)
@@ -126,6 +127,8 @@ class Settings(BaseSettings):
     wechat_pay_secret_arn: str = ""
     alarm_topic_arn: str = ""
     packages: str = ""  # JSON as in artiway/payments/packages.json, in its place
+    orders_open_per_user: int = Field(default=20, ge=1, le=10_000)
+    orders_open_per_tenant: int = Field(default=200, ge=1, le=100_000)
     order_life_s: int = Field(default=1_800, ge=60, le=7_200)
     order_grace_s: int = Field(default=60, ge=0, le=3_600)
     order_query_after_s: int = Field(default=300, ge=1, le=3_600)
@@ -138,4 +141,5 @@ class Settings(BaseSettings):
     sweep_lease_s: int = Field(default=120, ge=10, le=3_600)
     bill_alarm_hour: int = Field(default=12, ge=0, le=23)  # in Shanghai
     bill_back_fill_days: int = Field(default=90, ge=0, le=90)  # WeChat keeps three months
+    points_lots: int = Field(default=1_000, ge=1, le=10_000)  # unexpired dates of expiry of one user
     lapse_batch: int = Field(default=500, ge=1, le=10_000)

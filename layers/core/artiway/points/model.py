@@ -124,6 +124,15 @@ class CampaignGranted(Conflict):
     code = "POINTS_409_CAMPAIGN_GRANTED"
 
 
+class TooManyLots(Conflict):
+    """Each date of expiry is a lot, and every spending reads all lots of the account."""
+
+    code = "POINTS_409_TOO_MANY_LOTS"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__("this user's points have too many dates of expiry", limit=limit)
+
+
 class AccountChanged(Conflict):
     """The account is no longer what the caller read."""
 

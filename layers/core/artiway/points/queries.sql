@@ -72,6 +72,16 @@ SELECT entry_id, user_id, version, kind, balance_delta, frozen_delta, balance, f
  ORDER BY version DESC
  LIMIT %(limit)s;
 
+-- name: count_lots
+-- Spent ones too: a hold that is released fills them again.
+SELECT count(*) AS lots FROM points_lot WHERE user_id = %(user_id)s AND expires_at > %(now)s;
+
+-- name: grow_lot
+-- Points with one date are one lot, so that many small transfers make no more lots than there are dates.
+UPDATE points_lot
+   SET granted = granted + %(amount)s, remaining = remaining + %(amount)s
+ WHERE lot_id = (SELECT lot_id FROM points_lot WHERE user_id = %(user_id)s AND expires_at = %(expires_at)s ORDER BY lot_id LIMIT 1);
+
 -- name: add_lot
 INSERT INTO points_lot (tenant_id, lot_id, user_id, granted, remaining, expires_at)
 VALUES (current_tenant(), %(lot_id)s, %(user_id)s, %(amount)s, %(amount)s, %(expires_at)s);

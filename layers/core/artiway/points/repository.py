@@ -28,16 +28,19 @@ from artiway.points.model import (
     Kind,
     LedgerFilter,
     Terms,
+    TooManyLots,
 )
 
 SQL = sql.load("artiway.points")
+# A grant a day that lasts a year fits twice. The setting `points_lots` replaces it.
+LOTS_PER_USER = 1_000
 
 
 class PostgresLedger:
     """The rows of one tenant at a time, as `artiway_app`."""
 
-    def __init__(self, database: Database, audit: AuditLog) -> None:
-        self._database, self._audit = database, audit
+    def __init__(self, database: Database, audit: AuditLog, *, lots_per_user: int = LOTS_PER_USER) -> None:
+        self._database, self._audit, self._lots_per_user = database, audit, lots_per_user
 
     def account(self, tenant_id: UUID, user_id: UUID) -> Account:
         with self._database.tenant_transaction(tenant_id) as tx:
@@ -132,7 +135,7 @@ class PostgresLedger:
                 row = {"campaign": terms.campaign, "user_id": change.user_id, "now": now}
                 tx.run(SQL["note_campaign"], row, on_duplicate=granted)
             if terms.expires_at is not None:
-                self._add_lot(tx, change.user_id, change.amount, terms.expires_at)
+                self._add_lot(tx, change.user_id, change.amount, terms.expires_at, now)
                 tx.run(SQL["refresh_expiry"], {"user_id": change.user_id})
             if terms.granted_by is not None:
                 self._audit.record(
@@ -161,7 +164,7 @@ class PostgresLedger:
             self._credit(tx, into, now)
             taken = tx.all(SQL["take_lots"], {"user_id": out.user_id, "amount": out.amount})
             for lot in taken:
-                self._add_lot(tx, into.user_id, lot["amount"], lot["expires_at"])
+                self._add_lot(tx, into.user_id, lot["amount"], lot["expires_at"], now)
             for user_id in (out.user_id, into.user_id) if taken else ():
                 tx.run(SQL["refresh_expiry"], {"user_id": user_id})
         return entry
@@ -190,9 +193,14 @@ class PostgresLedger:
             raise AccountChanged("the account has changed since it was read", version=account.version)
         raise InsufficientPoints(wanted_points=change.amount, balance_points=account.balance)
 
-    @staticmethod
-    def _add_lot(tx: Transaction, user_id: UUID, amount: int, expires_at: datetime) -> None:
-        lot = {"lot_id": new_id(), "user_id": user_id, "amount": amount, "expires_at": expires_at}
+    def _add_lot(self, tx: Transaction, user_id: UUID, amount: int, expires_at: datetime, now: datetime) -> None:
+        """Under the account's row lock, which the credit took: no other grant counts at the same time."""
+        lot = {"lot_id": new_id(), "user_id": user_id, "amount": amount, "expires_at": expires_at, "now": now}
+        if tx.run(SQL["grow_lot"], lot):
+            return
+        counted = tx.one(SQL["count_lots"], lot)
+        if counted is not None and counted["lots"] >= self._lots_per_user:
+            raise TooManyLots(self._lots_per_user)
         tx.run(SQL["add_lot"], lot)
 
     def _has_lapsed(self, tx: Transaction, user_id: UUID, now: datetime) -> bool:

@@ -56,13 +56,13 @@ class Ledger(Protocol):
         """Raises EntryExists."""
 
     def grant(self, tenant_id: UUID, change: Change, *, terms: Terms, now: datetime) -> Entry:
-        """Raises NotFound for no user, EntryExists, CampaignGranted."""
+        """Raises NotFound for no user, EntryExists, CampaignGranted, TooManyLots."""
 
     def debit(self, tenant_id: UUID, change: Change, *, expected_version: int | None, now: datetime) -> Entry:
         """Raises EntryExists, InsufficientPoints, AccountChanged."""
 
     def transfer(self, tenant_id: UUID, out: Change, into: Change, *, now: datetime) -> Entry:
-        """Raises NotFound for no user, EntryExists, InsufficientPoints. Points that lapse keep their date."""
+        """Points that lapse keep their date. Raises as `grant` does, or InsufficientPoints."""
 
     def lapse(self, tenant_id: UUID, user_id: UUID, *, now: datetime) -> int: ...
 

@@ -19,6 +19,7 @@ CHECKS = (
     ("balances_equal_ledger", "count_balances", "broken_balances"),
     ("holds_end_once", "count_holds", "broken_holds"),
     ("one_credit_per_paid_order", "count_orders", "broken_credits"),
+    ("credits_are_of_own_payments", "count_orders", "broken_payments"),
     ("live_tasks_have_holds", "count_tasks", "broken_tasks"),
     ("charges_equal_deliveries", "count_charges", "broken_charges"),
     ("in_degrees_agree", "count_nodes", "broken_in_degrees"),

@@ -189,6 +189,24 @@ SELECT pay_order.tenant_id, pay_order.order_id, pay_order.status, pay_order.poin
        CASE WHEN pay_order.transaction_id IS NULL THEN (0::bigint, 0::numeric) ELSE (1::bigint, pay_order.points::numeric) END
  LIMIT %(limit)s;
 
+-- name: broken_payments
+-- An order that was paid has one credited transaction, its own, and the ledger's entry of that transaction is the order's.
+SELECT pay_order.tenant_id, pay_order.order_id, pay_order.status, pay_order.transaction_id, credited.transaction_id AS credited_id,
+       entry.reference AS credited_order
+  FROM pay_order
+  LEFT JOIN pay_transaction AS credited
+    ON credited.tenant_id = pay_order.tenant_id AND credited.order_id = pay_order.order_id AND credited.outcome = 'CREDITED'
+  LEFT JOIN points_ledger AS entry
+    ON entry.tenant_id = pay_order.tenant_id
+   AND entry.idempotency_key = 'wxpay:' || pay_order.mchid || ':' || pay_order.transaction_id
+ WHERE (%(tenant_ids)s::uuid[] IS NULL
+        OR pay_order.tenant_id = ANY (%(tenant_ids)s) AND pay_order.order_id = ANY (%(order_ids)s))
+   AND (credited.transaction_id, credited.mchid, entry.reference) IS DISTINCT FROM
+       (pay_order.transaction_id,
+        CASE WHEN pay_order.transaction_id IS NOT NULL THEN pay_order.mchid END,
+        CASE WHEN pay_order.transaction_id IS NOT NULL THEN 'ord_' || replace(pay_order.order_id::text, '-', '') END)
+ LIMIT %(limit)s;
+
 -- name: count_tasks
 SELECT count(*) AS checked FROM task WHERE %(tenant_ids)s::uuid[] IS NULL OR task.task_id = ANY (%(task_ids)s);
 

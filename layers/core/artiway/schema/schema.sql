@@ -1217,7 +1217,11 @@ CREATE INDEX pay_order_due ON public.pay_order USING btree (next_query_at) WHERE
 
 CREATE INDEX pay_order_of_user ON public.pay_order USING btree (tenant_id, user_id, order_id);
 
+CREATE INDEX pay_order_open ON public.pay_order USING btree (tenant_id, user_id) WHERE (status = ANY (ARRAY['CREATED'::text, 'PAYING'::text]));
+
 CREATE INDEX pay_order_paid ON public.pay_order USING btree (paid_at) WHERE (paid_at IS NOT NULL);
+
+CREATE UNIQUE INDEX pay_order_transaction ON public.pay_order USING btree (mchid, transaction_id) WHERE (transaction_id IS NOT NULL);
 
 CREATE INDEX pay_refund_due ON public.pay_refund USING btree (next_query_at) WHERE (status = ANY (ARRAY['REQUESTED'::text, 'PROCESSING'::text]));
 
@@ -1236,6 +1240,8 @@ CREATE INDEX points_ledger_age ON public.points_ledger USING brin (created_at) W
 CREATE UNIQUE INDEX points_ledger_hold_end ON public.points_ledger USING btree (tenant_id, hold_id) WHERE (kind = ANY (ARRAY['CONFIRM'::text, 'CANCEL'::text]));
 
 CREATE INDEX points_lot_live ON public.points_lot USING btree (tenant_id, user_id, expires_at, lot_id) WHERE (remaining > 0);
+
+CREATE INDEX points_lot_of_user ON public.points_lot USING btree (tenant_id, user_id, expires_at);
 
 CREATE UNIQUE INDEX refresh_token_live ON public.refresh_token USING btree (tenant_id, session_id) WHERE (used_at IS NULL);
 
@@ -1817,11 +1823,19 @@ GRANT SELECT,INSERT ON TABLE public.pay_transaction TO artiway_app;
 
 GRANT SELECT,INSERT ON TABLE public.pay_transaction TO artiway_service;
 
+GRANT UPDATE(tenant_id) ON TABLE public.pay_transaction TO artiway_service;
+
+GRANT UPDATE(order_id) ON TABLE public.pay_transaction TO artiway_service;
+
+GRANT UPDATE(out_trade_no) ON TABLE public.pay_transaction TO artiway_service;
+
 GRANT UPDATE(outcome) ON TABLE public.pay_transaction TO artiway_app;
 
 GRANT UPDATE(amount_fen) ON TABLE public.pay_transaction TO artiway_app;
 
 GRANT UPDATE(currency) ON TABLE public.pay_transaction TO artiway_app;
+
+GRANT UPDATE(paid_at) ON TABLE public.pay_transaction TO artiway_app;
 
 GRANT UPDATE(source) ON TABLE public.pay_transaction TO artiway_app;
 
@@ -1862,6 +1876,8 @@ GRANT SELECT ON TABLE public.points_ledger TO artiway_service;
 GRANT SELECT,INSERT ON TABLE public.points_lot TO artiway_app;
 
 GRANT SELECT ON TABLE public.points_lot TO artiway_service;
+
+GRANT UPDATE(granted) ON TABLE public.points_lot TO artiway_app;
 
 GRANT UPDATE(remaining) ON TABLE public.points_lot TO artiway_app;
 
