@@ -9,13 +9,17 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from artiway import ids
+from artiway.delivery.webhooks import messages
 from artiway.delivery.webhooks.model import (
     BACKOFF_S,
     Answer,
     Delivery,
     DeliveryStatus,
+    Limits,
     NoSuchDelivery,
     NoSuchWebhook,
+    SettledTask,
+    TooManyWebhooks,
     Webhook,
     signature,
 )
@@ -25,7 +29,7 @@ from artiway.platform.clock import Clock
 from artiway.tasks.model import Task
 from artiway.tasks.work import Work
 
-DESTINATION = "webhook"
+EVENT = "task.settled"
 DELAY_LIMIT_S = 900  # SQS takes no more; for longer waits the sweeper asks again
 SEND_LEASE_S = 60
 
@@ -37,19 +41,19 @@ class Rows(Protocol):
 
     def webhook(self, tenant_id: UUID, webhook_id: UUID) -> Webhook | None: ...
 
-    def put(self, tenant_id: UUID, *, webhook_id: UUID, url: str, secret: str) -> Webhook: ...
+    def put(self, tenant_id: UUID, *, webhook_id: UUID, url: str, secret: str, limit: int) -> Webhook | None: ...
 
     def delete(self, tenant_id: UUID, webhook_id: UUID) -> bool: ...
 
-    def listeners(self, tenant_id: UUID, url: str | None, *, secret: str) -> Sequence[UUID]: ...
+    def has_registered(self, tenant_id: UUID) -> bool: ...
 
-    def add_delivery(self, tenant_id: UUID, *, delivery_id: UUID, webhook_id: UUID, event: str, body: str) -> None: ...
+    def fan_out(self, settled: SettledTask, *, event: str, secret: str, limits: Limits) -> int: ...
 
     def deliveries(
         self, tenant_id: UUID, webhook_id: UUID, *, before: UUID | None, limit: int
     ) -> Sequence[Delivery]: ...
 
-    def take(self, tenant_id: UUID, delivery_id: UUID, *, lease_s: int) -> Delivery | None: ...
+    def take(self, tenant_id: UUID, delivery_id: UUID, *, lease_s: int, sends: int) -> Delivery | None: ...
 
     def note_answer(
         self,
@@ -69,15 +73,19 @@ class Post(Protocol):
 
 
 class WebhookService:
-    def __init__(self, rows: Rows, post: Post, clock: Clock) -> None:
-        self._rows, self._post, self._clock = rows, post, clock
+    def __init__(self, rows: Rows, post: Post, clock: Clock, limits: Limits) -> None:
+        self._rows, self._post, self._clock, self._limits = rows, post, clock, limits
 
     def webhooks(self, *, tenant_id: UUID, before: UUID | None, limit: int) -> Sequence[Webhook]:
         return self._rows.webhooks(tenant_id, before=before, limit=limit)
 
     def register(self, *, tenant_id: UUID, url: str) -> Webhook:
         """The secret is shown now and never again. An address that is known already gets a new one."""
-        return self._rows.put(tenant_id, webhook_id=ids.new_id(), url=url, secret=_secret())
+        limit = self._limits.registered
+        made = self._rows.put(tenant_id, webhook_id=ids.new_id(), url=url, secret=_secret(), limit=limit)
+        if made is None:
+            raise TooManyWebhooks(limit)
+        return made
 
     def remove(self, *, tenant_id: UUID, webhook_id: UUID) -> None:
         if not self._rows.delete(tenant_id, webhook_id):
@@ -89,25 +97,29 @@ class WebhookService:
         return self._rows.deliveries(tenant_id, webhook_id, before=before, limit=limit)
 
     def redeliver(self, *, tenant_id: UUID, webhook_id: UUID, delivery_id: UUID) -> None:
-        if not self._rows.redeliver(tenant_id, webhook_id, delivery_id, _message(tenant_id, delivery_id)):
+        if not self._rows.redeliver(tenant_id, webhook_id, delivery_id, messages.deliver(tenant_id, delivery_id)):
             raise NoSuchDelivery
 
     def task_ended(self, work: Work, task: Task, body: Mapping[str, Any]) -> None:
-        """In the transaction that ends the task: one delivery for each who listens."""
+        """In the transaction that ends the task: at most one message, however many webhooks the tenant has.
+
+        The outbox commits it with the end itself: no ended task lacks its message, so no sweeper looks for one.
+        """
+        if task.webhook_url is None and not self._rows.has_registered(task.tenant_id):
+            return
         text = json.dumps(
-            {"type": "task.settled", "taskId": ids.to_wire("task", task.task_id), "tool": task.tool, **body},
+            {"type": EVENT, "taskId": ids.to_wire("task", task.task_id), "tool": task.tool, **body},
             ensure_ascii=False,
         )
-        for webhook_id in self._rows.listeners(task.tenant_id, task.webhook_url, secret=_secret()):
-            delivery_id = ids.new_id()
-            self._rows.add_delivery(
-                task.tenant_id, delivery_id=delivery_id, webhook_id=webhook_id, event="task.settled", body=text
-            )
-            work.send(_message(task.tenant_id, delivery_id))
+        work.send(messages.fan_out(SettledTask(task.tenant_id, task.task_id, task.run, task.webhook_url, text)))
+
+    def fan_out(self, settled: SettledTask) -> int:
+        """Create one delivery for each listener. The same message again creates none."""
+        return self._rows.fan_out(settled, event=EVENT, secret=_secret(), limits=self._limits)
 
     def deliver(self, *, tenant_id: UUID, delivery_id: UUID) -> DeliveryStatus | None:
-        """Try once. None: it is not its time, or not wanted any more."""
-        delivery = self._rows.take(tenant_id, delivery_id, lease_s=SEND_LEASE_S)
+        """Try once. None: it is not due, or the tenant has enough sends; the end of one of them publishes it again."""
+        delivery = self._rows.take(tenant_id, delivery_id, lease_s=SEND_LEASE_S, sends=self._limits.sends)
         if delivery is None:
             return None
         webhook = self._rows.webhook(tenant_id, delivery.webhook_id)
@@ -120,7 +132,7 @@ class WebhookService:
         else:
             status, delay_s = DeliveryStatus.FAILED, 0
         again = (
-            _message(tenant_id, delivery_id, delay_s)
+            messages.deliver(tenant_id, delivery_id, delay_s)
             if status is DeliveryStatus.PENDING and delay_s <= DELAY_LIMIT_S
             else None
         )
@@ -140,11 +152,6 @@ class WebhookService:
             "X-Artiway-Signature": signature(webhook.secret, timestamp=timestamp, body=body),
         }
         return self._post.post(webhook.url, body, headers)
-
-
-def _message(tenant_id: UUID, delivery_id: UUID, delay_s: int = 0) -> Message:
-    data = {"tenantId": str(tenant_id), "deliveryId": str(delivery_id)}
-    return Message(DESTINATION, f"delivery:{delivery_id}", "deliver", data, delay_s, tenant_id)
 
 
 def _secret() -> str:
