@@ -81,7 +81,7 @@ def list_webhooks(cursor: Cursor = None, limit: Limit = 50) -> WebhooksBody:
 
 @api.post("/webhooks", permission="webhook.manage", status=201)
 def create_webhook(body: NewWebhookBody) -> tuple[CreatedWebhookBody, int]:
-    """Have an address told of every task. An address that is known already gets a new secret."""
+    """Send every ended task to an address. A known address gets a new secret. A tenant has 20 at most, by default."""
     made = bootstrap.webhooks().register(tenant_id=api.identity.tenant_id, url=body.url)
     return (
         CreatedWebhookBody(

@@ -13,13 +13,14 @@ import pytest
 
 from artiway import ids
 from artiway.delivery.webhooks import repository
-from artiway.delivery.webhooks.model import Answer, DeliveryStatus
+from artiway.delivery.webhooks.model import Answer, DeliveryStatus, Limits, SettledTask
+from artiway.delivery.webhooks.service import WebhookService
 from artiway.errors import Conflict
 from artiway.outbox.repository import Outbox
 from artiway.platform.database import Database, Transaction
 from artiway.tasks.model import TaskStatus
 from artiway.tasks.repository import SQL as TASKS
-from tests.fakes.tasks import World
+from tests.fakes.tasks import NoPost, World
 from tests.integration.tasks.test_life import deliver_all, submit
 
 LIMIT = 20
@@ -44,14 +45,10 @@ def deliveries(world, tenant):
 
 
 def set_limits(world, **limits):
-    from artiway.delivery.webhooks.model import Limits
-
     world.webhooks._limits = Limits(**limits)
 
 
 def settled(tenant, *, task_id=None, run=1, url=None):
-    from artiway.delivery.webhooks.model import SettledTask
-
     return SettledTask(tenant[0], task_id or uuid4(), run, url, json.dumps({"type": "task.settled"}))
 
 
@@ -114,12 +111,9 @@ class TestLimit:
         barrier = Barrier(clients)
 
         def try_one(number):
-            from artiway.delivery.webhooks.model import Limits
-            from artiway.delivery.webhooks.service import WebhookService
-
             with contextlib.closing(Database(addresses.app)) as database:
                 rows = repository.PostgresWebhooks(database, Outbox(lambda *_: None))
-                service = WebhookService(rows, None, world.clock, Limits(registered=LIMIT))
+                service = WebhookService(rows, NoPost(), world.clock, Limits(registered=LIMIT))
                 barrier.wait()
                 try:
                     return service.register(tenant_id=tenant[0], url=address(f"race/{number}"))
