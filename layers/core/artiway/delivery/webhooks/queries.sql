@@ -53,7 +53,8 @@ UPDATE webhook
 
 -- name: fan_out
 -- One delivery for each listener of a page, all in one statement. Beyond the tenant's limit of pending ones it is kept as
--- failed and not sent, so that the log shows it and it can be sent again by request.
+-- failed and not sent, so that the log shows it and it can be sent again by request. Of the others as many get a message
+-- as the tenant may send now, and one at least; the rest is parked for them.
 WITH listener AS MATERIALIZED (
     SELECT webhook_id, row_number() OVER (ORDER BY webhook_id) AS place
       FROM webhook
@@ -66,16 +67,23 @@ WITH listener AS MATERIALIZED (
       FROM (SELECT FROM webhook_delivery
              WHERE tenant_id = current_tenant() AND status = 'PENDING'
              LIMIT %(pending_limit)s) AS one
+), free AS MATERIALIZED (
+    SELECT greatest(1, %(sends)s - count(*)) AS sends
+      FROM webhook_delivery
+     WHERE tenant_id = current_tenant() AND sending_until > clock_timestamp()
 ), inserted AS (
-    INSERT INTO webhook_delivery (tenant_id, delivery_id, webhook_id, event, body, task_id, run, status, answer)
+    INSERT INTO webhook_delivery (tenant_id, delivery_id, webhook_id, event, body, task_id, run, status, answer, parked_at)
     SELECT current_tenant(), (%(delivery_ids)s::uuid[])[place], webhook_id, %(event)s, %(body)s, %(task_id)s, %(run)s,
            CASE WHEN deliveries + place <= %(pending_limit)s THEN 'PENDING' ELSE 'FAILED' END,
-           CASE WHEN deliveries + place <= %(pending_limit)s THEN NULL ELSE %(refusal)s END
-      FROM listener, pending
+           CASE WHEN deliveries + place <= %(pending_limit)s THEN NULL ELSE %(refusal)s END,
+           CASE WHEN deliveries + place <= %(pending_limit)s AND place > sends THEN clock_timestamp() END
+      FROM listener, pending, free
     ON CONFLICT (tenant_id, task_id, run, webhook_id) WHERE task_id IS NOT NULL DO NOTHING
-    RETURNING delivery_id, status
+    RETURNING delivery_id, status, parked_at
 )
-SELECT (SELECT coalesce(array_agg(delivery_id ORDER BY delivery_id), '{}') FROM inserted WHERE status = 'PENDING') AS delivery_ids,
+SELECT (SELECT coalesce(array_agg(delivery_id ORDER BY delivery_id), '{}') FROM inserted
+         WHERE status = 'PENDING' AND parked_at IS NULL) AS delivery_ids,
+       (SELECT count(*) FROM inserted WHERE status = 'PENDING') AS created,
        (SELECT count(*) FROM listener) AS listeners,
        (SELECT webhook_id FROM listener ORDER BY place DESC LIMIT 1) AS last_webhook_id;
 
@@ -95,7 +103,7 @@ SELECT delivery_id, webhook_id, event, body, status, attempts, next_try_at, answ
  WHERE delivery_id = %(delivery_id)s;
 
 -- name: lock_sends
--- For who begins and who ends a send: one who parks a delivery does so before the end that publishes it again.
+-- Held by a begin and an end of a send: a delivery is parked before the end that takes it or publishes it.
 SELECT pg_advisory_xact_lock(5, hashtext(current_tenant()::text));
 
 -- name: take_delivery
@@ -117,7 +125,7 @@ UPDATE webhook_delivery
 UPDATE webhook_delivery
    SET parked_at = NULL
  WHERE delivery_id = (SELECT delivery_id FROM webhook_delivery
-                       WHERE tenant_id = current_tenant() AND parked_at IS NOT NULL
+                       WHERE tenant_id = current_tenant() AND parked_at IS NOT NULL AND status = 'PENDING'
                        ORDER BY parked_at, delivery_id
                        LIMIT 1)
 RETURNING delivery_id;

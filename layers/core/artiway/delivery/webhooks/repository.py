@@ -19,6 +19,7 @@ ANSWER_LIMIT = 1_000
 # Deliveries that one message creates. It bounds the transaction and its locks, also for a tenant that registered more
 # webhooks before there was a limit.
 FAN_OUT_BATCH = 100
+NO_LIMIT = 2**31 - 1
 NOT_TRIED = "not tried: the tenant has too many pending deliveries"
 
 
@@ -61,6 +62,7 @@ class PostgresWebhooks:
                     "after": settled.after,
                     "limit": FAN_OUT_BATCH,
                     "pending_limit": limits.pending,
+                    "sends": limits.sends,
                     # By time, as all ids: the log is read in their order.
                     "delivery_ids": [ids.new_id() for _ in range(FAN_OUT_BATCH)],
                     "event": event,
@@ -77,7 +79,7 @@ class PostgresWebhooks:
             if row["listeners"] == FAN_OUT_BATCH:
                 published.append(messages.fan_out(replace(settled, after=row["last_webhook_id"])))
             self._outbox.publish(tx, published)
-        return len(row["delivery_ids"])
+        return int(row["created"])
 
     @staticmethod
     def _imply(tx: Transaction, settled: SettledTask, secret: str) -> bool:
@@ -107,8 +109,10 @@ class PostgresWebhooks:
         status: DeliveryStatus,
         answer: Answer,
         again: Message | None,
+        *,
         delay_s: int,
-    ) -> bool:
+        next_lease_s: int | None,
+    ) -> Delivery | None:
         parameters = {
             "delivery_id": delivery.delivery_id,
             "attempts": delivery.attempts,
@@ -121,10 +125,14 @@ class PostgresWebhooks:
             tx.run(SQL["lock_sends"])
             is_noted = tx.run(SQL["note_answer"], parameters) == 1
             published = [again] if is_noted and again is not None else []
-            if row := tx.one(SQL["unpark_delivery"]):
-                published.append(messages.deliver(tenant_id, row["delivery_id"]))
+            parked, taken = tx.one(SQL["unpark_delivery"]), None
+            if parked is not None and next_lease_s is not None:
+                # In the place of the one that has ended, whatever the limit.
+                taken = tx.one(SQL["take_delivery"], {**parked, "lease_s": next_lease_s, "sends": NO_LIMIT})
+            elif parked is not None:
+                published.append(messages.deliver(tenant_id, parked["delivery_id"]))
             self._outbox.publish(tx, published)
-        return is_noted
+        return _delivery(taken) if taken else None
 
     def redeliver(self, tenant_id: UUID, webhook_id: UUID, delivery_id: UUID, message: Message) -> bool:
         with self._database.tenant_transaction(tenant_id) as tx:

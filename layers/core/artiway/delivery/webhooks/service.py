@@ -32,6 +32,9 @@ from artiway.tasks.work import Work
 EVENT = "task.settled"
 DELAY_LIMIT_S = 900  # SQS takes no more; for longer waits the sweeper asks again
 SEND_LEASE_S = 60
+# One call sends parked deliveries for so long. The last of them may take the longest that an address may, and the
+# function ends after ten seconds.
+KEEP_SENDING_S = 1.0
 
 
 class Rows(Protocol):
@@ -62,8 +65,11 @@ class Rows(Protocol):
         status: DeliveryStatus,
         answer: Answer,
         again: Message | None,
+        *,
         delay_s: int,
-    ) -> bool: ...
+        next_lease_s: int | None,
+    ) -> Delivery | None:
+        """Take a parked delivery of the tenant in its place, or publish one if there is no time for it."""
 
     def redeliver(self, tenant_id: UUID, webhook_id: UUID, delivery_id: UUID, message: Message) -> bool: ...
 
@@ -118,27 +124,41 @@ class WebhookService:
         return self._rows.fan_out(settled, event=EVENT, secret=_secret(), limits=self._limits)
 
     def deliver(self, *, tenant_id: UUID, delivery_id: UUID) -> DeliveryStatus | None:
-        """Try once. None: it is not due, or the tenant has enough sends; the end of one of them publishes it again."""
+        """Try it once, then those of the tenant that are parked, for a second.
+
+        None: it is not due, or the tenant has enough sends; then it is parked, and one of them takes it.
+        """
+        began = self._clock.now()
         delivery = self._rows.take(tenant_id, delivery_id, lease_s=SEND_LEASE_S, sends=self._limits.sends)
-        if delivery is None:
-            return None
+        first = None
+        while delivery is not None:
+            status, answer, delay_s = self._try(tenant_id, delivery)
+            is_again = status is DeliveryStatus.PENDING and delay_s <= DELAY_LIMIT_S
+            again = messages.deliver(tenant_id, delivery.delivery_id, delay_s) if is_again else None
+            is_time_left = (self._clock.now() - began).total_seconds() < KEEP_SENDING_S
+            delivery = self._rows.note_answer(
+                tenant_id,
+                delivery,
+                status,
+                answer,
+                again,
+                delay_s=delay_s,
+                next_lease_s=SEND_LEASE_S if is_time_left else None,
+            )
+            metrics.emit("WebhookTries", 1, outcome=status)
+            first = first or status
+        return first
+
+    def _try(self, tenant_id: UUID, delivery: Delivery) -> tuple[DeliveryStatus, Answer, int]:
         webhook = self._rows.webhook(tenant_id, delivery.webhook_id)
-        answer = Answer(None, "the webhook was removed") if webhook is None else self._send(webhook, delivery)
-        tries_left = webhook is not None and delivery.attempts <= len(BACKOFF_S)
+        if webhook is None:
+            return DeliveryStatus.FAILED, Answer(None, "the webhook was removed"), 0
+        answer = self._send(webhook, delivery)
         if answer.is_taken:
-            status, delay_s = DeliveryStatus.DELIVERED, 0
-        elif tries_left:
-            status, delay_s = DeliveryStatus.PENDING, BACKOFF_S[delivery.attempts - 1]
-        else:
-            status, delay_s = DeliveryStatus.FAILED, 0
-        again = (
-            messages.deliver(tenant_id, delivery_id, delay_s)
-            if status is DeliveryStatus.PENDING and delay_s <= DELAY_LIMIT_S
-            else None
-        )
-        self._rows.note_answer(tenant_id, delivery, status, answer, again, delay_s)
-        metrics.emit("WebhookTries", 1, outcome=status)
-        return status
+            return DeliveryStatus.DELIVERED, answer, 0
+        if delivery.attempts <= len(BACKOFF_S):
+            return DeliveryStatus.PENDING, answer, BACKOFF_S[delivery.attempts - 1]
+        return DeliveryStatus.FAILED, answer, 0
 
     def _send(self, webhook: Webhook, delivery: Delivery) -> Answer:
         body, timestamp = delivery.body.encode(), int(self._clock.now().timestamp())

@@ -7,7 +7,7 @@ ALTER TABLE webhook_delivery
     ADD COLUMN run integer,
     -- Set while a function sends it. It counts against the tenant's limit until then, also if that function died.
     ADD COLUMN sending_until timestamptz,
-    -- Set when its message arrived while the tenant was at that limit. The end of another send publishes it again.
+    -- Set while it waits for another send of the tenant to end, which then takes it or publishes its message.
     ADD COLUMN parked_at timestamptz,
     ADD CHECK ((task_id IS NULL) = (run IS NULL));
 
