@@ -74,9 +74,10 @@ def _measure() -> None:
 
 def _slow() -> dict[str, Any]:
     counts = bootstrap.sweeper().slow()
-    deliveries = bootstrap.due_deliveries()
-    for tenant_id, delivery_id in deliveries:
-        bootstrap.webhooks().deliver(tenant_id=tenant_id, delivery_id=delivery_id)
-    counts["deliveries"] = len(deliveries)
+    settings = bootstrap.settings()
+    # Published, not sent from here: an address that does not answer would use up the time of the pass.
+    counts["deliveries"] = bootstrap.due_deliveries().publish(
+        limit=settings.watchdog_batch, tenant_limit=settings.webhook_tenant_due
+    )
     logger.info("swept", **counts)
     return counts

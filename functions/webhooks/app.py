@@ -60,7 +60,7 @@ Cursor = Annotated[str | None, Query(max_length=64)]
 Limit = Annotated[int, Query(ge=1, le=100)]
 
 
-@api.get("/webhooks", permission="job.write")
+@api.get("/webhooks", permission="webhook.manage")
 def list_webhooks(cursor: Cursor = None, limit: Limit = 50) -> WebhooksBody:
     """Addresses that are told when a task is over."""
     found = bootstrap.webhooks().webhooks(
@@ -79,9 +79,9 @@ def list_webhooks(cursor: Cursor = None, limit: Limit = 50) -> WebhooksBody:
     return WebhooksBody(items=items, next_cursor=http.cursor_of(next_place))
 
 
-@api.post("/webhooks", permission="job.write", status=201)
+@api.post("/webhooks", permission="webhook.manage", status=201)
 def create_webhook(body: NewWebhookBody) -> tuple[CreatedWebhookBody, int]:
-    """Have an address told of every task. An address that is known already gets a new secret."""
+    """Send every ended task to an address. A known address gets a new secret. A tenant has 20 at most, by default."""
     made = bootstrap.webhooks().register(tenant_id=api.identity.tenant_id, url=body.url)
     return (
         CreatedWebhookBody(
@@ -95,14 +95,14 @@ def create_webhook(body: NewWebhookBody) -> tuple[CreatedWebhookBody, int]:
     )
 
 
-@api.delete("/webhooks/<webhook_id>", permission="job.write", status=204)
+@api.delete("/webhooks/<webhook_id>", permission="webhook.manage", status=204)
 def delete_webhook(webhook_id: str) -> tuple[None, int]:
     """Tell this address no more."""
     bootstrap.webhooks().remove(tenant_id=api.identity.tenant_id, webhook_id=from_wire("whk", webhook_id))
     return None, 204
 
 
-@api.get("/webhooks/<webhook_id>/deliveries", permission="job.write")
+@api.get("/webhooks/<webhook_id>/deliveries", permission="webhook.manage")
 def list_deliveries(webhook_id: str, cursor: Cursor = None, limit: Limit = 50) -> DeliveriesBody:
     """What was sent to an address, and what it answered."""
     found = bootstrap.webhooks().deliveries(
@@ -130,7 +130,7 @@ def list_deliveries(webhook_id: str, cursor: Cursor = None, limit: Limit = 50) -
     return DeliveriesBody(items=items, next_cursor=http.cursor_of(next_place))
 
 
-@api.post("/webhooks/<webhook_id>/deliveries/<delivery_id>/redeliver", permission="job.write", status=202)
+@api.post("/webhooks/<webhook_id>/deliveries/<delivery_id>/redeliver", permission="webhook.manage", status=202)
 def redeliver(webhook_id: str, delivery_id: str) -> tuple[dict[str, str], int]:
     """Send it again, from the first try."""
     bootstrap.webhooks().redeliver(

@@ -22,6 +22,7 @@ from artiway import ids
 from artiway.audit.repository import AuditLog
 from artiway.delivery.feed.queue import RedisFeed
 from artiway.delivery.feed.service import FeedService, announce
+from artiway.delivery.webhooks.model import Limits, SettledTask
 from artiway.delivery.webhooks.repository import PostgresWebhooks
 from artiway.delivery.webhooks.service import WebhookService
 from artiway.outbox.model import Envelope
@@ -399,7 +400,7 @@ class World:
             release=lambda left: self.mortal(lambda: self.dispatcher.left(left)),
         )
         self.points = PointsService(PostgresLedger(self.database, AuditLog()), self.clock)
-        self.webhooks = WebhookService(PostgresWebhooks(self.database, outbox), NoPost(), self.clock)
+        self.webhooks = WebhookService(PostgresWebhooks(self.database, outbox), NoPost(), self.clock, Limits())
         self.life = NodeService(
             self.store, self.nodes, self.points, self.webhooks, rules or Rules(), jitter=self.random.random
         )
@@ -561,6 +562,8 @@ class World:
                 self.life.settle(tenant_id=UUID(data["tenantId"]), task_id=UUID(data["taskId"]))
             case "push":
                 self.notices.append(data["payload"])
+            case "webhook_fanout":
+                self.webhooks.fan_out(SettledTask.from_data(data))
 
     def offer(self, data: Mapping[str, Any]) -> None:
         """A worker finds a work message, claims the node, and may die before it knows that it has."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from artiway.delivery.feed.service import FeedService
     from artiway.delivery.uploads.repository import S3Objects
     from artiway.delivery.uploads.service import UploadService
+    from artiway.delivery.webhooks.repository import PostgresDueDeliveries
     from artiway.delivery.webhooks.service import WebhookService
     from artiway.geo.service import GeoService
     from artiway.health.service import Guard, HealthService
@@ -318,18 +319,26 @@ def uploads() -> UploadService:
 
 @once
 def webhooks() -> WebhookService:
+    from artiway.delivery.webhooks.model import Limits
     from artiway.delivery.webhooks.outbound import Outbound
     from artiway.delivery.webhooks.repository import PostgresWebhooks
     from artiway.delivery.webhooks.service import WebhookService
 
     post = Outbound(timeout_s=settings().webhook_timeout_s, is_private_allowed=settings().is_private_webhook_allowed)
-    return WebhookService(PostgresWebhooks(database(), outbox()), post, clock())
+    limits = Limits(
+        registered=settings().webhook_limit,
+        implied=settings().webhook_implied_limit,
+        pending=settings().webhook_pending_limit,
+        sends=settings().webhook_tenant_sends,
+    )
+    return WebhookService(PostgresWebhooks(database(), outbox()), post, clock(), limits)
 
 
-def due_deliveries() -> list[tuple[UUID, UUID]]:
+@once
+def due_deliveries() -> PostgresDueDeliveries:
     from artiway.delivery.webhooks.repository import PostgresDueDeliveries
 
-    return PostgresDueDeliveries(service_database()).due(limit=settings().watchdog_batch)
+    return PostgresDueDeliveries(service_database(), service_outbox())
 
 
 @once

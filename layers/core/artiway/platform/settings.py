@@ -68,6 +68,11 @@ class Settings(BaseSettings):
     events_wait_ms: int = Field(default=20_000, ge=0, le=25_000)
     events_retry_ms: int = Field(default=500, ge=0, le=60_000)
     webhook_timeout_s: float = Field(default=8, gt=0, le=30)
+    webhook_limit: int = Field(default=20, ge=1, le=1_000)  # that a tenant can register
+    webhook_implied_limit: int = Field(default=100, ge=1, le=10_000)  # of a tenant, named by its tasks
+    webhook_pending_limit: int = Field(default=10_000, ge=1, le=100_000)  # deliveries of a tenant
+    webhook_tenant_sends: int = Field(default=4, ge=1, le=20)  # at the same time; the queue's consumer makes 20
+    webhook_tenant_due: int = Field(default=100, ge=1, le=10_000)  # published in one pass of the watchdog
     is_private_webhook_allowed: bool = False  # for machines without an outside
 
     # Name -> the dead-letter queue, then the queues whose letters it keeps.

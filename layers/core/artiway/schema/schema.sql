@@ -957,7 +957,12 @@ CREATE TABLE public.webhook_delivery (
     answer text,
     created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     delivered_at timestamp with time zone,
+    task_id uuid,
+    run integer,
+    sending_until timestamp with time zone,
+    parked_at timestamp with time zone,
     CONSTRAINT webhook_delivery_answer_check CHECK ((length(answer) <= 1000)),
+    CONSTRAINT webhook_delivery_check CHECK (((task_id IS NULL) = (run IS NULL))),
     CONSTRAINT webhook_delivery_status_check CHECK ((status = ANY (ARRAY['PENDING'::text, 'DELIVERED'::text, 'FAILED'::text])))
 );
 
@@ -1281,9 +1286,19 @@ CREATE INDEX upload_expiry ON public.upload USING btree (expires_at) WHERE (clea
 
 CREATE INDEX user_role_by_role ON public.user_role USING btree (tenant_id, role);
 
-CREATE INDEX webhook_delivery_due ON public.webhook_delivery USING btree (next_try_at) WHERE (status = 'PENDING'::text);
+CREATE INDEX webhook_delivery_due ON public.webhook_delivery USING btree (tenant_id, next_try_at) WHERE (status = 'PENDING'::text);
 
 CREATE INDEX webhook_delivery_of_webhook ON public.webhook_delivery USING btree (tenant_id, webhook_id, delivery_id);
+
+CREATE UNIQUE INDEX webhook_delivery_once ON public.webhook_delivery USING btree (tenant_id, task_id, run, webhook_id) WHERE (task_id IS NOT NULL);
+
+CREATE INDEX webhook_delivery_parked ON public.webhook_delivery USING btree (tenant_id, parked_at) WHERE (parked_at IS NOT NULL);
+
+CREATE INDEX webhook_delivery_pending ON public.webhook_delivery USING btree (tenant_id, webhook_id) WHERE (status = 'PENDING'::text);
+
+CREATE INDEX webhook_delivery_sending ON public.webhook_delivery USING btree (tenant_id, sending_until) WHERE (sending_until IS NOT NULL);
+
+CREATE INDEX webhook_registered ON public.webhook USING btree (tenant_id) WHERE ((deleted_at IS NULL) AND (NOT is_implied));
 
 CREATE UNIQUE INDEX webhook_url ON public.webhook USING btree (tenant_id, url) WHERE (deleted_at IS NULL);
 
@@ -2080,6 +2095,10 @@ GRANT UPDATE(answer_code) ON TABLE public.webhook_delivery TO artiway_app;
 GRANT UPDATE(answer) ON TABLE public.webhook_delivery TO artiway_app;
 
 GRANT UPDATE(delivered_at) ON TABLE public.webhook_delivery TO artiway_app;
+
+GRANT UPDATE(sending_until) ON TABLE public.webhook_delivery TO artiway_app;
+
+GRANT UPDATE(parked_at) ON TABLE public.webhook_delivery TO artiway_app;
 
 GRANT SELECT ON TABLE public.websocket_connection TO artiway_app;
 

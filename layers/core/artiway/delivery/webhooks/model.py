@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 from uuid import UUID
 
-from artiway.errors import NotFound
+from artiway.errors import Conflict, NotFound
 
 # Seconds until the next try after each failed one. The first goes at once.
 BACKOFF_S = (10, 60, 300, 900, 3600, 6 * 3600, 12 * 3600)
@@ -29,10 +31,27 @@ class NoSuchDelivery(NotFound):
         super().__init__("there is no such delivery")
 
 
+class TooManyWebhooks(Conflict):
+    code = "WEBHOOK_409_TOO_MANY"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"a tenant can register {limit} webhooks; delete one first", limit=limit)
+
+
 class DeliveryStatus(StrEnum):
     PENDING = "PENDING"
     DELIVERED = "DELIVERED"
     FAILED = "FAILED"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Of one tenant."""
+
+    registered: int = 20
+    implied: int = 100  # more only while each of them has a pending delivery
+    pending: int = 10_000
+    sends: int = 4  # at the same time
 
 
 @dataclass(frozen=True)
@@ -59,6 +78,40 @@ class Delivery:
     answer: str | None
     created_at: datetime
     delivered_at: datetime | None
+
+
+@dataclass(frozen=True)
+class SettledTask:
+    """What the transaction that ends a task publishes. `after` is the last webhook of the page before."""
+
+    tenant_id: UUID
+    task_id: UUID
+    run: int
+    webhook_url: str | None
+    body: str
+    after: UUID | None = None
+
+    def as_data(self) -> dict[str, Any]:
+        return {
+            "tenantId": str(self.tenant_id),
+            "taskId": str(self.task_id),
+            "run": self.run,
+            "webhookUrl": self.webhook_url,
+            "body": self.body,
+            "after": None if self.after is None else str(self.after),
+        }
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> SettledTask:
+        url, after = data.get("webhookUrl"), data.get("after")
+        return cls(
+            tenant_id=UUID(data["tenantId"]),
+            task_id=UUID(data["taskId"]),
+            run=int(data["run"]),
+            webhook_url=None if url is None else str(url),
+            body=str(data["body"]),
+            after=None if after is None else UUID(after),
+        )
 
 
 @dataclass(frozen=True)

@@ -8,28 +8,87 @@ SELECT webhook_id, url, secret, is_implied, created_at
 -- name: webhook
 SELECT webhook_id, url, secret, is_implied, created_at FROM webhook WHERE webhook_id = %(webhook_id)s AND deleted_at IS NULL;
 
+-- name: lock_webhooks
+-- On its own, so that the next statement counts what others have committed.
+SELECT pg_advisory_xact_lock(4, hashtext(current_tenant()::text));
+
 -- name: put_webhook
--- One address is one webhook. Registering an implied one makes it hear of every task, with a new secret.
+-- One address is one webhook. Registering an implied one makes it receive every task, with a new secret. Inserts nothing at
+-- the limit, unless the address is registered already.
 INSERT INTO webhook (tenant_id, webhook_id, url, secret)
-VALUES (current_tenant(), %(webhook_id)s, %(url)s, %(secret)s)
+SELECT current_tenant(), %(webhook_id)s, %(url)s, %(secret)s
+  FROM (SELECT count(*) AS registered, coalesce(bool_or(url = %(url)s), false) AS is_known
+          FROM webhook
+         WHERE tenant_id = current_tenant() AND deleted_at IS NULL AND NOT is_implied) AS present
+ WHERE registered < %(limit)s OR is_known
 ON CONFLICT (tenant_id, url) WHERE deleted_at IS NULL DO UPDATE SET secret = excluded.secret, is_implied = false
 RETURNING webhook_id, url, secret, is_implied, created_at;
 
+-- name: has_registered
+SELECT EXISTS (SELECT FROM webhook WHERE tenant_id = current_tenant() AND deleted_at IS NULL AND NOT is_implied) AS is_found;
+
 -- name: imply_webhook
+-- Not again for a message that comes twice, if the webhook was deleted in between.
 INSERT INTO webhook (tenant_id, webhook_id, url, secret, is_implied)
-VALUES (current_tenant(), %(webhook_id)s, %(url)s, %(secret)s, true)
+SELECT current_tenant(), %(webhook_id)s, %(url)s, %(secret)s, true
+ WHERE NOT EXISTS (SELECT FROM webhook_delivery AS delivery JOIN webhook AS named USING (tenant_id, webhook_id)
+                    WHERE delivery.tenant_id = current_tenant() AND delivery.task_id = %(task_id)s
+                      AND delivery.run = %(run)s AND named.url = %(url)s)
 ON CONFLICT (tenant_id, url) WHERE deleted_at IS NULL DO NOTHING;
 
--- name: listeners
-SELECT webhook_id FROM webhook
- WHERE tenant_id = current_tenant() AND deleted_at IS NULL AND (NOT is_implied OR url = %(url)s);
+-- name: evict_implied
+-- The oldest beyond the limit that wait for nothing. One with a pending delivery stays until it has none.
+UPDATE webhook
+   SET deleted_at = clock_timestamp()
+ WHERE tenant_id = current_tenant()
+   AND webhook_id IN (SELECT idle.webhook_id
+                        FROM webhook AS idle
+                       WHERE idle.tenant_id = current_tenant() AND idle.deleted_at IS NULL AND idle.is_implied
+                         AND NOT EXISTS (SELECT FROM webhook_delivery AS delivery
+                                          WHERE delivery.tenant_id = idle.tenant_id
+                                            AND delivery.webhook_id = idle.webhook_id AND delivery.status = 'PENDING')
+                       ORDER BY idle.webhook_id
+                       LIMIT (SELECT greatest(count(*) - %(limit)s, 0) FROM webhook
+                               WHERE tenant_id = current_tenant() AND deleted_at IS NULL AND is_implied));
+
+-- name: fan_out
+-- One delivery for each listener of a page, all in one statement. Beyond the tenant's limit of pending ones it is kept as
+-- failed and not sent, so that the log shows it and it can be sent again by request. Of the others as many get a message
+-- as the tenant may send now, and one at least; the rest is parked for them.
+WITH listener AS MATERIALIZED (
+    SELECT webhook_id, row_number() OVER (ORDER BY webhook_id) AS place
+      FROM webhook
+     WHERE tenant_id = current_tenant() AND deleted_at IS NULL AND (NOT is_implied OR url = %(url)s)
+       AND (%(after)s::uuid IS NULL OR webhook_id > %(after)s)
+     ORDER BY webhook_id
+     LIMIT %(limit)s
+), pending AS MATERIALIZED (
+    SELECT count(*) AS deliveries
+      FROM (SELECT FROM webhook_delivery
+             WHERE tenant_id = current_tenant() AND status = 'PENDING'
+             LIMIT %(pending_limit)s) AS one
+), free AS MATERIALIZED (
+    SELECT greatest(1, %(sends)s - count(*)) AS sends
+      FROM webhook_delivery
+     WHERE tenant_id = current_tenant() AND sending_until > clock_timestamp()
+), inserted AS (
+    INSERT INTO webhook_delivery (tenant_id, delivery_id, webhook_id, event, body, task_id, run, status, answer, parked_at)
+    SELECT current_tenant(), (%(delivery_ids)s::uuid[])[place], webhook_id, %(event)s, %(body)s, %(task_id)s, %(run)s,
+           CASE WHEN deliveries + place <= %(pending_limit)s THEN 'PENDING' ELSE 'FAILED' END,
+           CASE WHEN deliveries + place <= %(pending_limit)s THEN NULL ELSE %(refusal)s END,
+           CASE WHEN deliveries + place <= %(pending_limit)s AND place > sends THEN clock_timestamp() END
+      FROM listener, pending, free
+    ON CONFLICT (tenant_id, task_id, run, webhook_id) WHERE task_id IS NOT NULL DO NOTHING
+    RETURNING delivery_id, status, parked_at
+)
+SELECT (SELECT coalesce(array_agg(delivery_id ORDER BY delivery_id), '{}') FROM inserted
+         WHERE status = 'PENDING' AND parked_at IS NULL) AS delivery_ids,
+       (SELECT count(*) FROM inserted WHERE status = 'PENDING') AS created,
+       (SELECT count(*) FROM listener) AS listeners,
+       (SELECT webhook_id FROM listener ORDER BY place DESC LIMIT 1) AS last_webhook_id;
 
 -- name: delete_webhook
 UPDATE webhook SET deleted_at = clock_timestamp() WHERE webhook_id = %(webhook_id)s AND deleted_at IS NULL;
-
--- name: insert_delivery
-INSERT INTO webhook_delivery (tenant_id, delivery_id, webhook_id, event, body)
-VALUES (current_tenant(), %(delivery_id)s, %(webhook_id)s, %(event)s, %(body)s);
 
 -- name: deliveries
 SELECT delivery_id, webhook_id, event, body, status, attempts, next_try_at, answer_code, answer, created_at, delivered_at
@@ -43,27 +102,55 @@ SELECT delivery_id, webhook_id, event, body, status, attempts, next_try_at, answ
   FROM webhook_delivery
  WHERE delivery_id = %(delivery_id)s;
 
+-- name: lock_sends
+-- Held by a begin and an end of a send: a delivery is parked before the end that takes it or publishes it.
+SELECT pg_advisory_xact_lock(5, hashtext(current_tenant()::text));
+
 -- name: take_delivery
 -- Taken before it is sent: a second copy of the message finds a later try, and a crash costs a wait, not the delivery.
 UPDATE webhook_delivery
-   SET attempts = attempts + 1, next_try_at = clock_timestamp() + make_interval(secs => %(lease_s)s)
+   SET attempts = attempts + 1, next_try_at = clock_timestamp() + make_interval(secs => %(lease_s)s),
+       sending_until = clock_timestamp() + make_interval(secs => %(lease_s)s), parked_at = NULL
  WHERE delivery_id = %(delivery_id)s AND status = 'PENDING' AND next_try_at <= clock_timestamp()
+   AND (SELECT count(*) FROM webhook_delivery AS other
+         WHERE other.tenant_id = current_tenant() AND other.sending_until > clock_timestamp()) < %(sends)s
 RETURNING delivery_id, webhook_id, event, body, status, attempts, next_try_at, answer_code, answer, created_at, delivered_at;
+
+-- name: park_delivery
+UPDATE webhook_delivery
+   SET parked_at = clock_timestamp()
+ WHERE delivery_id = %(delivery_id)s AND status = 'PENDING' AND next_try_at <= clock_timestamp();
+
+-- name: unpark_delivery
+UPDATE webhook_delivery
+   SET parked_at = NULL
+ WHERE delivery_id = (SELECT delivery_id FROM webhook_delivery
+                       WHERE tenant_id = current_tenant() AND parked_at IS NOT NULL AND status = 'PENDING'
+                       ORDER BY parked_at, delivery_id
+                       LIMIT 1)
+RETURNING delivery_id;
 
 -- name: note_answer
 UPDATE webhook_delivery
-   SET status = %(status)s, answer_code = %(code)s, answer = %(answer)s,
+   SET status = %(status)s, answer_code = %(code)s, answer = %(answer)s, sending_until = NULL,
        next_try_at = clock_timestamp() + make_interval(secs => %(delay_s)s),
        delivered_at = CASE WHEN %(status)s = 'DELIVERED' THEN clock_timestamp() END
  WHERE delivery_id = %(delivery_id)s AND status = 'PENDING' AND attempts = %(attempts)s;
 
 -- name: redeliver
 UPDATE webhook_delivery
-   SET status = 'PENDING', attempts = 0, next_try_at = clock_timestamp(), delivered_at = NULL
+   SET status = 'PENDING', attempts = 0, next_try_at = clock_timestamp(), delivered_at = NULL, sending_until = NULL
  WHERE delivery_id = %(delivery_id)s AND webhook_id = %(webhook_id)s;
 
 -- name: due_deliveries
-SELECT tenant_id, delivery_id FROM webhook_delivery
- WHERE status = 'PENDING' AND next_try_at <= clock_timestamp() - interval '30 seconds'
- ORDER BY next_try_at
+-- The first of each tenant, then the second of each: a tenant with thousands takes no place of one with a single delivery.
+SELECT tenant_id, delivery_id
+  FROM tenant
+ CROSS JOIN LATERAL (SELECT delivery_id, next_try_at, row_number() OVER (ORDER BY next_try_at, delivery_id) AS place
+                       FROM webhook_delivery AS delivery
+                      WHERE delivery.tenant_id = tenant.tenant_id AND delivery.status = 'PENDING'
+                        AND delivery.next_try_at <= clock_timestamp() - interval '30 seconds'
+                      ORDER BY next_try_at, delivery_id
+                      LIMIT %(tenant_limit)s) AS due
+ ORDER BY place, next_try_at
  LIMIT %(limit)s;

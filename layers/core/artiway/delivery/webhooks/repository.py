@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from uuid import UUID
 
 from artiway import ids
-from artiway.delivery.webhooks.model import Answer, Delivery, DeliveryStatus, Webhook
+from artiway.delivery.webhooks import messages
+from artiway.delivery.webhooks.model import Answer, Delivery, DeliveryStatus, Limits, SettledTask, Webhook
 from artiway.outbox.model import Message
 from artiway.outbox.repository import Outbox
 from artiway.platform import sql
-from artiway.platform.database import Database, Row
+from artiway.platform.database import Database, Row, Transaction
 
 SQL = sql.load("artiway.delivery.webhooks")
 ANSWER_LIMIT = 1_000
+# Deliveries that one message creates. It bounds the transaction and its locks, also for a tenant that registered more
+# webhooks before there was a limit.
+FAN_OUT_BATCH = 100
+NO_LIMIT = 2**31 - 1
+NOT_TRIED = "not tried: the tenant has too many pending deliveries"
 
 
 class PostgresWebhooks:
@@ -29,35 +36,70 @@ class PostgresWebhooks:
             row = tx.one(SQL["webhook"], {"webhook_id": webhook_id})
         return Webhook(**row) if row else None
 
-    def put(self, tenant_id: UUID, *, webhook_id: UUID, url: str, secret: str) -> Webhook:
+    def put(self, tenant_id: UUID, *, webhook_id: UUID, url: str, secret: str, limit: int) -> Webhook | None:
+        parameters = {"webhook_id": webhook_id, "url": url, "secret": secret, "limit": limit}
         with self._database.tenant_transaction(tenant_id) as tx:
-            row = tx.one(SQL["put_webhook"], {"webhook_id": webhook_id, "url": url, "secret": secret})
-        assert row is not None
-        return Webhook(**row)
+            tx.run(SQL["lock_webhooks"])
+            row = tx.one(SQL["put_webhook"], parameters)
+        return Webhook(**row) if row else None
 
     def delete(self, tenant_id: UUID, webhook_id: UUID) -> bool:
         with self._database.tenant_transaction(tenant_id) as tx:
             return tx.run(SQL["delete_webhook"], {"webhook_id": webhook_id}) == 1
 
-    def listeners(self, tenant_id: UUID, url: str | None, *, secret: str) -> Sequence[UUID]:
+    def has_registered(self, tenant_id: UUID) -> bool:
         with self._database.tenant_transaction(tenant_id) as tx:
-            if url is not None:
-                tx.run(SQL["imply_webhook"], {"webhook_id": ids.new_id(), "url": url, "secret": secret})
-            return [row["webhook_id"] for row in tx.all(SQL["listeners"], {"url": url})]
+            row = tx.one(SQL["has_registered"])
+        return row is not None and bool(row["is_found"])
 
-    def add_delivery(self, tenant_id: UUID, *, delivery_id: UUID, webhook_id: UUID, event: str, body: str) -> None:
-        parameters = {"delivery_id": delivery_id, "webhook_id": webhook_id, "event": event, "body": body}
-        with self._database.tenant_transaction(tenant_id) as tx:
-            tx.run(SQL["insert_delivery"], parameters)
+    def fan_out(self, settled: SettledTask, *, event: str, secret: str, limits: Limits) -> int:
+        with self._database.tenant_transaction(settled.tenant_id) as tx:
+            is_new = settled.webhook_url is not None and self._imply(tx, settled, secret)
+            row = tx.one(
+                SQL["fan_out"],
+                {
+                    "url": settled.webhook_url,
+                    "after": settled.after,
+                    "limit": FAN_OUT_BATCH,
+                    "pending_limit": limits.pending,
+                    "sends": limits.sends,
+                    # By time, as all ids: the log is read in their order.
+                    "delivery_ids": [ids.new_id() for _ in range(FAN_OUT_BATCH)],
+                    "event": event,
+                    "body": settled.body,
+                    "task_id": settled.task_id,
+                    "run": settled.run,
+                    "refusal": NOT_TRIED,
+                },
+            )
+            assert row is not None
+            if is_new:
+                tx.run(SQL["evict_implied"], {"limit": limits.implied})
+            published = [messages.deliver(settled.tenant_id, delivery_id) for delivery_id in row["delivery_ids"]]
+            if row["listeners"] == FAN_OUT_BATCH:
+                published.append(messages.fan_out(replace(settled, after=row["last_webhook_id"])))
+            self._outbox.publish(tx, published)
+        return int(row["created"])
+
+    @staticmethod
+    def _imply(tx: Transaction, settled: SettledTask, secret: str) -> bool:
+        """Under the lock, so that no other message evicts the webhook before it has its delivery."""
+        tx.run(SQL["lock_webhooks"])
+        parameters = {"webhook_id": ids.new_id(), "url": settled.webhook_url, "secret": secret}
+        return tx.run(SQL["imply_webhook"], {**parameters, "task_id": settled.task_id, "run": settled.run}) == 1
 
     def deliveries(self, tenant_id: UUID, webhook_id: UUID, *, before: UUID | None, limit: int) -> Sequence[Delivery]:
         parameters = {"webhook_id": webhook_id, "before": before, "limit": limit}
         with self._database.tenant_transaction(tenant_id) as tx:
             return [_delivery(row) for row in tx.all(SQL["deliveries"], parameters)]
 
-    def take(self, tenant_id: UUID, delivery_id: UUID, *, lease_s: int) -> Delivery | None:
+    def take(self, tenant_id: UUID, delivery_id: UUID, *, lease_s: int, sends: int) -> Delivery | None:
+        parameters = {"delivery_id": delivery_id, "lease_s": lease_s, "sends": sends}
         with self._database.tenant_transaction(tenant_id) as tx:
-            row = tx.one(SQL["take_delivery"], {"delivery_id": delivery_id, "lease_s": lease_s})
+            tx.run(SQL["lock_sends"])
+            row = tx.one(SQL["take_delivery"], parameters)
+            if row is None:
+                tx.run(SQL["park_delivery"], {"delivery_id": delivery_id})
         return _delivery(row) if row else None
 
     def note_answer(
@@ -67,8 +109,10 @@ class PostgresWebhooks:
         status: DeliveryStatus,
         answer: Answer,
         again: Message | None,
+        *,
         delay_s: int,
-    ) -> bool:
+        next_lease_s: int | None,
+    ) -> Delivery | None:
         parameters = {
             "delivery_id": delivery.delivery_id,
             "attempts": delivery.attempts,
@@ -78,10 +122,17 @@ class PostgresWebhooks:
             "delay_s": delay_s,
         }
         with self._database.tenant_transaction(tenant_id) as tx:
+            tx.run(SQL["lock_sends"])
             is_noted = tx.run(SQL["note_answer"], parameters) == 1
-            if is_noted and again is not None:
-                self._outbox.publish(tx, [again])
-        return is_noted
+            published = [again] if is_noted and again is not None else []
+            parked, taken = tx.one(SQL["unpark_delivery"]), None
+            if parked is not None and next_lease_s is not None:
+                # In the place of the one that has ended, whatever the limit.
+                taken = tx.one(SQL["take_delivery"], {**parked, "lease_s": next_lease_s, "sends": NO_LIMIT})
+            elif parked is not None:
+                published.append(messages.deliver(tenant_id, parked["delivery_id"]))
+            self._outbox.publish(tx, published)
+        return _delivery(taken) if taken else None
 
     def redeliver(self, tenant_id: UUID, webhook_id: UUID, delivery_id: UUID, message: Message) -> bool:
         with self._database.tenant_transaction(tenant_id) as tx:
@@ -92,14 +143,17 @@ class PostgresWebhooks:
 
 
 class PostgresDueDeliveries:
-    """As `artiway_service`: deliveries of all tenants whose time has come and gone."""
+    """As `artiway_service`: deliveries of all tenants that have been due for a while."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, outbox: Outbox) -> None:
+        self._database, self._outbox = database, outbox
 
-    def due(self, *, limit: int) -> list[tuple[UUID, UUID]]:
+    def publish(self, *, limit: int, tenant_limit: int) -> int:
+        """Have the queue deliver them. A message for one that was delivered meanwhile changes nothing."""
         with self._database.service_transaction() as tx:
-            return [(row["tenant_id"], row["delivery_id"]) for row in tx.all(SQL["due_deliveries"], {"limit": limit})]
+            rows = tx.all(SQL["due_deliveries"], {"limit": limit, "tenant_limit": tenant_limit})
+            self._outbox.publish(tx, [messages.deliver(row["tenant_id"], row["delivery_id"]) for row in rows])
+        return len(rows)
 
 
 def _delivery(row: Row) -> Delivery:
