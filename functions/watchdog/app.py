@@ -49,6 +49,7 @@ def _quick(*, is_once: bool) -> dict[str, Any]:
         counts = bootstrap.sweeper().quick()
         for pool in POOLS:
             _reconcile(pool)
+        _close_sockets()
         _measure()
         logger.info("swept", **counts)
         if time.monotonic() + settings.watchdog_interval_s >= deadline:
@@ -63,6 +64,15 @@ def _reconcile(pool: str) -> None:
     except Exception:
         logger.exception("pool not reconciled", pool=pool)
         metrics.emit("SweepFailures", 1, sweep="reconcile")
+
+
+def _close_sockets() -> None:
+    """Sockets of sessions, users and tenants that were ended: within a minute, also when there is nothing to send."""
+    try:
+        bootstrap.push().close_ended()
+    except Exception:
+        logger.exception("sockets not closed")
+        metrics.emit("SocketSweepFailures", 1)
 
 
 def _measure() -> None:

@@ -8,10 +8,12 @@ from typing import Any
 from uuid import UUID
 
 from artiway import bootstrap
-from artiway.errors import NotAllowed, Unauthenticated, Unavailable
+from artiway.errors import ArtiwayError, Unauthenticated
 from artiway.platform import logs, tracing
-from artiway.push.model import parse_cursor
+from artiway.platform.logs import Logger
+from artiway.push.model import Scope, parse_cursor
 
+logger = Logger("websocket")
 FRAME_LIMIT = 4_096
 
 
@@ -30,7 +32,12 @@ def handler(event: dict[str, Any], _context: Any) -> dict[str, int]:
 
 
 def _connect(connection_id: str, event: dict[str, Any]) -> int:
+    """`?token=…`, optionally with `&after=<cursor>` and `&scope=tenant`. A status other than 200 refuses the socket."""
     asked = event.get("queryStringParameters") or {}
+    try:
+        scope = Scope(asked.get("scope", Scope.USER))
+    except ValueError:
+        return 400
     try:
         claims = bootstrap.token_verifier().verify(asked.get("token", ""))
         # As at the gate of every route: a token outlives the session that it was made for.
@@ -42,14 +49,12 @@ def _connect(connection_id: str, event: dict[str, Any]) -> int:
             tenant_id=access.tenant_id,
             user_id=access.user_id,
             session_id=_session(claims.family_id),
+            scope=scope,
             after=parse_cursor(asked.get("after")),
         )
-    except Unauthenticated:
-        return 401
-    except NotAllowed:
-        return 403
-    except Unavailable:
-        return 503
+    except ArtiwayError as refusal:
+        logger.info("socket refused", code=refusal.code, reason=refusal.message)
+        return refusal.status
     return 200
 
 

@@ -9,12 +9,14 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import aiohttp
 import psycopg
 import pytest
 import redis
 
+from artiway.ids import to_wire
 from local.emulator import client
 from local.stack import Stack
 from tests.e2e.conftest import Platform, User, wait_for
@@ -57,8 +59,10 @@ def test_an_unknown_route_is_the_documented_error(platform: Platform) -> None:
     assert set(body) == {"code", "message", "requestId", "details"}
 
 
-async def connect(session: aiohttp.ClientSession, platform: Platform, user: User) -> aiohttp.ClientWebSocketResponse:
-    socket = await session.ws_connect(f"{platform.facts['wsUrl']}?token={user.token}")
+async def connect(
+    session: aiohttp.ClientSession, platform: Platform, user: User, scope: str = "user"
+) -> aiohttp.ClientWebSocketResponse:
+    socket = await session.ws_connect(f"{platform.facts['wsUrl']}?token={user.token}&scope={scope}")
     await hear(socket, "connected")
     return socket
 
@@ -124,6 +128,44 @@ def test_a_websocket_with_the_token_of_a_session_that_was_ended_is_refused(platf
                 while (status := await status_of_connecting(session, platform, user.token)) == 101:  # noqa: ASYNC110
                     await asyncio.sleep(0.1)
             assert status in {401, 403}
+
+    asyncio.run(scenario())
+
+
+def invoke(platform: Platform, function: str, event: dict[str, Any]) -> None:
+    lambdas = client("lambda", platform.facts["lambdaUrl"])
+    assert "FunctionError" not in lambdas.invoke(FunctionName=function, Payload=json.dumps(event).encode())
+
+
+def test_a_websocket_closes_after_its_user_logged_out(platform: Platform) -> None:
+    user, other = platform.user(), platform.user()
+
+    async def scenario() -> None:
+        async with aiohttp.ClientSession() as session:
+            socket, stays = [await connect(session, platform, one) for one in (user, other)]
+            leave = {"authorization": f"Bearer {user.token}"}
+            async with session.post(f"{platform.facts['apiUrl']}/auth/logout", headers=leave) as answer:
+                assert answer.status == 204
+            await asyncio.to_thread(invoke, platform, "WatchdogFunction", {"pass": "quick", "once": True})
+            assert (await socket.receive(timeout=60)).type in {aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED}
+            await stays.send_json({"action": "ping"})
+            await hear(stays, "pong")
+            await stays.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_tenant_wide_websocket_receives_events_of_colleagues(stack: Stack, platform: Platform) -> None:
+    owner = platform.user()
+    colleague = User(owner.tenant_id, uuid4(), "")
+
+    async def scenario() -> None:
+        async with aiohttp.ClientSession() as session:
+            socket = await connect(session, platform, owner, scope="tenant")
+            send(platform, stack, colleague.notice(4))
+            message = await hear(socket, "task.progress")
+            assert (message["progress"], message["userId"]) == (4, to_wire("usr", colleague.user_id))
+            await socket.close()
 
     asyncio.run(scenario())
 

@@ -9,7 +9,20 @@ from typing import Any
 from uuid import UUID
 
 from artiway.outbox.model import Message
-from artiway.push.model import Connection, ConnectionGone, Look, News, Outcome, Socket
+from artiway.push.model import (
+    Admission,
+    Claim,
+    Connection,
+    ConnectionGone,
+    Look,
+    News,
+    Outcome,
+    Scope,
+    Socket,
+    SocketLimits,
+)
+
+ROOMY = SocketLimits(per_user=100, per_tenant=1_000)
 
 
 class FakeSockets:
@@ -20,6 +33,7 @@ class FakeSockets:
         self.closed: list[str] = []
         self.before_post: Callable[[str], object] = lambda _: None
         self.after_post: Callable[[str], object] = lambda _: None
+        self.before_close: Callable[[str], object] = lambda _: None
 
     def post(self, connection_id: str, payload: Mapping[str, Any]) -> None:
         if connection_id not in self.open:
@@ -29,6 +43,7 @@ class FakeSockets:
         self.after_post(connection_id)
 
     def close(self, connection_id: str) -> None:
+        self.before_close(connection_id)
         self.open.pop(connection_id, None)
         self.closed.append(connection_id)
 
@@ -44,22 +59,35 @@ class Row:
 
 
 class FakeConnections:
-    def __init__(self, *, lease_s: float = 60, resume_s: int = 60) -> None:
+    """Every session is open and no user may see the whole tenant, until a test says so."""
+
+    def __init__(self, *, lease_s: float = 60, resume_s: int = 60, limits: SocketLimits = ROOMY) -> None:
         self.rows: dict[str, Row] = {}
-        self.news: list[tuple[UUID, UUID, News, datetime]] = []
+        self.news: list[tuple[UUID, News, datetime]] = []
         self.hints: list[Message] = []
+        self.closed_for: set[UUID] = set()  # sessions, users and tenants
+        self.managers: set[UUID] = set()
         self._lease, self._resume = timedelta(seconds=lease_s), timedelta(seconds=resume_s)
+        self._limits = limits
 
     def publish(self, tenant_id: UUID, user_id: UUID, payload: Mapping[str, Any]) -> int:
         number = len(self.news) + 1
-        self.news.append((tenant_id, user_id, News(number, payload), datetime.now(UTC)))
+        self.news.append((tenant_id, News(number, payload, user_id), datetime.now(UTC)))
         return number
 
     def remember(self, connection: Connection, hints: Sequence[Message], *, after: int | None) -> None:
+        others = [row.connection for row in self._open() if row.connection.connection_id != connection.connection_id]
+        of_tenant = [one for one in others if one.tenant_id == connection.tenant_id]
+        Admission(
+            is_session_open=self._is_session_open(connection),
+            is_tenant_wide_allowed=connection.user_id in self.managers,
+            user_sockets=sum(one.user_id == connection.user_id for one in of_tenant),
+            tenant_sockets=len(of_tenant),
+        ).check(connection.scope, self._limits)
         left = [
             row
             for row in self.rows.values()
-            if row.connection.session_id == connection.session_id
+            if (row.connection.session_id, row.connection.scope) == (connection.session_id, connection.scope)
             and row.closed_at is not None
             and row.closed_at > datetime.now(UTC) - self._resume
         ]
@@ -67,7 +95,8 @@ class FakeConnections:
             last = max(left, key=lambda row: row.closed_at or datetime.now(UTC))
             del self.rows[last.connection.connection_id]
             after = last.told if after is None else after
-        newest = max((news.number for news, _ in self._of(connection.tenant_id, connection.user_id)), default=0)
+        known = self._of(connection.tenant_id, connection.user_id, connection.scope)
+        newest = max((news.number for news, _ in known), default=0)
         if connection.connection_id not in self.rows:
             told = newest if after is None else min(after, newest)
             self.rows[connection.connection_id] = Row(connection, told)
@@ -79,31 +108,23 @@ class FakeConnections:
             if row is not None and row.closed_at is None:
                 self.rows[connection_id] = replace(row, closed_at=datetime.now(UTC), posting=None, posting_until=None)
 
-    def claim(self, tenant_id: UUID, user_id: UUID) -> Look:
-        now = datetime.now(UTC)
+    def claim(self, tenant_id: UUID, user_id: UUID) -> Claim:
         rows = [
             row
-            for row in self.rows.values()
-            if (row.connection.tenant_id, row.connection.user_id) == (tenant_id, user_id)
-            and row.closed_at is None
-            and row.connection.expires_at > now
+            for row in self._open()
+            if row.connection.tenant_id == tenant_id
+            and (row.connection.scope is Scope.TENANT or row.connection.user_id == user_id)
         ]
-        idle = [row for row in rows if row.posting is None]
-        doubtful = [row.connection.connection_id for row in rows if row.posting_until and row.posting_until <= now]
-        is_busy = len(rows) > len(idle) + len(doubtful)
-        if not idle:
-            return Look(doubtful=doubtful, is_busy=is_busy)
-        after = min(row.told for row in idle)
-        news = [one for one, _ in self._of(tenant_id, user_id) if one.number > after]
-        if not news and all(row.is_greeted for row in idle):
-            names = [row.connection.connection_id for row in idle]
-            return Look(up_to_date=names, doubtful=doubtful, is_busy=is_busy)
-        until = news[-1].number if news else max(row.told for row in idle)
-        claimed = [row for row in idle if row.told < until or not row.is_greeted]
-        for row in claimed:
-            row.posting, row.posting_until = until, now + self._lease
-        sockets = [Socket(row.connection.connection_id, row.told, row.is_greeted) for row in claimed]
-        return Look(sockets, news, until, doubtful=doubtful, is_busy=is_busy)
+        allowed = [row for row in rows if self._is_allowed(row.connection)]
+        groups = {scope: [row for row in allowed if row.connection.scope is scope] for scope in Scope}
+        return Claim(
+            [self._look(tenant_id, user_id, scope, group) for scope, group in groups.items() if group],
+            ended=[row.connection.connection_id for row in rows if not self._is_allowed(row.connection)],
+        )
+
+    def ended(self, *, limit: int) -> Sequence[str]:
+        rows = [row for row in self._open() if not self._is_allowed(row.connection)]
+        return [row.connection.connection_id for row in rows[:limit]]
 
     def settle(self, outcomes: Sequence[Outcome], *, until: int) -> None:
         for outcome in outcomes:
@@ -115,7 +136,7 @@ class FakeConnections:
                     row.closed_at = row.closed_at or datetime.now(UTC)
 
     def newest_news_at(self, tenant_id: UUID, user_id: UUID) -> datetime | None:
-        return max((at for _, at in self._of(tenant_id, user_id)), default=None)
+        return max((at for _, at in self._of(tenant_id, user_id, Scope.USER)), default=None)
 
     def hint(self, message: Message) -> None:
         self.hints.append(message)
@@ -131,5 +152,39 @@ class FakeConnections:
             del self.rows[name]
         return len(doomed)
 
-    def _of(self, tenant_id: UUID, user_id: UUID) -> list[tuple[News, datetime]]:
-        return [(news, at) for tenant, user, news, at in self.news if (tenant, user) == (tenant_id, user_id)]
+    def _look(self, tenant_id: UUID, user_id: UUID, scope: Scope, rows: Sequence[Row]) -> Look:
+        now = datetime.now(UTC)
+        idle = [row for row in rows if row.posting is None]
+        doubtful = [row.connection.connection_id for row in rows if row.posting_until and row.posting_until <= now]
+        is_busy = len(rows) > len(idle) + len(doubtful)
+        if not idle:
+            return Look(scope, doubtful=doubtful, is_busy=is_busy)
+        after = min(row.told for row in idle)
+        news = [one for one, _ in self._of(tenant_id, user_id, scope) if one.number > after]
+        if not news and all(row.is_greeted for row in idle):
+            names = [row.connection.connection_id for row in idle]
+            return Look(scope, up_to_date=names, doubtful=doubtful, is_busy=is_busy)
+        until = news[-1].number if news else max(row.told for row in idle)
+        claimed = [row for row in idle if row.told < until or not row.is_greeted]
+        for row in claimed:
+            row.posting, row.posting_until = until, now + self._lease
+        sockets = [Socket(row.connection.connection_id, row.told, row.is_greeted) for row in claimed]
+        return Look(scope, sockets, news, until, doubtful=doubtful, is_busy=is_busy)
+
+    def _open(self) -> list[Row]:
+        now = datetime.now(UTC)
+        return [row for row in self.rows.values() if row.closed_at is None and row.connection.expires_at > now]
+
+    def _is_allowed(self, connection: Connection) -> bool:
+        is_scope_allowed = connection.scope is Scope.USER or connection.user_id in self.managers
+        return is_scope_allowed and self._is_session_open(connection)
+
+    def _is_session_open(self, connection: Connection) -> bool:
+        return not self.closed_for & {connection.session_id, connection.user_id, connection.tenant_id}
+
+    def _of(self, tenant_id: UUID, user_id: UUID, scope: Scope) -> list[tuple[News, datetime]]:
+        return [
+            (news, at)
+            for tenant, news, at in self.news
+            if tenant == tenant_id and (scope is Scope.TENANT or news.user_id == user_id)
+        ]

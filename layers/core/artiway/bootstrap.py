@@ -137,6 +137,7 @@ def outbox() -> Outbox:
 @once
 def push() -> PushService:
     from artiway.platform.clock import SystemClock
+    from artiway.push.model import SocketLimits
     from artiway.push.repository import ApiGatewaySockets, PostgresConnections
     from artiway.push.service import GREETING_DELAY_S, PushService
 
@@ -147,6 +148,7 @@ def push() -> PushService:
         settling_s=GREETING_DELAY_S,
         lease_s=lease_s,
         resume_s=settings().connection_resume_s,
+        limits=SocketLimits(settings().connections_per_user, settings().connections_per_tenant),
     )
     sockets = ApiGatewaySockets(settings().websocket_endpoint)
     return PushService(connections, sockets, SystemClock(), ttl_s=settings().connection_ttl_s, lease_s=lease_s)

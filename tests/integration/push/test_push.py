@@ -13,88 +13,10 @@ import pytest
 from artiway.outbox.repository import Outbox
 from artiway.platform.database import Database
 from artiway.push.model import Connection, MoreToTell, Notice, NotPosted, parse_cursor
-from artiway.push.repository import NEWS_LIMIT, PostgresConnections
+from artiway.push.repository import NEWS_LIMIT
 from artiway.push.service import PushService, notice_message
-from tests.fakes.push import FakeConnections, FakeSockets
 from tests.integration.common.conftest import until
-
-TENANT, ANN, BOB, PHONE = uuid4(), uuid4(), uuid4(), uuid4()
-QUIET = Outbox(lambda *_: None)
-
-
-class FixedClock:
-    def __init__(self, at):
-        self.at = at
-
-    def now(self):
-        return self.at
-
-
-class Killed(BaseException):
-    """The process is gone: nothing of it runs any more, no handler and no cleaning up."""
-
-
-class Postgres:
-    """Connections in the database, and somebody who writes news into the outbox."""
-
-    def __init__(self, database, *, lease_s=60, resume_s=60):
-        self._database = database
-        self.connections = PostgresConnections(database, QUIET, settling_s=0, lease_s=lease_s, resume_s=resume_s)
-
-    def publish(self, tenant_id, user_id, payload):
-        with self._database.service_transaction() as tx:
-            QUIET.publish(tx, [notice_message(Notice(tenant_id, user_id, payload))])
-
-    def hints(self):
-        with self._database.service_transaction() as tx:
-            return tx.all(b"SELECT tenant_id, delay_s FROM outbox WHERE body LIKE '%%\"wake\"%%' ORDER BY outbox_id")
-
-
-class Fake:
-    def __init__(self, _database, *, lease_s=60, resume_s=60):
-        self.connections = FakeConnections(lease_s=lease_s, resume_s=resume_s)
-
-    def publish(self, tenant_id, user_id, payload):
-        self.connections.publish(tenant_id, user_id, payload)
-
-    def hints(self):
-        return [{"tenant_id": hint.tenant_id, "delay_s": hint.delay_s} for hint in self.connections.hints]
-
-
-class Desk:
-    """A push function, the sockets of its people, and what happens to them."""
-
-    def __init__(self, store):
-        self.store, self.sockets = store, FakeSockets()
-        self.push = PushService(store.connections, self.sockets, FixedClock(datetime.now(UTC)), ttl_s=60, lease_s=7)
-
-    def open(self, name, user_id=ANN, tenant_id=TENANT, session_id=PHONE, after=None):
-        self.sockets.open[name] = []
-        self.push.connect(connection_id=name, tenant_id=tenant_id, user_id=user_id, session_id=session_id, after=after)
-
-    def happen(self, *names, user_id=ANN):
-        for name in names:
-            self.store.publish(TENANT, user_id, {"type": "task.started", "node": name})
-
-    def hint(self, user_id=ANN, **options):
-        return self.push.deliver(Notice(TENANT, user_id), **options)
-
-    def heard(self, name):
-        return [payload["node"] for payload in self.sockets.open[name] if "node" in payload]
-
-    def cursor(self, name):
-        return parse_cursor(self.sockets.open[name][-1]["cursor"])
-
-
-@pytest.fixture(params=[Fake, Postgres], ids=["fake", "postgres"])
-def make(request):
-    database = request.getfixturevalue("service_database") if request.param is Postgres else None
-    return lambda **options: Desk(request.param(database, **options))
-
-
-@pytest.fixture
-def desk(make):
-    return make()
+from tests.integration.push.desk import ANN, BOB, PHONE, TENANT, Desk, FixedClock, Killed, Postgres
 
 
 def test_a_socket_is_greeted_first_and_hears_every_change_once_and_in_order_however_often_and_late_it_is_hinted(desk):
@@ -114,7 +36,7 @@ def test_news_reach_every_socket_of_their_user_and_no_other(desk):
     desk.open("a1")
     desk.open("a2", session_id=uuid4())
     desk.open("b1", BOB)
-    desk.open("x1", ANN, uuid4())  # the same user id in another tenant is another person
+    desk.open("x1", uuid4(), uuid4())  # of another tenant
     desk.happen("1")
     for user_id in (ANN, BOB):
         desk.hint(user_id)
@@ -329,9 +251,7 @@ def test_a_connection_past_its_time_is_passed_over_and_swept(make):
 def test_a_connection_and_its_hints_are_stored_together_and_it_is_left_alone_until_api_gateway_knows_it(
     service_database,
 ):
-    connections = PostgresConnections(service_database, QUIET, settling_s=60, lease_s=7, resume_s=60)
-    desk = Desk(Postgres(service_database))
-    desk.push = PushService(connections, desk.sockets, FixedClock(datetime.now(UTC)), ttl_s=60, lease_s=7)
+    desk = Desk(Postgres(service_database, settling_s=60))
     desk.open("a1")
     desk.happen("1")
     desk.hint()
@@ -380,7 +300,8 @@ def test_news_that_waited_for_a_socket_to_open_are_hinted_to_it(service_database
     hinted = []
     news = notice_message(Notice(TENANT, ANN, {"type": "task.started", "node": "1"}))
     speaker = Outbox(lambda _tenant_id, aggregates: hinted.extend(aggregates))
-    connections = PostgresConnections(service_database, QUIET, settling_s=0, lease_s=60, resume_s=60)
+    store = Postgres(service_database)
+    store.let_in(TENANT, ANN, PHONE)
 
     def speak():
         with closing(Database(addresses.service)) as own, own.service_transaction() as tx:
@@ -393,7 +314,7 @@ def test_news_that_waited_for_a_socket_to_open_are_hinted_to_it(service_database
     with ThreadPoolExecutor(1) as pool:
         with service_database.service_transaction():
             opened = Connection("a1", TENANT, ANN, PHONE, datetime.now(UTC) + timedelta(minutes=1))
-            connections.remember(opened, [], after=None)
+            store.connections.remember(opened, [], after=None)
             spoken = pool.submit(speak)
             until(is_waiting)
         spoken.result()

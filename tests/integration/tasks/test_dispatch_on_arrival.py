@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from uuid import uuid4
 
 from artiway import bootstrap
 from artiway.tasks.model import WorkerCard
@@ -85,3 +86,10 @@ def test_progress_is_pushed_while_somebody_listens(world):
     world.superuser.execute("UPDATE websocket_connection SET closed_at = now() WHERE user_id = %s", [user_id])
     with world.store.open(tenant_id) as work:
         assert not work.has_listener(user_id)
+
+
+def test_progress_is_pushed_for_a_tenant_wide_socket(world):
+    tenant_id, user_id = world.tenant()
+    world.superuser.execute("UPDATE websocket_connection SET scope = 'tenant', user_id = %s", [uuid4()])
+    with world.store.open(tenant_id) as work:
+        assert work.has_listener(user_id)

@@ -1,8 +1,7 @@
 -- name: serialise_writers
 -- On its own where users hear of it: a statement sees what was committed when it began, and one that had to wait here for a
 -- socket that opens would not see it.
-SELECT pg_advisory_xact_lock(1, key)
-  FROM (SELECT DISTINCT hashtext(aggregate) AS key FROM unnest(%(aggregates)s::text[]) AS aggregate ORDER BY 1) AS keys;
+SELECT outbox_serialise(%(tenant_ids)s::uuid[], %(aggregates)s::text[]);
 
 -- name: insert_messages
 SELECT outbox_put(%(messages)s::json, %(trace_id)s) AS aggregate;

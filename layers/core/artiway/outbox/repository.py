@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -30,16 +30,24 @@ class Outbox:
         if not messages:
             return
         if any(message.destination == PUSH for message in messages):
-            self.serialise(tx, sorted({message.aggregate for message in messages}))
+            tenants = {tx.tenant_id or message.tenant_id for message in messages if _is_event(message)}
+            self.serialise(tx, sorted({message.aggregate for message in messages}), tenants=tenants - {None})
         trace_id, now = tracing.current(), self._clock.now().isoformat(timespec="milliseconds")
         rows = _json([_row(message, trace_id, now) for message in messages])
         due = [row["aggregate"] for row in tx.all(SQL["insert_messages"], {"messages": rows, "trace_id": trace_id})]
         if due:
             tx.after_commit(lambda: self._deliver(tx.tenant_id, due))
 
-    def serialise(self, tx: Transaction, aggregates: Sequence[str]) -> None:
-        """From here to the commit nobody else speaks of these."""
-        tx.run(SQL["serialise_writers"], {"aggregates": list(aggregates)})
+    def serialise(
+        self, tx: Transaction, aggregates: Sequence[str], *, tenants: Iterable[UUID | str | None] = ()
+    ) -> None:
+        """From here to the commit nobody else speaks of these; nor of the tenants, if one has a tenant-wide socket."""
+        tx.run(SQL["serialise_writers"], {"aggregates": list(aggregates), "tenant_ids": [str(one) for one in tenants]})
+
+
+def _is_event(message: Message) -> bool:
+    """One that sockets receive. The other messages to push ask it to look, and have no order."""
+    return message.destination == PUSH and message.aggregate.startswith("user:")
 
 
 def _row(message: Message, trace_id: str, now: str) -> dict[str, Any]:

@@ -48,6 +48,8 @@ class Settings(BaseSettings):
     connection_ttl_s: int = Field(default=7_200, ge=60, le=7_200)  # API Gateway ends a WebSocket after two hours
     connection_lease_s: int = Field(default=10, ge=1, le=900)  # no less than the push function may run
     connection_resume_s: int = Field(default=120, ge=0, le=3_600)
+    connections_per_user: int = Field(default=10, ge=1, le=100)  # open sockets; the next one is refused with 429
+    connections_per_tenant: int = Field(default=200, ge=1, le=1_000)
 
     task_machine_arn: str = ""
     hold_ttl_s: int = Field(default=172_800, ge=3_600, le=30 * 86_400)  # longer than an execution may take
@@ -78,7 +80,7 @@ class Settings(BaseSettings):
     # Name -> the dead-letter queue, then the queues whose letters it keeps.
     dead_letters: dict[str, tuple[str, ...]] = Field(default_factory=dict, max_length=100)
     dead_letter_lock_s: float = Field(default=60, ge=1, le=600)
-    watchdog_interval_s: int = Field(default=25, ge=0, le=60)
+    watchdog_interval_s: int = Field(default=20, ge=0, le=60)  # 3 passes in watchdog_work_s: none is 30 s after another
     watchdog_work_s: int = Field(default=50, ge=0, le=600)
     watchdog_batch: int = Field(default=500, ge=1, le=10_000)
     unclaimed_s: int = Field(default=40, ge=1, le=3_600)

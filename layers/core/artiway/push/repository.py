@@ -12,14 +12,30 @@ from uuid import UUID
 from artiway.outbox.model import Message
 from artiway.outbox.repository import Outbox
 from artiway.platform import aws, sql
-from artiway.platform.database import Database, Transaction
-from artiway.push.model import Connection, ConnectionGone, Look, News, NotPosted, Outcome, Socket, aggregate_of
+from artiway.platform.database import Database, Row, Transaction
+from artiway.push.model import (
+    Admission,
+    Claim,
+    Connection,
+    ConnectionGone,
+    Look,
+    News,
+    NotPosted,
+    Outcome,
+    Scope,
+    Socket,
+    SocketLimits,
+    aggregate_of,
+)
 
 if TYPE_CHECKING:
     from mypy_boto3_apigatewaymanagementapi import ApiGatewayManagementApiClient
 
 SQL = sql.load("artiway.push")
 NEWS_LIMIT = 50
+# One pass posts at most 10 x 20 or 4 x 50 messages: a few seconds, and a claim lasts as long as the function may run.
+SOCKETS_PER_PASS = 10
+POSTS_PER_PASS = 200
 GONE = frozenset({"GoneException", "BadRequestException"})  # a malformed id names no socket either
 REFUSED = frozenset({"LimitExceededException", "ThrottlingException", "TooManyRequestsException", "ForbiddenException"})
 
@@ -29,49 +45,85 @@ class PostgresConnections:
 
     What there is to tell is the outbox of the user, in the order of commits."""
 
-    def __init__(self, database: Database, outbox: Outbox, *, settling_s: float, lease_s: float, resume_s: int) -> None:
-        self._database, self._outbox = database, outbox
+    def __init__(
+        self,
+        database: Database,
+        outbox: Outbox,
+        *,
+        settling_s: float,
+        lease_s: float,
+        resume_s: int,
+        limits: SocketLimits,
+    ) -> None:
+        self._database, self._outbox, self._limits = database, outbox, limits
         self._settling_s, self._lease_s, self._resume_s = settling_s, lease_s, resume_s
 
     def remember(self, connection: Connection, hints: Sequence[Message], *, after: int | None) -> None:
         person = _person(connection.tenant_id, connection.user_id)
+        facts = {**asdict(connection), **person}
+        is_tenant_wide = connection.scope is Scope.TENANT
         with self._database.service_transaction() as tx:
-            # Who speaks of this user has either committed, or will see the socket.
-            self._outbox.serialise(tx, [person["aggregate"]])
-            left = tx.one(SQL["take_over"], {**asdict(connection), "resume_s": self._resume_s})
+            tx.run(SQL["lock_sockets_of_tenant"], facts)
+            admission = tx.one(SQL["admission"], facts)
+            assert admission is not None
+            Admission(**admission).check(connection.scope, self._limits)
+            # Who speaks of this user, or tenant, has either committed, or will see the socket.
+            if is_tenant_wide:
+                tx.run(SQL["wait_for_writers_of_tenant"], facts)
+            else:
+                self._outbox.serialise(tx, [person["aggregate"]])
+            left = tx.one(SQL["take_over"], {**facts, "resume_s": self._resume_s})
             if after is None and left is not None:
                 after = int(left["told"])
-            if tx.one(SQL["remember_connection"], {**asdict(connection), **person, "after": after}):
+            newest = tx.one(SQL["newest_event_of_tenant" if is_tenant_wide else "newest_event_of_user"], facts)
+            assert newest is not None
+            if tx.one(SQL["remember_connection"], {**facts, "after": after, "newest": newest["number"]}):
                 self._outbox.publish(tx, hints)
 
     def close(self, connection_ids: Sequence[str]) -> None:
         with self._database.service_transaction() as tx:
             tx.run(SQL["close_connection"], {"connection_ids": list(connection_ids)})
 
-    def claim(self, tenant_id: UUID, user_id: UUID) -> Look:
+    def claim(self, tenant_id: UUID, user_id: UUID) -> Claim:
         person = _person(tenant_id, user_id)
         with self._database.service_transaction() as tx:
             rows = tx.all(SQL["sockets_of_user"], {**person, "settling_s": self._settling_s})
-            idle = [row for row in rows if not row["is_busy"]]
-            doubtful = [row["connection_id"] for row in rows if row["is_doubtful"]]
-            is_busy = len(rows) > len(idle) + len(doubtful)
-            if not idle:
-                return Look(doubtful=doubtful, is_busy=is_busy)
-            after = min(row["told"] for row in idle)
-            news = self._news(tx, person, after)
-            if not news and all(row["is_greeted"] for row in idle):
-                return Look(up_to_date=[row["connection_id"] for row in idle], doubtful=doubtful, is_busy=is_busy)
-            until = news[-1].number if news else max(row["told"] for row in idle)
-            claimed = tx.all(
-                SQL["claim_sockets"],
-                {
-                    "connection_ids": [row["connection_id"] for row in idle],
-                    "after": after,
-                    "until": until,
-                    "lease_s": self._lease_s,
-                },
+            allowed = [row for row in rows if row["is_allowed"]]
+            groups = {scope: [row for row in allowed if row["scope"] == scope] for scope in Scope}
+            return Claim(
+                [self._look(tx, person, scope, group) for scope, group in groups.items() if group],
+                ended=[row["connection_id"] for row in rows if not row["is_allowed"]],
             )
-            return Look([Socket(**row) for row in claimed], news, until, doubtful=doubtful, is_busy=is_busy)
+
+    def _look(self, tx: Transaction, person: Mapping[str, Any], scope: Scope, rows: Sequence[Row]) -> Look:
+        idle = [row for row in rows if not row["is_busy"]]
+        doubtful = [row["connection_id"] for row in rows if row["is_doubtful"]]
+        is_busy = len(rows) > len(idle) + len(doubtful)
+        if not idle:
+            return Look(scope, doubtful=doubtful, is_busy=is_busy)
+        # Those that are furthest behind. If nothing is there for them, nothing is there for the others.
+        chosen = sorted(idle, key=lambda row: (row["is_greeted"], row["told"]))[:SOCKETS_PER_PASS]
+        after = min(row["told"] for row in chosen)
+        news = self._news(tx, person, scope, after, limit=min(NEWS_LIMIT, POSTS_PER_PASS // len(chosen)))
+        if not news and all(row["is_greeted"] for row in chosen):
+            names = [row["connection_id"] for row in idle]
+            return Look(scope, up_to_date=names, doubtful=doubtful, is_busy=is_busy)
+        until = news[-1].number if news else max(row["told"] for row in chosen)
+        claimed = tx.all(
+            SQL["claim_sockets"],
+            {
+                "connection_ids": [row["connection_id"] for row in chosen],
+                "after": after,
+                "until": until,
+                "lease_s": self._lease_s,
+            },
+        )
+        return Look(scope, [Socket(**row) for row in claimed], news, until, doubtful=doubtful, is_busy=is_busy)
+
+    def ended(self, *, limit: int) -> list[str]:
+        with self._database.service_transaction() as tx:
+            rows = tx.all(SQL["ended_sockets"], {"limit": limit, "settling_s": self._settling_s})
+        return [row["connection_id"] for row in rows]
 
     def settle(self, outcomes: Sequence[Outcome], *, until: int) -> None:
         with self._database.service_transaction() as tx:
@@ -91,9 +143,14 @@ class PostgresConnections:
             return tx.run(SQL["forget_expired"], {"resume_s": self._resume_s})
 
     @staticmethod
-    def _news(tx: Transaction, person: Mapping[str, Any], after: int) -> list[News]:
-        rows = tx.all(SQL["news_of_user"], {**person, "after": after, "limit": NEWS_LIMIT})
-        return [News(row["outbox_id"], json.loads(row["body"])["data"]["payload"]) for row in rows]
+    def _news(tx: Transaction, person: Mapping[str, Any], scope: Scope, after: int, *, limit: int) -> list[News]:
+        query = SQL["news_of_tenant" if scope is Scope.TENANT else "news_of_user"]
+        rows = tx.all(query, {**person, "after": after, "limit": limit})
+        return [_event(row["outbox_id"], json.loads(row["body"])["data"]) for row in rows]
+
+
+def _event(number: int, data: Mapping[str, Any]) -> News:
+    return News(number, data["payload"], UUID(data["userId"]))
 
 
 def _person(tenant_id: UUID, user_id: UUID) -> dict[str, Any]:

@@ -3,6 +3,28 @@ CREATE FUNCTION public.current_tenant() RETURNS uuid
     LANGUAGE sql STABLE PARALLEL SAFE
     AS $$ SELECT nullif(current_setting('app.tenant_id', true), '')::uuid $$;
 
+CREATE FUNCTION public.is_socket_allowed(the_tenant uuid, the_user uuid, the_session uuid, the_scope text) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    SET enable_seqscan TO 'off'
+    AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM open_session
+                    WHERE tenant_id = the_tenant AND session_id = the_session AND user_id = the_user)
+       AND (the_scope = 'user' OR is_tenant_wide_allowed(the_tenant, the_user));
+
+END
+$$;
+
+CREATE FUNCTION public.is_tenant_wide_allowed(the_tenant uuid, the_user uuid) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM user_permission
+                    WHERE tenant_id = the_tenant AND user_id = the_user AND permission = 'task.manage');
+
+END
+$$;
+
 CREATE FUNCTION public.keep_node_history() RETURNS trigger
     LANGUAGE plpgsql
     SET enable_nestloop TO 'off'
@@ -95,6 +117,10 @@ BEGIN
                                       WHERE socket.tenant_id = coalesce(current_tenant(), message.tenant_id)
                                         AND socket.user_id = substr(aggregate, 6)::uuid
                                         AND socket.closed_at IS NULL AND socket.expires_at > clock_timestamp())
+                     AND NOT EXISTS (SELECT FROM websocket_connection AS socket
+                                      WHERE socket.tenant_id = coalesce(current_tenant(), message.tenant_id)
+                                        AND socket.scope = 'tenant'
+                                        AND socket.closed_at IS NULL AND socket.expires_at > clock_timestamp())
                     THEN clock_timestamp() END
           FROM message
          WHERE (SELECT count(*) FROM locked) > 0
@@ -102,6 +128,27 @@ BEGIN
         RETURNING aggregate, sent_at
     )
     SELECT DISTINCT aggregate FROM kept WHERE sent_at IS NULL ORDER BY aggregate;
+
+END
+$$;
+
+CREATE FUNCTION public.outbox_serialise(tenants uuid[], aggregates text[]) RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+BEGIN
+    IF cardinality(tenants) > 0 THEN
+        PERFORM pg_advisory_xact_lock_shared(4, key)
+           FROM (SELECT DISTINCT hashtext(tenant::text) AS key FROM unnest(tenants) AS tenant ORDER BY 1) AS keys;
+        PERFORM pg_advisory_xact_lock(5, key)
+           FROM (SELECT DISTINCT hashtext(tenant_id::text) AS key
+                   FROM websocket_connection
+                  WHERE tenant_id = ANY (tenants) AND scope = 'tenant' AND closed_at IS NULL
+                    AND expires_at > clock_timestamp()
+                  ORDER BY 1) AS keys;
+    END IF;
+    PERFORM pg_advisory_xact_lock(1, key)
+       FROM (SELECT DISTINCT hashtext(aggregate) AS key FROM unnest(aggregates) AS aggregate ORDER BY 1) AS keys;
 
 END
 $$;
@@ -181,7 +228,11 @@ CREATE FUNCTION public.wait_for_speakers() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
 BEGIN
-    PERFORM pg_advisory_xact_lock(1, hashtext('user:' || NEW.user_id));
+    IF NEW.scope = 'tenant' THEN
+        PERFORM pg_advisory_xact_lock(4, hashtext(NEW.tenant_id::text));
+    ELSE
+        PERFORM pg_advisory_xact_lock(1, hashtext('user:' || NEW.user_id));
+    END IF;
     RETURN NEW;
 
 END
@@ -427,6 +478,56 @@ CREATE VIEW public.node_transition WITH (security_invoker='true') AS
  SELECT from_status,
     to_status
    FROM ( VALUES ('PENDING'::text,'QUEUED'::text), ('PENDING'::text,'CANCELLED'::text), ('QUEUED'::text,'PROCESSING'::text), ('QUEUED'::text,'CANCELLED'::text), ('QUEUED'::text,'TIMEOUT'::text), ('PROCESSING'::text,'COMPLETED'::text), ('PROCESSING'::text,'FAILED'::text), ('PROCESSING'::text,'TIMEOUT'::text), ('PROCESSING'::text,'CANCELLED'::text), ('FAILED'::text,'PENDING'::text), ('TIMEOUT'::text,'PENDING'::text)) legal(from_status, to_status);
+
+CREATE TABLE public.session (
+    tenant_id uuid NOT NULL,
+    session_id uuid NOT NULL,
+    user_id uuid NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    revoked_at timestamp with time zone,
+    revoked_reason text,
+    CONSTRAINT session_check CHECK (((revoked_at IS NULL) = (revoked_reason IS NULL))),
+    CONSTRAINT session_revoked_reason_check CHECK ((revoked_reason = ANY (ARRAY['logout'::text, 'reuse'::text, 'disabled'::text, 'password'::text, 'limit'::text])))
+);
+
+ALTER TABLE ONLY public.session FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.tenant (
+    tenant_id uuid NOT NULL,
+    name text NOT NULL,
+    tier text DEFAULT 'free'::text NOT NULL,
+    status text DEFAULT 'ACTIVE'::text NOT NULL,
+    is_platform boolean DEFAULT false NOT NULL,
+    weight integer,
+    concurrency integer,
+    queue_depth integer,
+    rate_per_second integer,
+    burst integer,
+    artefact_days integer,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT tenant_artefact_days_check CHECK (((artefact_days >= 1) AND (artefact_days <= 180))),
+    CONSTRAINT tenant_burst_check CHECK (((burst >= 1) AND (burst <= 200000))),
+    CONSTRAINT tenant_concurrency_check CHECK (((concurrency >= 0) AND (concurrency <= 100000))),
+    CONSTRAINT tenant_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
+    CONSTRAINT tenant_queue_depth_check CHECK (((queue_depth >= 0) AND (queue_depth <= 1000000))),
+    CONSTRAINT tenant_rate_per_second_check CHECK (((rate_per_second >= 1) AND (rate_per_second <= 100000))),
+    CONSTRAINT tenant_status_check CHECK ((status = ANY (ARRAY['ACTIVE'::text, 'SUSPENDED'::text]))),
+    CONSTRAINT tenant_tier_check CHECK ((tier = ANY (ARRAY['enterprise'::text, 'vip'::text, 'standard'::text, 'free'::text]))),
+    CONSTRAINT tenant_weight_check CHECK (((weight >= 1) AND (weight <= 1000)))
+);
+
+ALTER TABLE ONLY public.tenant FORCE ROW LEVEL SECURITY;
+
+CREATE VIEW public.open_session WITH (security_invoker='true') AS
+ SELECT session.tenant_id,
+    session.session_id,
+    session.user_id
+   FROM ((public.session
+     JOIN public.app_user USING (tenant_id, user_id))
+     JOIN public.tenant USING (tenant_id))
+  WHERE ((session.revoked_at IS NULL) AND (session.expires_at > now()) AND (app_user.status = 'ACTIVE'::text) AND (tenant.status = 'ACTIVE'::text));
 
 CREATE TABLE public.outbox (
     outbox_id bigint NOT NULL,
@@ -680,20 +781,6 @@ CREATE TABLE public.refresh_token (
 
 ALTER TABLE ONLY public.refresh_token FORCE ROW LEVEL SECURITY;
 
-CREATE TABLE public.session (
-    tenant_id uuid NOT NULL,
-    session_id uuid NOT NULL,
-    user_id uuid NOT NULL,
-    created_at timestamp with time zone NOT NULL,
-    expires_at timestamp with time zone NOT NULL,
-    revoked_at timestamp with time zone,
-    revoked_reason text,
-    CONSTRAINT session_check CHECK (((revoked_at IS NULL) = (revoked_reason IS NULL))),
-    CONSTRAINT session_revoked_reason_check CHECK ((revoked_reason = ANY (ARRAY['logout'::text, 'reuse'::text, 'disabled'::text, 'password'::text, 'limit'::text])))
-);
-
-ALTER TABLE ONLY public.session FORCE ROW LEVEL SECURITY;
-
 CREATE TABLE public.task_node (
     tenant_id uuid NOT NULL,
     node_id uuid NOT NULL,
@@ -818,33 +905,6 @@ CREATE TABLE public.task_event (
 );
 
 ALTER TABLE ONLY public.task_event FORCE ROW LEVEL SECURITY;
-
-CREATE TABLE public.tenant (
-    tenant_id uuid NOT NULL,
-    name text NOT NULL,
-    tier text DEFAULT 'free'::text NOT NULL,
-    status text DEFAULT 'ACTIVE'::text NOT NULL,
-    is_platform boolean DEFAULT false NOT NULL,
-    weight integer,
-    concurrency integer,
-    queue_depth integer,
-    rate_per_second integer,
-    burst integer,
-    artefact_days integer,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    updated_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT tenant_artefact_days_check CHECK (((artefact_days >= 1) AND (artefact_days <= 180))),
-    CONSTRAINT tenant_burst_check CHECK (((burst >= 1) AND (burst <= 200000))),
-    CONSTRAINT tenant_concurrency_check CHECK (((concurrency >= 0) AND (concurrency <= 100000))),
-    CONSTRAINT tenant_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
-    CONSTRAINT tenant_queue_depth_check CHECK (((queue_depth >= 0) AND (queue_depth <= 1000000))),
-    CONSTRAINT tenant_rate_per_second_check CHECK (((rate_per_second >= 1) AND (rate_per_second <= 100000))),
-    CONSTRAINT tenant_status_check CHECK ((status = ANY (ARRAY['ACTIVE'::text, 'SUSPENDED'::text]))),
-    CONSTRAINT tenant_tier_check CHECK ((tier = ANY (ARRAY['enterprise'::text, 'vip'::text, 'standard'::text, 'free'::text]))),
-    CONSTRAINT tenant_weight_check CHECK (((weight >= 1) AND (weight <= 1000)))
-);
-
-ALTER TABLE ONLY public.tenant FORCE ROW LEVEL SECURITY;
 
 CREATE VIEW public.tier_default WITH (security_invoker='true') AS
  SELECT tier,
@@ -980,8 +1040,10 @@ CREATE TABLE public.websocket_connection (
     posting bigint,
     posting_until timestamp with time zone,
     closed_at timestamp with time zone,
+    scope text DEFAULT 'user'::text NOT NULL,
     CONSTRAINT posting_has_an_end CHECK (((posting IS NULL) = (posting_until IS NULL))),
     CONSTRAINT websocket_connection_connection_id_check CHECK ((connection_id <> ''::text)),
+    CONSTRAINT websocket_connection_scope_check CHECK ((scope = ANY (ARRAY['user'::text, 'tenant'::text]))),
     CONSTRAINT websocket_connection_told_check CHECK ((told >= 0))
 );
 
@@ -1208,6 +1270,8 @@ CREATE INDEX node_token_age ON public.node_token USING btree (issued_at) WHERE (
 
 CREATE INDEX node_token_unanswered ON public.node_token USING btree (node_id) WHERE (answered_at IS NULL);
 
+CREATE INDEX outbox_events_of_tenant ON public.outbox USING btree (tenant_id, outbox_id) WHERE ((destination = 'push'::text) AND (aggregate ~~ 'user:%'::text));
+
 CREATE INDEX outbox_news ON public.outbox USING btree (tenant_id, aggregate, outbox_id) WHERE (destination = 'push'::text);
 
 CREATE INDEX outbox_sent ON public.outbox USING btree (sent_at) WHERE (sent_at IS NOT NULL);
@@ -1305,6 +1369,10 @@ CREATE UNIQUE INDEX webhook_url ON public.webhook USING btree (tenant_id, url) W
 CREATE INDEX websocket_connection_expiry ON public.websocket_connection USING btree (expires_at);
 
 CREATE INDEX websocket_connection_of_user ON public.websocket_connection USING btree (tenant_id, user_id);
+
+CREATE INDEX websocket_connection_open ON public.websocket_connection USING btree (tenant_id, user_id) WHERE (closed_at IS NULL);
+
+CREATE INDEX websocket_connection_tenant_wide ON public.websocket_connection USING btree (tenant_id) WHERE ((scope = 'tenant'::text) AND (closed_at IS NULL));
 
 CREATE INDEX wechat_identity_by_unionid ON public.wechat_identity USING btree (unionid) WHERE (unionid IS NOT NULL);
 
@@ -1646,6 +1714,14 @@ GRANT USAGE ON SCHEMA public TO artiway_app;
 
 GRANT USAGE ON SCHEMA public TO artiway_service;
 
+REVOKE ALL ON FUNCTION public.is_socket_allowed(the_tenant uuid, the_user uuid, the_session uuid, the_scope text) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.is_socket_allowed(the_tenant uuid, the_user uuid, the_session uuid, the_scope text) TO artiway_service;
+
+REVOKE ALL ON FUNCTION public.is_tenant_wide_allowed(the_tenant uuid, the_user uuid) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.is_tenant_wide_allowed(the_tenant uuid, the_user uuid) TO artiway_service;
+
 REVOKE ALL ON FUNCTION public.node_dispatch(the_nodes uuid[], charges_us bigint[], tags_us bigint[]) FROM PUBLIC;
 
 GRANT ALL ON FUNCTION public.node_dispatch(the_nodes uuid[], charges_us bigint[], tags_us bigint[]) TO artiway_service;
@@ -1659,6 +1735,12 @@ REVOKE ALL ON FUNCTION public.outbox_put(messages json, the_trace text) FROM PUB
 GRANT ALL ON FUNCTION public.outbox_put(messages json, the_trace text) TO artiway_app;
 
 GRANT ALL ON FUNCTION public.outbox_put(messages json, the_trace text) TO artiway_service;
+
+REVOKE ALL ON FUNCTION public.outbox_serialise(tenants uuid[], aggregates text[]) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.outbox_serialise(tenants uuid[], aggregates text[]) TO artiway_app;
+
+GRANT ALL ON FUNCTION public.outbox_serialise(tenants uuid[], aggregates text[]) TO artiway_service;
 
 REVOKE ALL ON FUNCTION public.points_end_hold(the_hold uuid, ended_as text, charge bigint, the_entry uuid, the_kind text, the_reference text, the_key text, at timestamp with time zone) FROM PUBLIC;
 
@@ -1761,6 +1843,44 @@ GRANT UPDATE(answered_at) ON TABLE public.node_token TO artiway_service;
 GRANT SELECT ON TABLE public.node_transition TO artiway_app;
 
 GRANT SELECT ON TABLE public.node_transition TO artiway_service;
+
+GRANT SELECT ON TABLE public.session TO artiway_app;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.session TO artiway_service;
+
+GRANT UPDATE(revoked_at) ON TABLE public.session TO artiway_app;
+
+GRANT UPDATE(revoked_at) ON TABLE public.session TO artiway_service;
+
+GRANT UPDATE(revoked_reason) ON TABLE public.session TO artiway_app;
+
+GRANT UPDATE(revoked_reason) ON TABLE public.session TO artiway_service;
+
+GRANT SELECT ON TABLE public.tenant TO artiway_app;
+
+GRANT SELECT,INSERT ON TABLE public.tenant TO artiway_service;
+
+GRANT UPDATE(name) ON TABLE public.tenant TO artiway_service;
+
+GRANT UPDATE(tier) ON TABLE public.tenant TO artiway_service;
+
+GRANT UPDATE(status) ON TABLE public.tenant TO artiway_service;
+
+GRANT UPDATE(weight) ON TABLE public.tenant TO artiway_service;
+
+GRANT UPDATE(concurrency) ON TABLE public.tenant TO artiway_service;
+
+GRANT UPDATE(queue_depth) ON TABLE public.tenant TO artiway_service;
+
+GRANT UPDATE(rate_per_second) ON TABLE public.tenant TO artiway_service;
+
+GRANT UPDATE(burst) ON TABLE public.tenant TO artiway_service;
+
+GRANT UPDATE(artefact_days) ON TABLE public.tenant TO artiway_service;
+
+GRANT UPDATE(updated_at) ON TABLE public.tenant TO artiway_service;
+
+GRANT SELECT ON TABLE public.open_session TO artiway_service;
 
 GRANT SELECT,INSERT ON TABLE public.outbox TO artiway_app;
 
@@ -1900,18 +2020,6 @@ GRANT SELECT,INSERT,DELETE ON TABLE public.refresh_token TO artiway_service;
 
 GRANT UPDATE(used_at) ON TABLE public.refresh_token TO artiway_service;
 
-GRANT SELECT ON TABLE public.session TO artiway_app;
-
-GRANT SELECT,INSERT,DELETE ON TABLE public.session TO artiway_service;
-
-GRANT UPDATE(revoked_at) ON TABLE public.session TO artiway_app;
-
-GRANT UPDATE(revoked_at) ON TABLE public.session TO artiway_service;
-
-GRANT UPDATE(revoked_reason) ON TABLE public.session TO artiway_app;
-
-GRANT UPDATE(revoked_reason) ON TABLE public.session TO artiway_service;
-
 GRANT SELECT,INSERT ON TABLE public.task_node TO artiway_app;
 
 GRANT SELECT ON TABLE public.task_node TO artiway_service;
@@ -2011,30 +2119,6 @@ GRANT UPDATE(cancel_requested_at) ON TABLE public.task TO artiway_app;
 GRANT SELECT,INSERT ON TABLE public.task_event TO artiway_app;
 
 GRANT SELECT,INSERT ON TABLE public.task_event TO artiway_service;
-
-GRANT SELECT ON TABLE public.tenant TO artiway_app;
-
-GRANT SELECT,INSERT ON TABLE public.tenant TO artiway_service;
-
-GRANT UPDATE(name) ON TABLE public.tenant TO artiway_service;
-
-GRANT UPDATE(tier) ON TABLE public.tenant TO artiway_service;
-
-GRANT UPDATE(status) ON TABLE public.tenant TO artiway_service;
-
-GRANT UPDATE(weight) ON TABLE public.tenant TO artiway_service;
-
-GRANT UPDATE(concurrency) ON TABLE public.tenant TO artiway_service;
-
-GRANT UPDATE(queue_depth) ON TABLE public.tenant TO artiway_service;
-
-GRANT UPDATE(rate_per_second) ON TABLE public.tenant TO artiway_service;
-
-GRANT UPDATE(burst) ON TABLE public.tenant TO artiway_service;
-
-GRANT UPDATE(artefact_days) ON TABLE public.tenant TO artiway_service;
-
-GRANT UPDATE(updated_at) ON TABLE public.tenant TO artiway_service;
 
 GRANT SELECT ON TABLE public.tier_default TO artiway_app;
 

@@ -282,8 +282,12 @@ SELECT current_tenant(), %(task_id)s, told.sequence, told.event, told.body
   FROM unnest(%(sequences)s::bigint[], %(events)s::text[], %(bodies)s::jsonb[]) AS told (sequence, event, body);
 
 -- name: has_listener
+-- Sockets of the user, and sockets that receive the events of the whole tenant.
 SELECT EXISTS (SELECT FROM websocket_connection
                 WHERE tenant_id = current_tenant() AND user_id = %(user_id)s AND closed_at IS NULL
+                  AND expires_at > clock_timestamp())
+    OR EXISTS (SELECT FROM websocket_connection
+                WHERE tenant_id = current_tenant() AND scope = 'tenant' AND closed_at IS NULL
                   AND expires_at > clock_timestamp()) AS is_heard;
 
 -- name: events_after

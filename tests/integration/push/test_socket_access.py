@@ -1,0 +1,259 @@
+"""Who may have a socket: it ends with its session, user or tenant, and their number is limited."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from threading import Barrier
+from types import SimpleNamespace
+from uuid import uuid4
+
+import pytest
+
+from artiway import bootstrap
+from artiway.errors import Unavailable
+from artiway.platform.database import Database
+from artiway.push import service
+from artiway.push.model import (
+    Scope,
+    SessionEnded,
+    SocketLimits,
+    TenantEventsNotAllowed,
+    TooManySockets,
+)
+from artiway.push.service import PushService
+from tests.integration.push.desk import ANN, BOB, PHONE, TENANT, Desk, FixedClock, Postgres
+from tests.integration.push.test_push import progress
+from tools.openapi import load_handler
+
+ROOT = Path(__file__).parents[3]
+ENDINGS = {"log_out": PHONE, "disable": ANN, "suspend": TENANT}
+
+
+@pytest.fixture(params=ENDINGS)
+def end(request):
+    return lambda desk: getattr(desk.store, request.param)(ENDINGS[request.param])
+
+
+class TestAnEndedSocket:
+    def test_receives_nothing_and_is_closed(self, desk, end):
+        desk.open("a1")
+        desk.happen("1")
+        desk.hint()
+        end(desk)
+        received = desk.sockets.open["a1"]
+        desk.happen("2")
+        assert desk.hint() == 0
+        assert [payload.get("node") for payload in received] == [None, "1"]
+        assert desk.sockets.closed == ["a1"]
+        assert desk.push.close_ended() == 0
+
+    def test_is_closed_by_the_sweep_alone(self, desk, end):
+        desk.open("a1")
+        stranger = uuid4()
+        desk.open("x1", uuid4(), stranger)
+        desk.hint()
+        end(desk)
+        assert desk.push.close_ended() == 1
+        assert desk.sockets.closed == ["a1"]
+        assert desk.push.close_ended() == 0
+
+    def test_receives_no_progress_either(self, desk, end):
+        desk.open("a1")
+        desk.hint()
+        end(desk)
+        assert desk.push.deliver(progress(10)) == 0
+        assert desk.sockets.closed == ["a1"]
+
+    def test_cannot_be_opened_at_all(self, desk, end):
+        desk.open("a1")
+        end(desk)
+        with pytest.raises(SessionEnded):
+            desk.open("a2")
+
+    def test_leaves_other_sessions_of_its_user_alone(self, desk):
+        desk.open("a1")
+        desk.open("laptop", session_id=uuid4())
+        desk.store.log_out(PHONE)
+        desk.happen("1")
+        assert desk.hint() == 1
+        assert desk.heard("laptop") == ["1"]
+        assert desk.sockets.closed == ["a1"]
+
+    def test_that_cannot_be_closed_is_closed_later(self, desk):
+        desk.open("a1")
+        desk.open("laptop", session_id=uuid4())
+        desk.store.log_out(PHONE)
+        desk.happen("1")
+
+        def fail(_):
+            raise TimeoutError
+
+        desk.sockets.before_close = fail
+        assert desk.hint() == 1
+        assert desk.push.close_ended() == 0
+        desk.sockets.before_close = lambda _: None
+        assert desk.push.close_ended() == 1
+        assert [len(desk.sockets.open["laptop"]), desk.sockets.closed] == [2, ["a1"]]
+
+
+def test_a_session_that_was_purged_ends_its_sockets(service_database):
+    desk = Desk(Postgres(service_database))
+    desk.open("a1")
+    with service_database.service_transaction() as tx:
+        tx.run(b"DELETE FROM session")
+    assert desk.push.close_ended() == 1
+
+
+def test_a_session_ended_during_a_look_is_not_claimed(service_database, addresses, monkeypatch):
+    desk = Desk(Postgres(service_database))
+    desk.open("a1")
+    desk.happen("1")
+    read = desk.store.connections._news
+
+    def log_out_meanwhile(*arguments, **options):
+        with closing(Database(addresses.service)) as other:
+            Postgres(other).log_out(PHONE)
+        return read(*arguments, **options)
+
+    monkeypatch.setattr(desk.store.connections, "_news", log_out_meanwhile)
+    assert desk.hint() == 0
+    assert desk.sockets.open["a1"] == []
+
+
+def test_the_sweep_goes_on_until_none_is_left(desk, monkeypatch):
+    monkeypatch.setattr(service, "ENDED_BATCH", 2)
+    for number in range(5):
+        desk.open(f"a{number}")
+    desk.store.suspend(TENANT)
+    assert desk.push.close_ended() == 5
+
+
+def test_the_sweep_leaves_a_socket_that_just_connects(service_database):
+    desk = Desk(Postgres(service_database, settling_s=60))
+    desk.open("a1")
+    desk.store.log_out(PHONE)
+    assert desk.push.close_ended() == 0
+
+
+class TestTheNumberOfSockets:
+    LIMITS = SocketLimits(per_user=2, per_tenant=3)
+
+    def test_of_a_user_is_limited(self, make):
+        desk = make(limits=self.LIMITS)
+        desk.open("a1")
+        desk.open("a2")
+        with pytest.raises(TooManySockets):
+            desk.open("a3")
+        desk.open("a2")  # the same one again is no other
+        desk.push.disconnect("a1")
+        desk.open("a3")
+        desk.happen("1")
+        desk.hint()
+        assert desk.heard("a2") == desk.heard("a3") == ["1"]
+
+    def test_of_a_tenant_is_limited(self, make):
+        desk = make(limits=self.LIMITS)
+        for user_id in (ANN, ANN, BOB):
+            desk.open(str(uuid4()), user_id)
+        with pytest.raises(TooManySockets):
+            desk.open("b2", BOB)
+        desk.open("x1", uuid4(), uuid4())
+
+    def test_is_kept_when_all_connect_at_once(self, service_database, addresses):
+        limits = SocketLimits(per_user=3, per_tenant=1_000)
+        clients = 8
+        Postgres(service_database).let_in(TENANT, ANN, PHONE)
+        together = Barrier(clients)
+
+        def connect(number):
+            with closing(Database(addresses.service)) as database:
+                connections = Postgres(database, limits=limits).connections
+                push = PushService(connections, None, FixedClock(datetime.now(UTC)), ttl_s=60, lease_s=7)
+                together.wait(30)
+                try:
+                    push.connect(connection_id=f"a{number}", tenant_id=TENANT, user_id=ANN, session_id=PHONE)
+                except TooManySockets:
+                    return False
+                return True
+
+        with ThreadPoolExecutor(clients) as pool:
+            assert sum(pool.map(connect, range(clients))) == limits.per_user
+
+
+class Answers:
+    """Stands for the services that $connect asks."""
+
+    def __init__(self, outcome):
+        self._outcome = outcome
+        self.asked = {}
+
+    def verify(self, _token):
+        return SimpleNamespace(tenant_id=TENANT, user_id=ANN, family_id=str(PHONE))
+
+    def of_session(self, *, tenant_id, user_id, session_id):
+        return SimpleNamespace(tenant_id=tenant_id, user_id=user_id, session_id=session_id)
+
+    def connect(self, **asked):
+        self.asked = asked
+        if self._outcome:
+            raise self._outcome
+
+
+@pytest.mark.parametrize(
+    ("outcome", "asked", "status"),
+    [
+        (None, {}, 200),
+        (None, {"scope": "tenant"}, 200),
+        (None, {"scope": "platform"}, 400),
+        (SessionEnded(), {}, 401),
+        (TenantEventsNotAllowed(), {"scope": "tenant"}, 403),
+        (TooManySockets(10), {}, 429),
+        (Unavailable("away", retry_after_s=1), {}, 503),
+    ],
+)
+def test_connect_answers_with_a_status_for_each_refusal(monkeypatch, outcome, asked, status):
+    answers = Answers(outcome)
+    for provider in ("token_verifier", "access", "push"):
+        monkeypatch.setattr(bootstrap, provider, lambda: answers)
+    event = json.loads((ROOT / "events/websocket.connect.json").read_text())
+    event["queryStringParameters"] |= asked
+    assert load_handler(ROOT / "functions/websocket").handler(event, None) == {"statusCode": status}
+    if status == 200:
+        assert answers.asked["scope"] is Scope(asked.get("scope", "user"))
+
+
+def test_the_quick_pass_closes_ended_sockets(monkeypatch):
+    done = []
+    quiet = SimpleNamespace(
+        quick=dict,
+        reconcile=lambda _pool: None,
+        measure=lambda: None,
+        close_ended=lambda: done.append("sockets"),
+    )
+    for provider in ("sweeper", "scheduler", "operations", "push"):
+        monkeypatch.setattr(bootstrap, provider, lambda: quiet)
+    load_handler(ROOT / "functions/watchdog").handler({"pass": "quick", "once": True}, None)
+    assert done == ["sockets"]
+
+
+def test_passes_are_never_thirty_seconds_apart(monkeypatch):
+    """The schedule calls each minute, and the function works for most of it."""
+    now, passes = [0.0], []
+    quiet = SimpleNamespace(
+        quick=dict, reconcile=lambda _: None, measure=lambda: None, close_ended=lambda: passes.append(now[0])
+    )
+    for provider in ("sweeper", "scheduler", "operations", "push"):
+        monkeypatch.setattr(bootstrap, provider, lambda: quiet)
+    watchdog = load_handler(ROOT / "functions/watchdog")
+    monkeypatch.setattr(
+        watchdog, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=lambda s: now.__setitem__(0, now[0] + s))
+    )
+    for minute in range(3):
+        now[0] = minute * 60
+        watchdog.handler({"pass": "quick"}, None)
+    assert max(later - earlier for earlier, later in pairwise(passes)) < 30
