@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ import redis
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from artiway.platform import logs
 from artiway.platform.database import Database
 from artiway.platform.migrations import migrate
 from local.servers import free_port, running, start_postgres, start_valkey
@@ -26,7 +28,8 @@ ROLES = ("artiway_owner", "artiway_app", "artiway_service")
 
 def pytest_configure(config: pytest.Config) -> None:
     """The controller starts PostgreSQL before xdist forks its workers; they find it in the environment."""
-    os.environ["ARTIWAY_LOG_LEVEL"] = "WARNING"
+    os.environ["ARTIWAY_LOG_LEVEL"] = "WARNING"  # of the processes that tests start
+    logging.getLogger(logs.SERVICE).setLevel(logging.WARNING)
     if hasattr(config, "workerinput"):
         return
     home = Path(_SERVERS.enter_context(tempfile.TemporaryDirectory(prefix="artiway-tests-")))

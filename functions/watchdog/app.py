@@ -50,7 +50,7 @@ def _quick(*, is_once: bool) -> dict[str, Any]:
         for pool in POOLS:
             _reconcile(pool)
         _measure()
-        logger.info("swept", **counts)
+        logger.info("swept", extra=counts)
         if time.monotonic() + settings.watchdog_interval_s >= deadline:
             return counts
         time.sleep(settings.watchdog_interval_s)
@@ -78,5 +78,5 @@ def _slow() -> dict[str, Any]:
     for tenant_id, delivery_id in deliveries:
         bootstrap.webhooks().deliver(tenant_id=tenant_id, delivery_id=delivery_id)
     counts["deliveries"] = len(deliveries)
-    logger.info("swept", **counts)
+    logger.info("swept", extra=counts)
     return counts
