@@ -163,7 +163,11 @@ def test_the_level_of_lambda_opens_no_library():
         "logging.basicConfig(); logging.getLogger('botocore').debug('request whole')\n"
         "Logger('x').debug('detail'); Logger('x').info('line')"
     )
-    environment = {"AWS_LAMBDA_LOG_LEVEL": "DEBUG", "ARTIWAY_LOG_LEVEL": "INFO", "PYTHONPATH": str(ROOT / "layers/core")}
+    environment = {
+        "AWS_LAMBDA_LOG_LEVEL": "DEBUG",
+        "ARTIWAY_LOG_LEVEL": "INFO",
+        "PYTHONPATH": str(ROOT / "layers/core"),
+    }
     ran = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
     assert [json.loads(line)["message"] for line in ran.stdout.splitlines()] == ["line"]
     assert "request whole" not in ran.stderr
