@@ -63,6 +63,16 @@ lint: $(VENV)/.ready ## ruff and mypy
 test: lint $(VENV)/.ready .tools/emulator/.ready .tools/sam/.ready .tools/checkov/.ready test-worker ## lint, types and every test
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 
+.PHONY: unit
+unit: $(VENV)/.ready ## the tests that need no server, in less than 30 s
+	@$(BIN)/python -m pytest tests/unit --numprocesses 2
+
+SOAK ?= 4
+.PHONY: soak
+soak: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready ## random tests with SOAK (4) times as many seeds and examples, then chaos
+	@ARTIWAY_SOAK=$(SOAK) $(BIN)/python -m pytest -m "soak or hypothesis" --numprocesses 2 --dist loadgroup
+	@$(BIN)/python -m local.chaos
+
 .PHONY: test-worker
 test-worker: .tools/worker/.ready ## the worker's types and tests, in the worker's own environment
 	@.tools/worker/bin/mypy --config-file worker/pyproject.toml

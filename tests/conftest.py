@@ -3,31 +3,50 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import hypothesis
 import psycopg
 import pytest
 import redis
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from artiway.platform import logs
 from artiway.platform.database import Database
 from artiway.platform.migrations import migrate
 from local.servers import free_port, running, start_postgres, start_valkey
 
 _SERVERS = contextlib.ExitStack()
 _PASSWORD = "test"
+# How many times as long random tests run; `make soak` sets it.
+SOAK = int(os.environ.get("ARTIWAY_SOAK", "1"))
+UNIT = Path(__file__).parent / "unit"
 ROLES = ("artiway_owner", "artiway_app", "artiway_service")
 
 
+def soaked(count: int) -> int:
+    """So many seeds or examples in `make test`, and a multiple of them in `make soak`."""
+    return count * SOAK
+
+
+hypothesis.settings.register_profile("soaked", max_examples=soaked(hypothesis.settings.default.max_examples))
+hypothesis.settings.load_profile("soaked")
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """The controller starts PostgreSQL before xdist forks its workers; they find it in the environment."""
-    os.environ["ARTIWAY_LOG_LEVEL"] = "WARNING"
-    if hasattr(config, "workerinput"):
+    """The controller starts PostgreSQL before xdist forks its workers; they find it in the environment.
+
+    Unit tests need no server, so it is not started where only they run.
+    """
+    os.environ["ARTIWAY_LOG_LEVEL"] = "WARNING"  # of the processes that tests start
+    logging.getLogger(logs.SERVICE).setLevel(logging.WARNING)
+    if hasattr(config, "workerinput") or all(Path(name).resolve().is_relative_to(UNIT) for name in _paths(config)):
         return
     home = Path(_SERVERS.enter_context(tempfile.TemporaryDirectory(prefix="artiway-tests-")))
     home.chmod(0o755)
@@ -36,6 +55,11 @@ def pytest_configure(config: pytest.Config) -> None:
     make_roles(server.url)
     make_database(server.url, "artiway_template")
     migrate(make_conninfo(server.url, user="artiway_owner", password=_PASSWORD, dbname="artiway_template"))
+
+
+def _paths(config: pytest.Config) -> list[str]:
+    """The folders and files to be run, without the names of single tests."""
+    return [argument.partition("::")[0] for argument in config.args]
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

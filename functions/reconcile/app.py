@@ -21,7 +21,7 @@ def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
     with tracing.traced(None):
         done = _perform(action, event)
         bootstrap.alerts().deliver()
-    logger.info("reconciled", action=action, **done)
+    logger.info("reconciled", action=action, extra=done)
     return done
 
 

@@ -51,7 +51,7 @@ def _quick(*, is_once: bool) -> dict[str, Any]:
             _reconcile(pool)
         _close_sockets()
         _measure()
-        logger.info("swept", **counts)
+        logger.info("swept", extra=counts)
         if time.monotonic() + settings.watchdog_interval_s >= deadline:
             return counts
         time.sleep(settings.watchdog_interval_s)
@@ -89,5 +89,5 @@ def _slow() -> dict[str, Any]:
     counts["deliveries"] = bootstrap.due_deliveries().publish(
         limit=settings.watchdog_batch, tenant_limit=settings.webhook_tenant_due
     )
-    logger.info("swept", **counts)
+    logger.info("swept", extra=counts)
     return counts

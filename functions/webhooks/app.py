@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 from aws_lambda_powertools.event_handler.openapi.params import Query
@@ -13,7 +13,9 @@ from artiway import bootstrap
 from artiway.delivery.webhooks.model import DeliveryStatus
 from artiway.ids import from_wire, to_wire
 from artiway.platform import http
-from artiway.platform.consumer import PoisonMessage, Received, consume
+
+if TYPE_CHECKING:
+    from artiway.platform.consumer import Received
 
 api = http.Api("webhooks", gate=bootstrap.gate)
 
@@ -143,11 +145,15 @@ def redeliver(webhook_id: str, delivery_id: str) -> tuple[dict[str, str], int]:
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     if "Records" in event:
+        from artiway.platform.consumer import consume  # a request does not pay for Powertools' batch types
+
         return consume(event, _deliver)
     return api.handler(event, context)
 
 
 def _deliver(message: Received) -> None:
+    from artiway.platform.consumer import PoisonMessage
+
     try:
         tenant_id, delivery_id = UUID(message.data["tenantId"]), UUID(message.data["deliveryId"])
     except (KeyError, ValueError, TypeError, AttributeError) as error:

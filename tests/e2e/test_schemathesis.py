@@ -15,11 +15,12 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from tests.conftest import soaked
 from tests.e2e.attacks import DOCUMENT, Operation, operations
 from tests.e2e.conftest import Platform
 from tests.e2e.people import Client
 
-EXAMPLES = 10
+EXAMPLES = soaked(10)
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
 # Asked with an administrator's token; other routes of the platform would pause lanes that other tests use.
@@ -39,6 +40,7 @@ def tokens(platform: Platform) -> Iterator[dict[str, str]]:
         connection.execute("DELETE FROM login_failure")
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("operation", operations(), ids=str)
 def test_every_answer_is_one_that_the_document_knows(platform: Platform, tokens: dict[str, str], operation: Operation):
     endpoint = SCHEMA[operation.path][operation.method]

@@ -320,8 +320,8 @@ def test_hits_misses_size_and_latency_are_reported_once_a_minute(make, time, cap
     time.advance(60)
     cache.get("k", Source(1), ttl_s=600)
     written = capsys.readouterr().out
-    assert '"CacheHits": 3' in written
-    assert '"CacheMisses": 1' in written
-    assert '"CacheHitRate": 75.0' in written
-    assert '"CacheEntries": 1' in written
-    assert '"CacheReadMilliseconds": ' in written
+    assert '"CacheHits":[3.0]' in written
+    assert '"CacheMisses":[1.0]' in written
+    assert '"CacheHitRate":[75.0]' in written
+    assert '"CacheEntries":[1.0]' in written
+    assert '"CacheReadMilliseconds":[' in written

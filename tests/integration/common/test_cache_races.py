@@ -12,11 +12,12 @@ import pytest
 from redis import Redis
 
 from artiway.platform.cache import Cache, Limits
+from tests.conftest import soaked
 from tests.integration.common.cache_child import KEY
 from tests.integration.common.conftest import Time, awaited
 
 READERS = 100
-SEEDS = 300
+SEEDS = soaked(300)
 
 
 def child(verb: str, url: str, *numbers: int) -> subprocess.Popen[bytes]:
@@ -113,6 +114,7 @@ def test_a_reader_after_an_invalidation_does_not_join_a_loading_from_before_it(c
     assert cache.get("k", lambda: "newer", ttl_s=60) == "new"
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("batch", range(3))
 def test_no_reader_sees_what_was_invalidated_longer_ago_than_the_sync_interval(client, batch):
     """Random reads, changes, flushes and pauses of three processes; also changes in the middle of a load."""

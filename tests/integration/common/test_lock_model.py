@@ -13,9 +13,10 @@ import pytest
 from redis import Redis
 
 from artiway.platform.lock import Lock, LockLost, Locks, LockTaken, Outcome
+from tests.conftest import soaked
 from tests.integration.common.conftest import Time
 
-SCHEDULES, BATCHES = 1_000, 4
+SCHEDULES, BATCHES = soaked(1_000), 4
 STEPS = 30
 TTL_S = 10
 FASTEST_DRIFT = 0.009
@@ -48,6 +49,7 @@ class SlowLocks(Locks):
         return outcome
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_two_owners_never_overlap(client, batch):
     taken = lost = 0

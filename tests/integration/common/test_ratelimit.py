@@ -7,6 +7,7 @@ from fractions import Fraction
 import pytest
 
 from artiway.platform.ratelimit import Decision, RateLimiter
+from tests.conftest import soaked
 
 
 @pytest.fixture
@@ -95,7 +96,8 @@ def test_many_at_once_take_exactly_the_burst(client, time):
     assert (allowed.count(True), len(allowed)) == (100, 200)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(soaked(40)))
 def test_the_script_agrees_with_exact_arithmetic(limiter, time, seed):
     dice = random.Random(seed)
     buckets = [(f"b{number}", dice.choice([1, 3, 7, 50, 999]), dice.choice([1, 2, 10, 200])) for number in range(3)]

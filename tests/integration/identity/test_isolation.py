@@ -17,6 +17,7 @@ from artiway.errors import ArtiwayError
 from artiway.identity.model import Actor
 from artiway.ids import new_id
 from artiway.platform.database import Database
+from tests.conftest import soaked
 
 TENANT_TABLES = """
 SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -168,8 +169,9 @@ ACTS: list[Callable[[World, Side, int], None]] = [
 ]
 
 
+@pytest.mark.soak
 @settings(
-    max_examples=200,
+    max_examples=soaked(200),
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

@@ -6,6 +6,7 @@ from datetime import timedelta
 from uuid import UUID, uuid4, uuid5
 
 import psycopg
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +16,7 @@ from artiway.platform.database import Database
 from artiway.points.model import Change, Kind, LedgerFilter, Terms
 from artiway.points.repository import PostgresLedger
 from artiway.points.service import PointsService
-from tests.conftest import Addresses
+from tests.conftest import Addresses, soaked
 from tests.fakes.clock import FixedClock
 from tests.fakes.points import FakeLedger
 from tests.fakes.users import add_users
@@ -91,7 +92,8 @@ def act(points: PointsService, clock: FixedClock, tenant_id: UUID, operation: Op
         return refusal.code
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.soak
+@settings(max_examples=soaked(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(script=operations)
 def test_postgresql_answers_and_ends_like_the_model(worker_addresses: Addresses, script: list[Operation]) -> None:
     tenant_id, users = uuid4(), [uuid4(), uuid4()]

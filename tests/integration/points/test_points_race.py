@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import threading
 from collections import Counter
@@ -21,15 +20,14 @@ from artiway.platform.database import Database
 from artiway.points.model import Change, HoldEnded, HoldStatus, InsufficientPoints, Kind, Terms, TooManyLots
 from artiway.points.repository import PostgresLedger
 from artiway.points.service import PointsService
-from tests.conftest import Addresses
+from tests.conftest import Addresses, soaked
 from tests.fakes.clock import FixedClock
 from tests.fakes.users import add_users
 from tests.integration.points.conftest import TENANT
 from tests.integration.points.invariants import violations
 
 CLIENTS = 64
-# A quarter of the full race, which takes minutes on a busy core: ARTIWAY_RACE_OPERATIONS=1000 runs all of it.
-OPERATIONS = int(os.environ.get("ARTIWAY_RACE_OPERATIONS", "250"))
+OPERATIONS = soaked(250)
 USERS = [uuid5(TENANT, f"user {number}") for number in range(16)]
 MakePoints = Callable[[], PointsService]
 
@@ -177,6 +175,7 @@ def operate(points: PointsService, clock: FixedClock, seed: int, count: int) -> 
     return outcomes
 
 
+@pytest.mark.soak
 def test_random_operations_of_sixty_four_clients_leave_the_ledger_true(
     make_points: MakePoints, addresses: Addresses, clock: FixedClock, superuser: psycopg.Connection
 ):

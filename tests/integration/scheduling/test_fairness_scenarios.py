@@ -25,6 +25,7 @@ from artiway.scheduling.model import (
     microseconds,
 )
 from artiway.scheduling.queue import FairQueue
+from tests.conftest import soaked
 from tests.integration.scheduling.support import Twins, node, nodes
 
 
@@ -50,7 +51,8 @@ def jain(values: list[float]) -> float:
     return sum(values) ** 2 / (len(values) * sum(v * v for v in values))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.soak
+@settings(max_examples=soaked(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     data=st.data(),
     weights=st.lists(st.sampled_from([1, 2, 3, 5, 10]), min_size=2, max_size=5),

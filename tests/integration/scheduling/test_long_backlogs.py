@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from artiway.scheduling import queue as module
 from artiway.scheduling.model import Cancelled, Completion, Enqueued, Pool, Running, Snapshot, StaleEpoch, TenantPolicy
 from artiway.scheduling.queue import FairQueue
+from tests.conftest import soaked
 from tests.integration.scheduling.support import LEASE_MS, Twins, node, nodes
 
 ONE_SLOT = Snapshot(Pool(slots={"cutout": 1}), [TenantPolicy("A"), TenantPolicy("B")])
@@ -168,7 +169,8 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.soak
+@settings(max_examples=soaked(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps=STEPS, table_limit=st.sampled_from([0, 10]))
 def test_whatever_happens_to_one_long_line_its_order_is_the_oracles(
     valkey: redis.Redis, steps: list[tuple[str, int, int]], table_limit: int

@@ -30,6 +30,7 @@ from artiway.scheduling.model import (
 from artiway.scheduling.oracle import Oracle
 from artiway.scheduling.queue import FairQueue
 from local.servers import free_port, running, start_valkey
+from tests.conftest import soaked
 from tests.integration.scheduling.support import LEASE_MS, Twins, node, nodes
 
 POOL = Pool(slots={"cutout": 4})
@@ -261,7 +262,8 @@ def test_a_clock_near_the_end_of_exact_numbers_asks_for_a_rebuild(valkey: redis.
     assert len(queue.dispatch(9, now_ms=0)) == 3
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(soaked(8)))
 def test_a_flush_at_a_random_moment_costs_a_rebuild_and_keeps_the_bound(valkey: redis.Redis, seed: int) -> None:
     """The database remembers nodes, slots and tags. Across the flush, service per weight stays within the bound."""
     dice = random.Random(seed)

@@ -130,7 +130,9 @@ def test_each_pool_is_measured_by_what_waits_what_runs_and_what_its_workers_offe
     capsys.readouterr()
     operations.measure()
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if '"_aws"' in line]
-    pools = {(line["pool"], name): line[name] for line in lines if "pool" in line for name in line if name[0].isupper()}
+    pools = {
+        (line["pool"], name): line[name][0] for line in lines if "pool" in line for name in line if name[0].isupper()
+    }
     assert pools == {
         ("gpu", "NodesWaiting"): 2,
         ("gpu", "SlotsInUse"): 1,
@@ -141,5 +143,5 @@ def test_each_pool_is_measured_by_what_waits_what_runs_and_what_its_workers_offe
         ("enterprise", "Slots"): 0,
         ("enterprise", "FairnessJain"): 1.0,
     }
-    lanes = {line["lane"]: line["LaneDepth"] for line in lines if "lane" in line}
+    lanes = {line["lane"]: line["LaneDepth"][0] for line in lines if "lane" in line}
     assert lanes == {"enterprise_exclusive": 0, "vip_short": 2, "vip_long": 0, "free_default": 0}

@@ -25,6 +25,7 @@ from artiway.scheduling.model import (
     Track,
 )
 from artiway.scheduling.queue import TABLE_LIMIT
+from tests.conftest import soaked
 from tests.integration.scheduling.support import LEASE_MS, Twins
 
 TENANTS = st.sampled_from(["t1", "t2", "t3"])
@@ -188,12 +189,13 @@ class QueueMachine(RuleBasedStateMachine):
         assert self.twins.oracle.running.keys() == self.database.running.keys()
 
 
+@pytest.mark.soak
 def test_random_operations_keep_lua_and_oracle_equal(valkey: redis.Redis) -> None:
     QueueMachine.client = valkey
     run_state_machine_as_test(
         QueueMachine,
         settings=settings(
-            max_examples=200,
+            max_examples=soaked(200),
             stateful_step_count=50,
             deadline=None,
             report_multiple_bugs=False,

@@ -1,6 +1,6 @@
 """Random DAGs in a world where all goes wrong: duplicates, any order, losses, crashes, an empty Redis, late workers.
 
-Odd seeds run on the real fair queue, even ones on a plain picker. ARTIWAY_SEEDS=3000 plays more of them, and one that
+Odd seeds run on the real fair queue, even ones on a plain picker. `make soak` plays more of them, and one that
 fails is played again alone and exactly: ARTIWAY_SEED=17 pytest -n0 tests/integration/tasks/test_simulation.py
 """
 
@@ -12,15 +12,16 @@ import sys
 
 import pytest
 
+from tests.conftest import soaked
 from tests.fakes.promises import Promises
 from tests.fakes.story import digest, played
 
-COUNT = int(os.environ.get("ARTIWAY_SEEDS", "300"))
-SEEDS = [int(os.environ["ARTIWAY_SEED"])] if "ARTIWAY_SEED" in os.environ else list(range(COUNT))
+SEEDS = [int(os.environ["ARTIWAY_SEED"])] if "ARTIWAY_SEED" in os.environ else list(range(soaked(300)))
 GROUP = 10  # spread over processes
 GROUPS = [SEEDS[start : start + GROUP] for start in range(0, len(SEEDS), GROUP)]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("seeds", GROUPS, ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}")
 def test_whatever_happens_every_task_ends_and_every_promise_is_kept(stage, subtests, seeds):
     for seed in seeds:

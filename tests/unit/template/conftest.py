@@ -1,18 +1,13 @@
-"""The template as SAM expands it, and as SAM builds it: each made once."""
+"""The template as SAM expands it, made once."""
 
 from __future__ import annotations
 
-import json
-import platform
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from local import template as local_template
 from tests.unit.template.facts import ROOT, Template
-from tests.unit.template.tools import ENVIRONMENT, TOOLS, run_tool
 
 
 @pytest.fixture(scope="session")
@@ -23,30 +18,3 @@ def source() -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def template(source: dict[str, Any]) -> Template:
     return Template(local_template.translate(source))
-
-
-@pytest.fixture(scope="session")
-def expanded_file(template: Template, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("expanded") / "template.json"
-    file.write_text(json.dumps(template.body))
-    return file
-
-
-@pytest.fixture(scope="session")
-def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `sam build` makes for the interpreter and the machine at hand."""
-    folder = tmp_path_factory.mktemp("sam") / "build"
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    architecture = {"x86_64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}[platform.machine()]
-    run_tool(
-        [
-            TOOLS / "sam/bin/sam", "build", "--build-dir", folder,
-            "--parameter-overrides", f"PythonRuntime=python{version}", f"Architecture={architecture}",
-        ],
-        PATH=f"{Path(sys.executable).parent}:{ENVIRONMENT['PATH']}",
-        PYTHON_VERSION=version,
-        PYTHON=sys.executable,
-        ARCHITECTURE=architecture,
-        UV=str(TOOLS / "uv/bin/uv"),
-    )  # fmt: skip
-    return folder

@@ -141,3 +141,8 @@ def test_the_dashboard_names_what_the_template_has(template: Template) -> None:
     assert shown == set(template.functions) - WITNESSED
     dead = {name for name in template.of_type("AWS::SQS::Queue") if "DeadLetter" in name}
     assert dead <= named
+
+
+def test_no_metric_gets_a_dimension_from_the_environment(template: Template) -> None:
+    # Powertools adds the name of the service to each metric where this variable is set; no alarm would match.
+    assert "POWERTOOLS_SERVICE_NAME" not in json.dumps(template.body)

@@ -1,11 +1,14 @@
-"""A queue's handler: decode each record, call one function, report the ids that failed. The others are done."""
+"""A queue's handler on Powertools' batch types: decode each record, call one function, report the ids that failed."""
 
 from __future__ import annotations
 
-import json
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
+
+from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from artiway.platform import logs, metrics, tracing
 from artiway.platform.logs import Logger
@@ -29,65 +32,76 @@ class Received:
     receive_count: int
 
 
-def decode(record: Mapping[str, Any]) -> Received:
+class OneActProcessor(BatchProcessor):
+    """Handles what the record handler returned of all records in one act. They fail together."""
+
+    def __init__(self, act: Callable[[list[Any]], None]) -> None:
+        super().__init__(EventType.SQS, raise_on_entire_batch_failure=False)
+        self._act = act
+
+    def process(self) -> list[tuple[Any, ...]]:
+        entries = super().process()
+        good = [(result, SQSRecord(record)) for status, result, record in entries if status == "success"]
+        if not good:
+            return entries
+        with tracing.traced(_trace_of(SQSRecord(self.records[0]))):
+            try:
+                self._act([result for result, _ in good])
+            except Exception:
+                logger.exception("batch failed", messages=len(good))
+                for _, record in good:
+                    self.failure_handler(record, sys.exc_info())
+        return entries
+
+
+def decode(record: SQSRecord) -> Received:
     try:
-        body = json.loads(record["body"])
+        body = record.json_body
         data = body.get("data", {})
         if not isinstance(data, dict):
             raise TypeError("data is not an object")
         return Received(
-            message_id=record["messageId"],
+            message_id=record.message_id,
             type=str(body["type"]),
             aggregate=str(body.get("aggregate", "")),
             data=data,
-            receive_count=int(record.get("attributes", {}).get("ApproximateReceiveCount", 1)),
+            receive_count=int((record.get("attributes") or {}).get("ApproximateReceiveCount", 1)),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise PoisonMessage(f"not a message of ours: {error}") from error
 
 
-def consume(event: Mapping[str, Any], handle: Callable[[Received], object]) -> dict[str, Any]:
+def consume(event: dict[str, Any], handle: Callable[[Received], object]) -> dict[str, Any]:
     """Handle a batch. One record's failure is its own."""
-    failed = []
-    for record in event["Records"]:
-        message_id = record.get("messageId", "")
-        with tracing.traced(_trace_of(record)), logs.context(message_id=message_id):
-            try:
-                handle(decode(record))
-            except PoisonMessage as error:
-                logger.error("poison message", reason=str(error))
-                metrics.emit("PoisonMessages", 1)
-                failed.append(message_id)
-            except Exception:
-                logger.exception("message failed")
-                failed.append(message_id)
-    return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in failed]}
+    return _processed(event, handle, BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False))
 
 
 def consume_batch(
-    event: Mapping[str, Any], handle: Callable[[list[T]], None], *, decode: Callable[[Received], T]
+    event: dict[str, Any], handle: Callable[[list[T]], None], *, decode: Callable[[Received], T]
 ) -> dict[str, Any]:
     """Handle a batch in one act, where that is cheaper. What cannot be decoded fails alone; the rest, together."""
-    decoded: list[T] = []
-    good: list[str] = []
-
-    def collect(message: Received) -> None:
-        decoded.append(decode(message))
-        good.append(message.message_id)
-
-    answer = consume(event, collect)
-    if not decoded:
-        return answer
-    with tracing.traced(_trace_of(event["Records"][0])):
-        try:
-            handle(decoded)
-        except Exception:
-            logger.exception("batch failed", messages=len(decoded))
-            answer["batchItemFailures"] += [{"itemIdentifier": message_id} for message_id in good]
-    return answer
+    return _processed(event, decode, OneActProcessor(handle))
 
 
-def _trace_of(record: Mapping[str, Any]) -> str | None:
+def _processed(
+    event: dict[str, Any], handle: Callable[[Received], object], processor: BatchProcessor
+) -> dict[str, Any]:
+    def handle_record(record: SQSRecord) -> object:
+        with tracing.traced(_trace_of(record)), logs.context(message_id=record.message_id):
+            try:
+                return handle(decode(record))
+            except PoisonMessage as error:
+                logger.error("poison message", reason=str(error))
+                metrics.emit("PoisonMessages", 1)
+                raise
+            except Exception:
+                logger.exception("message failed")
+                raise
+
+    return {**process_partial_response(event, handle_record, processor)}
+
+
+def _trace_of(record: SQSRecord) -> str | None:
     attribute = (record.get("messageAttributes") or {}).get("traceId") or {}
     header = (record.get("attributes") or {}).get("AWSTraceHeader")
     return tracing.parse(attribute.get("stringValue")) or tracing.parse(header)

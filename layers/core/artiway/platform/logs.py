@@ -1,23 +1,26 @@
-"""Log lines are a fixed message plus fields, one JSON object each, with secrets masked whatever the caller passed."""
+"""Powertools' logger for all of us: one JSON object per line, with secrets masked whatever the caller passed.
+
+A line is a fixed message plus fields: `logger.info("hold placed", task_id=…, amount_points=…)`. A field may not have
+the name of an attribute of `logging.LogRecord` ("name", "args", "module" …): `logging` refuses those.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import json
+import logging
 import os
 import re
 import sys
-import traceback
 from collections.abc import Iterator, Mapping
-from contextvars import ContextVar
-from datetime import UTC, datetime
-from types import MappingProxyType
-from typing import Any
+from typing import Any, TextIO
+
+from aws_lambda_powertools.logging import Logger as PowertoolsLogger
+from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 
 from artiway.platform import tracing
 
+SERVICE = "artiway"
 MASK = "***"
-_LEVELS = {"DEBUG": 10, "INFO": 20, "WARNING": 30, "ERROR": 40}
 _SECRET_NAME = re.compile(
     r"password|passwd|secret|token|authorization|cookie|api_?key|api_?v3|private|credential|signature|ciphertext|session_?key",
     re.IGNORECASE,
@@ -31,8 +34,6 @@ _SECRET_VALUE = re.compile(
     re.IGNORECASE,
 )
 _SAFE_NAMES = frozenset({"token_id", "key_id", "token_type"})
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
-_context: ContextVar[Mapping[str, Any]] = ContextVar("artiway_log_context", default=_NOTHING)
 
 
 def masked(value: Any, name: str = "") -> Any:
@@ -50,47 +51,69 @@ def masked(value: Any, name: str = "") -> Any:
     return _SECRET_VALUE.sub(MASK, str(value))
 
 
+class MaskingFormatter(LambdaPowertoolsFormatter):
+    """Powertools' line with our trace id and the short name of the logger. Nothing leaves it unmasked."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        record.__dict__.setdefault("trace_id", tracing.current())
+        record.__dict__.setdefault("logger", record.name.split(".")[1])
+        return super().format(record)
+
+    def serialize(self, log: Any) -> str:
+        return super().serialize(masked(log))
+
+
+class StandardOutput(logging.StreamHandler[TextIO]):
+    """Writes to standard output as it is at that moment: the runtime and pytest replace it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.stream = sys.stdout
+        super().emit(record)
+
+
+def _configured() -> PowertoolsLogger:
+    """The parent of all our loggers. It has the handler, the level and the sampling."""
+    parent = PowertoolsLogger(
+        service=SERVICE,
+        sampling_rate=float(os.environ.get("ARTIWAY_LOG_SAMPLE_RATE", "0")) or None,
+        logger_handler=StandardOutput(),
+        logger_formatter=MaskingFormatter(
+            log_record_order=["timestamp", "level", "logger", "message", "trace_id"],
+            utc=True,
+            use_rfc3339=True,
+            serialize_stacktrace=False,  # the line has the traceback as text
+            xray_trace_id=None,  # `trace_id` has it, and goes on from queue to queue
+        ),
+    )
+    # Powertools prefers the level at which Lambda filters lines. That one lets sampled lines pass, so it is lower.
+    parent.initial_log_level = os.environ.get("ARTIWAY_LOG_LEVEL", "INFO")
+    parent.refresh_sample_rate_calculation()
+    # The runtime gives Lambda's level to all libraries too. At DEBUG botocore writes down requests whole.
+    root = logging.getLogger()
+    root.setLevel(max(root.level, logging.INFO))
+    return parent
+
+
+_parent = _configured()
+
+
+class Logger(PowertoolsLogger):
+    """A named logger below ours. All share one level, so that a sampled request is written down in full."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(service=f"{SERVICE}.{name}", child=True)
+        self._logger.setLevel(logging.NOTSET)  # Powertools gives a child the level of the environment
+
+
 @contextlib.contextmanager
 def context(**fields: Any) -> Iterator[None]:
-    """Fields that every line inside carries."""
-    token = _context.set({**_context.get(), **fields})
+    """Fields that every line inside carries. The outermost one is a request or a message: it is sampled anew."""
+    before = _parent.thread_safe_get_current_keys()
+    if _parent.sampling_rate and not before:
+        _parent.refresh_sample_rate_calculation()
+    _parent.thread_safe_append_keys(**fields)
     try:
         yield
     finally:
-        _context.reset(token)
-
-
-class Logger:
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def debug(self, message: str, **fields: Any) -> None:
-        self._write("DEBUG", message, fields)
-
-    def info(self, message: str, **fields: Any) -> None:
-        self._write("INFO", message, fields)
-
-    def warning(self, message: str, **fields: Any) -> None:
-        self._write("WARNING", message, fields)
-
-    def error(self, message: str, **fields: Any) -> None:
-        self._write("ERROR", message, fields)
-
-    def exception(self, message: str, **fields: Any) -> None:
-        """An error with the exception that is being handled, whole."""
-        self._write("ERROR", message, {**fields, "exception": traceback.format_exc()})
-
-    def _write(self, level: str, message: str, fields: Mapping[str, Any]) -> None:
-        if _LEVELS[level] < _LEVELS.get(os.environ.get("ARTIWAY_LOG_LEVEL", "INFO"), 20):
-            return
-        line = {
-            "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds"),
-            "level": level,
-            "logger": self._name,
-            "message": message,
-            "trace_id": tracing.current(),
-            **masked(_context.get()),
-            **masked(fields),
-        }
-        sys.stdout.write(json.dumps(line, ensure_ascii=False, default=str) + "\n")
-        sys.stdout.flush()
+        _parent.thread_safe_clear_keys()
+        _parent.thread_safe_append_keys(**before)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
-import sys
-import time
 from typing import Literal
+
+from aws_lambda_powertools.metrics import MetricUnit, single_metric
 
 NAMESPACE = "Artiway"
 Unit = Literal["Count", "Seconds", "Milliseconds", "Bytes", "Percent", "None"]
@@ -14,20 +13,6 @@ Unit = Literal["Count", "Seconds", "Milliseconds", "Bytes", "Percent", "None"]
 
 def emit(name: str, value: float, unit: Unit = "Count", **dimensions: str) -> None:
     """Write one measured value. Dimensions are few and bounded: never an id."""
-    dimensions = {"environment": os.environ.get("ARTIWAY_ENVIRONMENT", "local"), **dimensions}
-    line = {
-        "_aws": {
-            "Timestamp": int(time.time() * 1000),
-            "CloudWatchMetrics": [
-                {
-                    "Namespace": NAMESPACE,
-                    "Dimensions": [sorted(dimensions)],
-                    "Metrics": [{"Name": name, "Unit": unit}],
-                }
-            ],
-        },
-        **dimensions,
-        name: value,
-    }
-    sys.stdout.write(json.dumps(line) + "\n")
-    sys.stdout.flush()
+    every = {"environment": os.environ.get("ARTIWAY_ENVIRONMENT", "local"), **dimensions}
+    with single_metric(name, MetricUnit(unit), value, namespace=NAMESPACE, default_dimensions=every):
+        pass  # each value has dimensions of its own, so each is a line

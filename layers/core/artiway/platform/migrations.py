@@ -68,6 +68,6 @@ def migrate(owner_url: str) -> list[int]:
                     SQL["remember"],
                     {"version": migration.version, "name": migration.name, "checksum": migration.checksum},
                 )
-            logger.info("migration ran", version=migration.version, name=migration.name)
+            logger.info("migration ran", version=migration.version, migration=migration.name)
             ran.append(migration.version)
     return ran

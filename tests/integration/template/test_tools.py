@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.template.tools import TOOLS, run_tool
 from tests.unit.template.facts import ROOT, Template
-from tests.unit.template.tools import TOOLS, run_tool
 
 CORE = ROOT / "layers/core"
 UNCHECKED_HASH = 0b01

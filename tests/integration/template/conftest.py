@@ -1,0 +1,43 @@
+"""The template in a file, and as SAM builds it: each made once."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.integration.template.tools import ENVIRONMENT, TOOLS, run_tool
+from tests.unit.template.conftest import source, template
+from tests.unit.template.facts import Template
+
+__all__ = ["source", "template"]
+
+
+@pytest.fixture(scope="session")
+def expanded_file(template: Template, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("expanded") / "template.json"
+    file.write_text(json.dumps(template.body))
+    return file
+
+
+@pytest.fixture(scope="session")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `sam build` makes for the interpreter and the machine at hand."""
+    folder = tmp_path_factory.mktemp("sam") / "build"
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    architecture = {"x86_64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}[platform.machine()]
+    run_tool(
+        [
+            TOOLS / "sam/bin/sam", "build", "--build-dir", folder,
+            "--parameter-overrides", f"PythonRuntime=python{version}", f"Architecture={architecture}",
+        ],
+        PATH=f"{Path(sys.executable).parent}:{ENVIRONMENT['PATH']}",
+        PYTHON_VERSION=version,
+        PYTHON=sys.executable,
+        ARCHITECTURE=architecture,
+        UV=str(TOOLS / "uv/bin/uv"),
+    )  # fmt: skip
+    return folder
