@@ -30,7 +30,7 @@ from ministack.services.cloudformation import provisioners  # type: ignore[impor
 Json = dict[str, Any]
 Answer = tuple[int, Json, Any]
 # The key pair that the whole local stack signs with.
-ACCESS_KEY = SECRET = "test"
+ACCESS_KEY = SECRET = "test"  # noqa: S105 (of an emulator)
 # Well below what the Lambda server waits before it closes an idle connection: one that is used again is open.
 KEPT_SECONDS = 20
 # What a long poll looks at by itself: messages whose delay or invisibility has ended.
@@ -146,7 +146,9 @@ def create_key(logical_id: str, properties: Json, stack_name: str) -> tuple[str,
     if "_private_key" in record and not file.exists():
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-        file.write_bytes(f"{made_id}\n".encode() + record["_private_key"].private_bytes(*form))
+        partial = file.with_suffix(".partial")
+        partial.write_bytes(f"{made_id}\n".encode() + record["_private_key"].private_bytes(*form))
+        partial.rename(file)  # whole or not there, whenever this process is killed
     elif "_private_key" in record:
         key_id, _, pem = file.read_bytes().partition(b"\n")
         kept_id = key_id.decode()
