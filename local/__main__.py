@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import threading
 from pathlib import Path
-from types import FrameType
 
 if sys.version_info < (3, 11):  # noqa: UP036 (whoever starts this by hand may have an old Python)
     sys.exit(f"Artiway needs Python 3.11 or newer; this is {sys.version.split()[0]}.")
 
-from local.lambdas import DEFAULT_SANDBOXES
-from local.stack import CannotStart, Stack
-from local.workers import Workers
+from local.supervisor import supervised
 
 DEFAULT_PORT = 8700
 LARGEST_NUMBER = 65_535
@@ -31,7 +27,12 @@ READY = """
 """
 
 
-def main() -> int:
+def main(interrupted: threading.Event) -> int:
+    # Here, where a signal is handled: loading them takes a while.
+    from local.lambdas import DEFAULT_SANDBOXES
+    from local.stack import CannotStart, Stack
+    from local.workers import Workers
+
     home = Path(os.environ.get("ARTIWAY_HOME", ".artiway"))
     try:
         port, sandboxes = _number("ARTIWAY_PORT", DEFAULT_PORT), _number("ARTIWAY_SANDBOXES", DEFAULT_SANDBOXES)
@@ -45,21 +46,19 @@ def main() -> int:
         database_url=os.environ.get("ARTIWAY_DATABASE_URL") or None,
         redis_url=os.environ.get("ARTIWAY_REDIS_URL") or None,
         services=[workers],
+        interrupted=interrupted,
         report=lambda line: print(line, flush=True),
     )
-    # One way out for all: while it starts, while it runs. What was started is stopped on the way.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
     try:
         with stack:
             admin = stack.facts["admin"]
             login = f"{admin['login']}  password {admin['password']}" if admin else "-"
             places = {"file": home / "stack.json", "logs": home / "logs"}
             print(READY.format(**stack.facts, **places, login=login), flush=True)
-            threading.Event().wait()
+            interrupted.wait()
     except CannotStart as error:
         return _refuse(str(error))
-    except KeyboardInterrupt:
+    except KeyboardInterrupt:  # while it started
         pass
     print("stopped", flush=True)
     return 0
@@ -72,18 +71,10 @@ def _number(name: str, default: int) -> int:
     return int(text)
 
 
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    """Only the first signal counts: an impatient second one must not leave servers behind."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    print("stopping ...", flush=True)
-    raise KeyboardInterrupt
-
-
 def _refuse(reason: str) -> int:
     print(f"Artiway did not start: {reason}", file=sys.stderr)
     return 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(supervised(main))

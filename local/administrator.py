@@ -7,6 +7,7 @@ import secrets
 from pathlib import Path
 
 from local.emulator import client
+from local.files import write_whole
 from local.servers import ServerFailed
 
 LOGIN = "admin@artiway.local"
@@ -17,8 +18,7 @@ def ensure(lambda_url: str, home: Path) -> dict[str, str]:
     """Somebody to log in as. The password is made once per home, readable by its owner alone."""
     file = home / "admin.json"
     if not file.exists():
-        file.touch(mode=0o600)
-        file.write_text(json.dumps({"login": LOGIN, "password": secrets.token_urlsafe(18)}))
+        write_whole(file, json.dumps({"login": LOGIN, "password": secrets.token_urlsafe(18)}))
     admin: dict[str, str] = json.loads(file.read_text())
     answer = client("lambda", lambda_url).invoke(
         FunctionName=FUNCTION, Payload=json.dumps({"action": "bootstrap-admin", **admin}).encode()

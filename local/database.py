@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import psycopg
 
 from artiway.platform.sql import load
+from local.files import write_whole
 from local.servers import ServerFailed
 
 ROLES = ("artiway_owner", "artiway_app", "artiway_service")
@@ -45,7 +46,6 @@ def _passwords(home: Path) -> dict[str, str]:
     """Made once per home, readable by its owner alone."""
     file = home / "database.json"
     if not file.exists():
-        file.touch(mode=0o600)
-        file.write_text(json.dumps({role: secrets.token_urlsafe(24) for role in ROLES}))
+        write_whole(file, json.dumps({role: secrets.token_urlsafe(24) for role in ROLES}))
     passwords: dict[str, str] = json.loads(file.read_text())
     return passwords

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import signal
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +20,7 @@ from local import photos, story
 from local.__main__ import DEFAULT_PORT
 from local.shop import ENDED, Person, Platform, running_facts
 from local.stack import CannotStart, Stack
+from local.supervisor import supervised, until_interrupted
 from local.workers import Workers
 
 LIMIT_SECONDS = 300
@@ -70,14 +71,12 @@ class Screen:
             self._height = 0
 
 
-def main() -> int:
+def main(interrupted: threading.Event) -> int:
     home = Path(os.environ.get("ARTIWAY_HOME", ".artiway"))
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
-        with _stack(home) as facts:
+        with _stack(home, interrupted) as facts:
             (home / "demo").mkdir(exist_ok=True)
-            return asyncio.run(_play(facts, home / "demo"))
+            return asyncio.run(until_interrupted(_play(facts, home / "demo"), interrupted))
     except CannotStart as error:
         print(f"The demo cannot start the stack: {error}", file=sys.stderr)
     except KeyboardInterrupt:
@@ -86,7 +85,7 @@ def main() -> int:
 
 
 @contextlib.contextmanager
-def _stack(home: Path) -> Iterator[Mapping[str, Any]]:
+def _stack(home: Path, interrupted: threading.Event) -> Iterator[Mapping[str, Any]]:
     """The stack that runs in this home, or one of our own until the story is over."""
     if facts := running_facts(home):
         print(f"The stack at {facts['consoleUrl']} is running: the story plays there.", flush=True)
@@ -94,7 +93,14 @@ def _stack(home: Path) -> Iterator[Mapping[str, Any]]:
         return
     port = int(os.environ.get("ARTIWAY_PORT") or DEFAULT_PORT)
     print("Starting the stack ...", flush=True)
-    with Stack(home=home, port=port, services=[Workers(home)], report=lambda line: print(line, flush=True)) as stack:
+    stack = Stack(
+        home=home,
+        port=port,
+        services=[Workers(home)],
+        interrupted=interrupted,
+        report=lambda line: print(line, flush=True),
+    )
+    with stack:
         yield stack.facts
 
 
@@ -269,4 +275,4 @@ def _is_right(guest: Guest) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(supervised(main))

@@ -28,12 +28,21 @@ HOP_BY_HOP = {
 
 class Edge:
     def __init__(
-        self, *, port: int, console: Path, aws_url: str, http: Api, websocket: Api | None, origin_secret: str = ""
+        self,
+        *,
+        port: int,
+        console: Path,
+        aws_url: str,
+        http: Api,
+        websocket: Api | None,
+        origin_secret: str = "",
+        is_open: bool = True,
     ) -> None:
         self._port, self._console, self._aws_url = port, console.resolve(), aws_url
         self._http, self._websocket = http, websocket
         self.origin_secret = origin_secret
-        self.is_open = True  # not while the template is being deployed anew: half an API would answer wrongly
+        # Not before all of the stack is there, nor while the template is deployed anew: half an API answers wrongly.
+        self.is_open = is_open
         self._session: aiohttp.ClientSession | None = None
         self._runner: web.AppRunner | None = None
 
@@ -72,7 +81,9 @@ class Edge:
         forwarded = headers.pop("x-forwarded-for", "")
         headers["true-client-ip"], headers["x-origin-verify"] = host, self.origin_secret
         headers["x-forwarded-for"] = f"{forwarded}, {host}" if forwarded else host
-        headers["x-forwarded-proto"] = request.scheme
+        # By the connection: a request line with a whole address names a scheme of its own.
+        is_encrypted = request.transport is not None and request.transport.get_extra_info("sslcontext") is not None
+        headers["x-forwarded-proto"] = "https" if is_encrypted else "http"
         headers.setdefault("x-amzn-trace-id", new_trace_id())
         if not headers.get("authorization"):  # as the distribution's function NamelessRequests does
             headers["authorization"] = "none"
@@ -88,7 +99,7 @@ class Edge:
         except web.HTTPRequestEntityTooLarge:
             return _problem(413, "REQUEST_413_TOO_LARGE", f"A request holds at most {PAYLOAD_BYTES} bytes.")
         headers = self._headers(request, self._http)
-        url = f"{self._aws_url}{request.raw_path}"
+        url = f"{self._aws_url}{_target(request)}"
         try:
             async with self._session.request(
                 request.method,
@@ -142,6 +153,13 @@ class Edge:
         if file.suffix or not index.is_file():
             return _problem(404, "ROUTE_404_UNKNOWN", "There is nothing here.")
         return web.FileResponse(index, headers={"Cache-Control": "no-cache"})
+
+
+def _target(request: web.Request) -> str:
+    """Path and query. A client may send the whole address in the request line (RFC 9112), and gets the same answer."""
+    if request.raw_path.startswith("/"):
+        return request.raw_path
+    return request.rel_url.raw_path_qs
 
 
 def _exact(url: str) -> URL:

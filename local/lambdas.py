@@ -194,8 +194,10 @@ class Sandbox(asyncio.SubprocessProtocol):
         self._inbox.put_nowait(invocation)
         taken = asyncio.ensure_future(invocation.taken.wait())
         either: set[asyncio.Future[Any]] = {taken, invocation.outcome}
-        await asyncio.wait(either, timeout=INIT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-        taken.cancel()
+        try:
+            await asyncio.wait(either, timeout=INIT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            taken.cancel()
         if invocation.taken.is_set():
             await asyncio.wait({invocation.outcome}, timeout=invocation.timeout_seconds)
         if not invocation.outcome.done():
@@ -298,7 +300,7 @@ class Pool:
         sandbox = Sandbox(self.function, self._files, self._log)
         try:
             await sandbox.start(self._server.environment(self.function, configuration), configuration.handler)
-        except OSError:
+        except BaseException:  # also where the call is cancelled: the child may have been started
             await sandbox.end()
             raise
         self._all.add(sandbox)
@@ -395,6 +397,7 @@ class LambdaServer:
         self._endpoint_url = endpoint_url
         self._pools = {name: Pool(function, self) for name, function in functions.items()}
         self._background: set[asyncio.Task[Any]] = set()
+        self._is_stopping = False
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> None:
@@ -407,6 +410,7 @@ class LambdaServer:
         self._keep(asyncio.create_task(self._retire_idle()))
 
     async def stop(self) -> None:
+        self._is_stopping = True  # the emulator goes on calling until it is stopped itself
         for task in list(self._background):
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
@@ -465,6 +469,8 @@ class LambdaServer:
 
     async def _invoke(self, request: web.Request) -> web.Response:
         """The Lambda Invoke API, as boto3 speaks it."""
+        if self._is_stopping:
+            return _refusal(503, "ServiceException", "the stack is stopping")
         name = function_name(request.match_info["name"])
         pool = self._pools.get(name)
         if pool is None:
@@ -492,6 +498,8 @@ class LambdaServer:
 
     async def _proxy(self, request: web.Request) -> web.Response:
         """The emulator calls a function: the event in, the answer out, status 500 for a function's error."""
+        if self._is_stopping:
+            return _refusal(503, "ServiceException", "the stack is stopping")
         pool = self._pools.get(request.match_info["name"])
         if pool is None:
             return _refusal(404, "ResourceNotFoundException", "Function not found")

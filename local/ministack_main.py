@@ -2,8 +2,9 @@
 
 A function's error keeps its own name and text (Step Functions catches by name). A bucket whose objects are already on
 disk is adopted by the new deployment instead of refused. A signing key is the same after a restart, so that tokens that
-are out there stay valid. And nobody sleeps while there is work: a long poll ends when its message comes, a consumer is
-called when its queue has something, an execution begins when it is started, calls to functions share connections.
+are out there stay valid. S3 answers signed requests only, as a private bucket does. And no caller sleeps while there is
+work: a long poll ends when its message comes, a consumer is called when its queue has something, an execution begins
+when it is started, calls to functions share connections.
 """
 
 from __future__ import annotations
@@ -15,16 +16,21 @@ import json
 import os
 import time
 from collections import deque
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from cryptography.hazmat.primitives import serialization
 from ministack.app import main  # type: ignore[import-not-found]
+from ministack.core import sigv4  # type: ignore[import-not-found]
 from ministack.services import kms, lambda_svc, s3, sqs, stepfunctions  # type: ignore[import-not-found]
 from ministack.services.cloudformation import provisioners  # type: ignore[import-not-found]
 
 Json = dict[str, Any]
+Answer = tuple[int, Json, Any]
+# The key pair that the whole local stack signs with.
+ACCESS_KEY = SECRET = "test"  # noqa: S105 (of an emulator)
 # Well below what the Lambda server waits before it closes an idle connection: one that is used again is open.
 KEPT_SECONDS = 20
 # What a long poll looks at by itself: messages whose delay or invisibility has ended.
@@ -140,7 +146,9 @@ def create_key(logical_id: str, properties: Json, stack_name: str) -> tuple[str,
     if "_private_key" in record and not file.exists():
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-        file.write_bytes(f"{made_id}\n".encode() + record["_private_key"].private_bytes(*form))
+        partial = file.with_suffix(".partial")
+        partial.write_bytes(f"{made_id}\n".encode() + record["_private_key"].private_bytes(*form))
+        partial.rename(file)  # whole or not there, whenever this process is killed
     elif "_private_key" in record:
         key_id, _, pem = file.read_bytes().partition(b"\n")
         kept_id = key_id.decode()
@@ -150,6 +158,45 @@ def create_key(logical_id: str, properties: Json, stack_name: str) -> tuple[str,
     return record["KeyId"], {"Arn": record["Arn"], "KeyId": record["KeyId"]}
 
 
+def signature_fault(method: str, path: str, headers: Json, query: Json, body: bytes) -> tuple[str, str] | None:
+    """Code and message for an S3 request whose signature is missing or wrong. MiniStack checks links, not headers."""
+    is_link = "X-Amz-Signature" in query
+    if is_link and query.get("X-Amz-Algorithm") == ["AWS4-HMAC-SHA256"]:
+        return None  # MiniStack checks signature and expiry of a link, its access key included
+    if is_link or not headers.get("authorization", "").startswith("AWS4-HMAC-SHA256 "):
+        return "AccessDenied", "Access Denied"
+    signature = sigv4.parse_header_signature(headers)
+    if isinstance(signature, tuple):
+        return "AccessDenied", "Access Denied"
+    if signature.access_key_id != ACCESS_KEY:
+        return "InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist in our records."
+    if (late := sigv4.request_time_failure(signature)) is not None:
+        return "RequestTimeTooSkewed", late[1]
+    sent = sigv4.uri_encode(path, encode_slash=False)
+    mismatch: tuple[str, str] | None = sigv4.header_signature_failure(
+        signature, SECRET, method, sent, query, headers, body
+    )
+    return mismatch
+
+
+def signed_only(handle: Callable[..., Awaitable[Answer]]) -> Callable[..., Awaitable[Answer]]:
+    """S3 as MiniStack serves it, for requests that carry a valid signature."""
+
+    async def handle_request(
+        method: str, path: str, headers: Json, body: bytes, query_params: Json, **more: Any
+    ) -> Answer:
+        # MiniStack rewrites a virtual host's path; the client signed the one that it sent.
+        sent = more.get("signed_path") or path
+        fault = None if more.get("internal") else signature_fault(method, sent, headers, query_params, body)
+        if fault is not None:
+            code, message = fault
+            refused: Answer = s3._error(code, message, http.HTTPStatus.FORBIDDEN, path)  # noqa: SLF001
+            return refused
+        return await handle(method, path, headers, body, query_params, **more)
+
+    return handle_request
+
+
 if __name__ == "__main__":
     arrivals = Arrivals()
     sqs._act_send_message = sqs._HANDLERS["SendMessage"] = arrivals.send  # noqa: SLF001
@@ -157,6 +204,7 @@ if __name__ == "__main__":
     lambda_svc._ESM_IDLE_WAKE_GAP_SECONDS = 0  # noqa: SLF001
     stepfunctions.time = Prompt()
     lambda_svc._execute_function_proxy = call_function  # noqa: SLF001
+    s3.handle_request = signed_only(s3.handle_request)
     provisioners.s3_bucket_name_conflict = lambda _name: None
     provisioners._RESOURCE_HANDLERS["AWS::S3::Bucket"]["create"] = create_bucket  # noqa: SLF001
     provisioners._RESOURCE_HANDLERS["AWS::KMS::Key"]["create"] = create_key  # noqa: SLF001

@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from local.files import write_whole
+
 START_SECONDS = 30
 STOP_SECONDS = 10
 SUPERUSER = "postgres"
@@ -138,8 +140,7 @@ def _password(place: Path) -> str:
     """One superuser password per cluster, readable by its owner alone."""
     file = place.parent / "postgres.password"
     if not file.exists():
-        file.touch(mode=0o600)
-        file.write_text(secrets.token_urlsafe(24))
+        write_whole(file, secrets.token_urlsafe(24))
     return file.read_text()
 
 
@@ -154,20 +155,23 @@ def start_postgres(home: Path, port: int, *, is_durable: bool = True) -> Server:
     environment = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8", "TZ": "UTC"}
 
     if not (place / "PG_VERSION").exists():
-        shutil.rmtree(place, ignore_errors=True)
-        place.mkdir(mode=0o700)
+        # Made beside its place: an interrupted initdb leaves a cluster that looks whole.
+        partial = place.with_name("postgres.partial")
+        for folder in (place, partial):
+            shutil.rmtree(folder, ignore_errors=True)
+        partial.mkdir(mode=0o700)
         password_file = place.parent / f"initdb.{os.getpid()}"
         password_file.touch(mode=0o600)
         password_file.write_text(password)
         if account:
-            os.chown(place, account.uid, account.gid)
+            os.chown(partial, account.uid, account.gid)
             os.chown(password_file, account.uid, account.gid)
         try:
             made = subprocess.run(
                 [
                     str(install / "bin/initdb"),
                     "-D",
-                    str(place),
+                    str(partial),
                     "-U",
                     SUPERUSER,
                     "-E",
@@ -189,6 +193,7 @@ def start_postgres(home: Path, port: int, *, is_durable: bool = True) -> Server:
             password_file.unlink()
         if made.returncode:
             raise ServerFailed(f"initdb failed:\n{made.stderr[-1500:]}")
+        partial.rename(place)
 
     options = {
         "listen_addresses": "127.0.0.1",

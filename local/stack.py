@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Protocol, Self, TypeVar
@@ -20,6 +20,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from local import administrator, database, emulator, template
 from local.edge import Edge
+from local.files import write_whole
 from local.lambdas import DEFAULT_SANDBOXES, Configuration, Function, LambdaServer
 from local.processes import Processes, holder_of
 from local.servers import Server, ServerFailed, free_port, port_is_free, port_is_open, start_postgres, start_valkey
@@ -28,7 +29,10 @@ from local.wechat_pay import WechatPayService
 
 ROOT = Path(__file__).resolve().parent.parent
 WATCH_SECONDS = 0.5
+WAIT_SECONDS = 0.05
 RETRY_SECONDS = 5
+# A launcher that was killed a moment ago still holds the lock while the kernel ends it.
+LOCK_SECONDS = 1.0
 T = TypeVar("T")
 
 
@@ -61,8 +65,10 @@ class Stack:
         parameters: Mapping[str, str] | None = None,
         services: Sequence[Service] = (),
         sandboxes: int = DEFAULT_SANDBOXES,
+        interrupted: threading.Event | None = None,
         report: Callable[[str], None] = lambda _line: None,
     ) -> None:
+        """A start gives up with KeyboardInterrupt at its next step once `interrupted` is set."""
         self.home, self.port = home.resolve(), port
         self.facts: dict[str, Any] = {}
         self.outputs: Mapping[str, str] = {}
@@ -72,6 +78,7 @@ class Stack:
         self._parameters = dict(parameters or {})
         self._services = services
         self._sandboxes = sandboxes
+        self._interrupted = interrupted or threading.Event()
         self._report = report
         self._cleanup = contextlib.ExitStack()
         self._is_stopping = threading.Event()
@@ -121,6 +128,8 @@ class Stack:
         self.home.mkdir(parents=True, exist_ok=True)
         self._lock()
         self._processes = Processes(self.home)
+        # Last of a stop and still under the lock: what any other stop missed is on record.
+        self._cleanup.callback(self._processes.end_leftovers)
         if ended := self._processes.end_leftovers():
             self._say(f"ended {len(ended)} processes of a run that was killed")
         if port_is_open(self.port):
@@ -134,19 +143,25 @@ class Stack:
         if self._redis_url is None:
             starters["valkey"] = lambda: start_valkey(self.home, self._ports["valkey"])
         self._starters = starters
+        # A stop is registered before its start, everywhere: a signal may come between any two lines.
+        for name in starters:
+            self._cleanup.callback(self._stop_server, name)
+        self._check_interrupt()
         with ThreadPoolExecutor() as pool:
             translation = pool.submit(lambda: template.translate(template.load(self._template_path)))
             started = [pool.submit(self._start_server, name) for name in starters]
             for one in started:
                 one.result()
             translated = translation.result()
+        self._check_interrupt()
         self._local = self._localise(translated)
         self._say(f"template.yaml translated: {len(self._local.functions)} functions")
 
+        self._check_interrupt()
         self._start_loop()
         self._start_wechat_login()
         self._start_wechat_pay()
-        self._deploy()
+        self._aside(self._deploy)
         self._edge = Edge(
             port=self.port,
             console=self._console,
@@ -154,32 +169,61 @@ class Stack:
             http=self._local.http,
             websocket=self._local.websocket,
             origin_secret=self._origin_secret(),
+            is_open=False,
         )
-        self._run(self._edge.start())
         self._cleanup.callback(lambda: self._run(self._edge.stop()))
+        self._run(self._edge.start())
         if administrator.FUNCTION in self._local.functions:
-            self.facts["admin"] = administrator.ensure(self._lambda_url, self.home)
+            self.facts["admin"] = self._aside(lambda: administrator.ensure(self._lambda_url, self.home))
         for service in self._services:
-            self.facts |= service.start(self.facts)
+            self._check_interrupt()
             self._cleanup.callback(service.stop)
+            self.facts |= service.start(self.facts)
             self._say(f"{service.name} started")
+        self._check_interrupt()
         self._write_facts()
+        self._cleanup.callback(self._close_edge)
+        self._edge.is_open = True  # last: who gets an answer finds stack.json
         watcher = threading.Thread(target=self._watch, name="watcher", daemon=True)
+        self._cleanup.callback(_join, watcher)
         watcher.start()
-        self._cleanup.callback(watcher.join)
 
     def _say(self, line: str) -> None:
         self._report(f"{time.monotonic() - self._started_at:6.1f} s  {line}")
+
+    def _check_interrupt(self) -> None:
+        if self._interrupted.is_set():
+            raise KeyboardInterrupt
+
+    def _aside(self, work: Callable[[], T]) -> T:
+        """Wait for calls to our own servers, or for an interrupt. The calls fail once the servers are stopped."""
+        future: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(work())
+            except BaseException as error:  # noqa: BLE001 (the waiting thread raises it)
+                future.set_exception(error)
+
+        threading.Thread(target=run, name="aside", daemon=True).start()
+        while not wait([future], timeout=WAIT_SECONDS).done:
+            self._check_interrupt()
+        return future.result()
 
     def _lock(self) -> None:
         """The kernel lets go of the lock when its holder dies, however it dies."""
         file: IO[str] = (self.home / "lock").open("a+")
         self._cleanup.callback(file.close)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            raise CannotStart(f"already running in {self.home}: {file.read().strip()}") from None
+        deadline = time.monotonic() + LOCK_SECONDS
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    file.seek(0)
+                    raise CannotStart(f"already running in {self.home}: {file.read().strip()}") from None
+            time.sleep(0.05)
         file.truncate(0)
         file.write(f"pid {os.getpid()}, at {self.url}\n")
         file.flush()
@@ -192,7 +236,7 @@ class Stack:
         for name in ("postgres", "valkey", "emulator", "lambda", "wechat_login", "wechat_pay"):
             port = before.get(name, 0)
             self._ports[name] = port if port and port_is_free(port) else free_port()
-        file.write_text(json.dumps(self._ports))
+        write_whole(file, json.dumps(self._ports), mode=0o644)
         self._aws_url = f"http://127.0.0.1:{self._ports['emulator']}"
         self._lambda_url = f"http://127.0.0.1:{self._ports['lambda']}"
 
@@ -201,14 +245,14 @@ class Stack:
 
     def _start_server(self, name: str) -> None:
         server = self._starters[name]()
-        if name not in self.servers:
-            self._cleanup.callback(lambda: self._stop_server(name))
         self.servers[name] = server
         self._processes.add(server.process.pid)
         self._say(f"{server.name} on port {server.port}")
 
     def _stop_server(self, name: str) -> None:
-        server = self.servers[name]
+        server = self.servers.get(name)
+        if server is None:  # it did not start
+            return
         server.stop()
         self._processes.remove(server.process.pid)
 
@@ -246,14 +290,15 @@ class Stack:
         """Lambda server and edge share one event loop in a thread of its own."""
         self._loop = asyncio.new_event_loop()
         thread = threading.Thread(target=self._loop.run_forever, name="loop", daemon=True)
-        thread.start()
 
         def stop() -> None:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            thread.join()
+            if thread.is_alive():
+                self._loop.call_soon_threadsafe(self._loop.stop)
+                thread.join()
             self._loop.close()
 
         self._cleanup.callback(stop)
+        thread.start()
         session = self._run(_open_session())
         self._cleanup.callback(lambda: self._run(session.close()))
 
@@ -267,16 +312,16 @@ class Stack:
             port=self._ports["lambda"],
             endpoint_url=self._aws_url,
         )
-        self._run(self._lambdas.start())
         self._cleanup.callback(lambda: self._run(self._lambdas.stop()))
+        self._run(self._lambdas.start())
 
     def _start_wechat_login(self) -> None:
         """Before the deployment, which is told its address."""
         if "WechatLoginUrl" not in self._local.body.get("Parameters", {}):
             return
         wechat = WechatLogin(self._ports["wechat_login"])
-        self._run(wechat.start())
         self._cleanup.callback(lambda: self._run(wechat.stop()))
+        self._run(wechat.start())
         self._parameters.setdefault("WechatLoginUrl", wechat.url)
 
     def _start_wechat_pay(self) -> None:
@@ -284,8 +329,8 @@ class Stack:
         if "WechatPaySecretText" not in self._local.body.get("Parameters", {}):
             return
         service = WechatPayService(port=self._ports["wechat_pay"], home=self.home)
-        self.facts |= service.start(self.facts)
         self._cleanup.callback(service.stop)
+        self.facts |= service.start(self.facts)
         text = json.dumps(service.secret)
         if file := os.environ.get("ARTIWAY_WECHAT_SECRET"):
             try:
@@ -316,12 +361,11 @@ class Stack:
     def _write_facts(self) -> None:
         """Readable by its owner alone: the database's password is in it. Gone when nothing runs."""
         file = self.home / "stack.json"
-        partial = file.with_suffix(".partial")
-        partial.unlink(missing_ok=True)
-        partial.touch(mode=0o600)
-        partial.write_text(json.dumps(self.facts, indent=2) + "\n")
-        partial.rename(file)
         self._cleanup.callback(lambda: file.unlink(missing_ok=True))
+        write_whole(file, json.dumps(self.facts, indent=2) + "\n")
+
+    def _close_edge(self) -> None:
+        self._edge.is_open = False
 
     # --- running
 
@@ -348,6 +392,12 @@ class Stack:
             self._say(f"{dead.name} did not start, next try in {RETRY_SECONDS} s: {error}")
             self.servers[name].kill()  # an emulator without its template is no use
             self._is_stopping.wait(RETRY_SECONDS)
+
+
+def _join(thread: threading.Thread) -> None:
+    """A thread that was not started has nothing to wait for."""
+    if thread.is_alive():
+        thread.join()
 
 
 async def _open_session() -> aiohttp.ClientSession:

@@ -13,6 +13,7 @@ from typing import Any
 
 from aiohttp import web
 
+from local.files import write_whole
 from local.wechat_keys import Json, Keys
 from local.wechat_simulator import Simulator
 
@@ -25,6 +26,8 @@ class WechatPayService:
     def __init__(self, *, port: int, home: Path | None = None, now: Callable[[], datetime] | None = None) -> None:
         self.port, self.url = port, f"http://127.0.0.1:{port}"
         self._home, self._now = home, now
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._runner: web.AppRunner | None = None
         self.keys = self._load_keys()
 
     @property
@@ -32,14 +35,19 @@ class WechatPayService:
         return self.keys.secret(self.url)
 
     def start(self, facts: Mapping[str, Any]) -> Mapping[str, Any]:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="wechat", daemon=True)
+        loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=loop.run_forever, name="wechat", daemon=True)
         self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._serve(), self._loop).result(10)
+        self._loop = loop
+        asyncio.run_coroutine_threadsafe(self._serve(), loop).result(10)
         return {"wechatSimUrl": self.url}
 
     def stop(self) -> None:
-        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result(10)
+        """Also after half a start: what was not made is not there to stop."""
+        if self._loop is None:
+            return
+        if self._runner is not None:
+            asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -59,6 +67,5 @@ class WechatPayService:
             return Keys.generate()
         file = self._home / "wechat-keys.json"
         if not file.exists():
-            file.touch(mode=0o600)
-            file.write_text(json.dumps(asdict(Keys.generate())))
+            write_whole(file, json.dumps(asdict(Keys.generate())))
         return Keys(**json.loads(file.read_text()))

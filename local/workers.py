@@ -47,6 +47,7 @@ class Workers:
         self._running: dict[int, subprocess.Popen[bytes]] = {}
         self._is_stopping = threading.Event()
         self._processes: Processes | None = None
+        self._watcher: threading.Thread | None = None
 
     def start(self, facts: Mapping[str, Any]) -> Mapping[str, Any]:
         if not PYTHON.exists():
@@ -62,11 +63,12 @@ class Workers:
         return {}
 
     def stop(self) -> None:
-        """Let them hand back what they hold, then insist."""
+        """Let them hand back what they hold, then insist. Also after half a start: what was started is stopped."""
         self._is_stopping.set()
         if self._processes is None:
             return
-        self._watcher.join()
+        if self._watcher is not None and self._watcher.is_alive():
+            self._watcher.join()
         for process in self._running.values():
             process.terminate()
         for process in self._running.values():

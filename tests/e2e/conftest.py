@@ -6,7 +6,7 @@ import contextlib
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -97,11 +97,34 @@ def folder() -> Iterator[Path]:
         yield Path(place)
 
 
+class Witness:
+    """A service of the stack that asks for its health while the stack still starts."""
+
+    name = "witness"
+
+    def __init__(self) -> None:
+        self.status, self.code = 0, ""
+
+    def start(self, facts: Mapping[str, Any]) -> Mapping[str, Any]:
+        self.status, _, body = Platform(dict(facts)).get("/health")
+        self.code = body.get("code", "")
+        return {}
+
+    def stop(self) -> None:
+        pass
+
+
 @pytest.fixture(scope="session")
-def stack() -> Iterator[Stack]:
+def witness() -> Witness:
+    return Witness()
+
+
+@pytest.fixture(scope="session")
+def stack(witness: Witness) -> Iterator[Stack]:
+    parameters = {"RedeliverySeconds": "5"}
     with (
         folder() as place,
-        Stack(home=place / "home", port=free_port(), parameters={"RedeliverySeconds": "5"}) as running,
+        Stack(home=place / "home", port=free_port(), parameters=parameters, services=[witness]) as running,
     ):
         yield running
 

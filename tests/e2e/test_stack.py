@@ -19,7 +19,7 @@ import redis
 from artiway.ids import to_wire
 from local.emulator import client
 from local.stack import Stack
-from tests.e2e.conftest import Platform, User, wait_for
+from tests.e2e.conftest import Platform, User, Witness, wait_for
 
 pytestmark = pytest.mark.xdist_group("e2e")
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -40,6 +40,11 @@ def test_stack_json_says_where_everything_is_and_is_nobody_else_s_to_read(stack:
         assert connected.ping()
     with pytest.raises(psycopg.OperationalError):
         psycopg.connect(platform.facts["databaseUrl"], password="guessed")
+
+
+def test_the_api_is_closed_until_stack_json_exists(witness: Witness, platform: Platform) -> None:
+    assert (witness.status, witness.code) == (502, "EDGE_502_UNREACHABLE")
+    assert platform.get("/health")[0] == 200
 
 
 def test_health_openapi_docs_and_console_answer(platform: Platform) -> None:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import aiohttp
+import boto3
 import pytest
+from botocore.auth import S3SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.config import Config
+from botocore.credentials import Credentials
 
 from local.emulator import client, configuration, deploy, start_emulator
-from local.lambdas import Function, LambdaServer
+from local.lambdas import REGION, Function, LambdaServer
 from local.servers import ServerFailed, free_port, running
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
@@ -144,3 +152,82 @@ def test_a_function_that_would_call_real_aws_does_not_start(aws: str, server: La
 def test_a_missing_emulator_is_said_with_the_way_to_get_it(tmp_path: Path) -> None:
     with pytest.raises(ServerFailed, match="make run"):
         start_emulator(tmp_path, free_port(), python=tmp_path / "none")
+
+
+KEY = "a b/caf\u00e9+1~(2).png"
+
+
+class TestBucket:
+    """A bucket answers what is signed with the stack's own key pair, and nothing else."""
+
+    @pytest.fixture
+    def bucket(self, aws: str) -> str:
+        storage = client("s3", aws)
+        storage.create_bucket(Bucket="pictures")
+        storage.put_object(Bucket="pictures", Key=KEY, Body=b"a picture")
+        return f"{aws}/pictures"
+
+    @pytest.mark.parametrize("path", ["", "?list-type=2", "/a%20b/caf%C3%A9%2B1~%282%29.png", "/no-such-object"])
+    def test_a_request_without_a_signature_is_refused(self, bucket: str, path: str) -> None:
+        assert fetch("GET", bucket + path) == (403, "AccessDenied")
+
+    @pytest.mark.parametrize("method", ["PUT", "DELETE"])
+    def test_a_change_without_a_signature_is_refused(self, aws: str, bucket: str, method: str) -> None:
+        assert fetch(method, f"{bucket}/x", data=b"x" if method == "PUT" else None) == (403, "AccessDenied")
+        assert [found["Key"] for found in client("s3", aws).list_objects_v2(Bucket="pictures")["Contents"]] == [KEY]
+
+    def test_a_bucket_named_by_host_needs_a_signature_too(self, aws: str, bucket: str) -> None:
+        assert fetch("GET", aws, headers={"Host": "pictures.s3.localhost"}) == (403, "AccessDenied")
+
+    @pytest.mark.parametrize(
+        ("key_id", "secret", "age_s", "code"),
+        [
+            ("test", "guess", 0, "SignatureDoesNotMatch"),
+            ("other", "test", 0, "InvalidAccessKeyId"),
+            ("test", "test", 3_600, "RequestTimeTooSkewed"),
+        ],
+    )
+    def test_a_signature_of_another_key_or_hour_is_refused(
+        self, bucket: str, monkeypatch: pytest.MonkeyPatch, key_id: str, secret: str, age_s: int, code: str
+    ) -> None:
+        signed_at = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=age_s)
+        monkeypatch.setattr("botocore.auth.get_current_datetime", lambda: signed_at.replace(tzinfo=None))
+        request = AWSRequest("GET", bucket)
+        S3SigV4Auth(Credentials(key_id, secret), "s3", REGION).add_auth(request)
+        assert fetch("GET", bucket, headers=dict(request.headers.items())) == (403, code)
+
+    @pytest.mark.parametrize("authorization", ["AWS test:c2lnbmF0dXJl", "AWS4-HMAC-SHA256 nonsense", "Bearer x"])
+    def test_an_authorization_of_another_kind_is_refused(self, bucket: str, authorization: str) -> None:
+        assert fetch("GET", bucket, headers={"Authorization": authorization}) == (403, "AccessDenied")
+
+    def test_a_link_works_and_an_altered_one_does_not(self, aws: str, bucket: str) -> None:
+        session = boto3.Session("test", "test", region_name=REGION)
+        storage = session.client("s3", endpoint_url=aws, config=Config(signature_version="s3v4"))
+        link = storage.generate_presigned_url("get_object", Params={"Bucket": "pictures", "Key": KEY})
+        assert fetch("GET", link) == (200, "a picture")
+        assert fetch("GET", link[:-4] + "0000") == (403, "SignatureDoesNotMatch")
+        assert fetch("GET", link.replace("AWS4-HMAC-SHA256", "AWS4-ECDSA-P256-SHA256"))[0] == 403
+        assert fetch("GET", f"{bucket}?X-Amz-Signature=x") == (403, "AccessDenied")
+        place = {"Bucket": "pictures", "Key": "up", "ContentType": "image/png", "ContentLength": 3}
+        upload = storage.generate_presigned_url("put_object", Params=place)
+        assert fetch("PUT", upload, data=b"abc", headers={"Content-Type": "image/png"})[0] == 200
+
+    def test_every_call_of_a_client_is_signed_as_expected(self, aws: str, bucket: str) -> None:
+        storage = client("s3", aws)
+        with storage.get_object(Bucket="pictures", Key=KEY, Range="bytes=0-0")["Body"] as body:
+            assert body.read() == b"a"
+        assert storage.head_object(Bucket="pictures", Key=KEY)["ContentLength"] == 9
+        assert storage.list_objects_v2(Bucket="pictures", Prefix="a b/", Delimiter="")["KeyCount"] == 1
+        storage.copy_object(Bucket="pictures", Key="copy", CopySource={"Bucket": "pictures", "Key": KEY})
+        storage.delete_objects(Bucket="pictures", Delete={"Objects": [{"Key": "copy"}], "Quiet": True})
+        assert [found["Name"] for found in storage.list_buckets()["Buckets"]] == ["pictures"]
+
+
+def fetch(method: str, url: str, **more: Any) -> tuple[int, str]:
+    """Status, and the body of an answer or the code of a refusal."""
+    try:
+        with urlopen(Request(url, method=method, **more), timeout=30) as answer:
+            return answer.status, answer.read().decode()
+    except HTTPError as refusal:
+        with refusal:
+            return refusal.code, refusal.read().decode().partition("<Code>")[2].partition("</Code>")[0]

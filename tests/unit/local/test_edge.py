@@ -115,6 +115,21 @@ def test_a_request_reaches_the_api_as_it_was_written(viewer: Viewer) -> None:
     assert body["headers"]["Host"].startswith("aaaaaaaa.execute-api.")
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "another.example:81", "u:p@x"])
+def test_a_whole_address_is_answered_like_its_path(viewer: Viewer, host: str) -> None:
+    async def work(target: str) -> tuple[int, Any]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(viewer.url.rpartition(":")[2]))
+        writer.write(f"GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+        writer.close()
+        return int(head.split()[1]), json.loads(body)
+
+    status, body = viewer.run(work(f"https://{host}/api/v1/a%2Fb%20c?x=1&x=%2B&y"))
+    assert (status, body["path"]) == (200, "/api/v1/a%2Fb%20c?x=1&x=%2B&y")
+    assert {value for name, value in body["headers"].items() if name.lower() == "x-forwarded-proto"} == {"http"}
+    assert viewer.run(work(f"http://{host}/missing.js"))[0] == 404
+
+
 def test_the_viewer_s_address_is_ours_to_say(viewer: Viewer) -> None:
     viewer.edge.origin_secret = "between us"
     forged = {

@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from artiway.errors import Refused
-from artiway.tasks import catalogue, parameters
+from artiway.tasks import catalogue, dag, parameters
 from artiway.tasks.model import Cycle, FlowNode
 
 CATALOGUE = catalogue.load()
@@ -131,6 +131,11 @@ def node(name, *after, step="derive", kind=None, uploads=None, sources=None, par
     return FlowNode(name, None if kind else step, kind, params or {}, uploads or {}, sources or {}, after)
 
 
+def dense(count):
+    """Each node depends on all that come before it."""
+    return [node(f"n{i}", *(f"n{j}" for j in range(i))) for i in range(count)]
+
+
 def test_a_flow_puts_each_node_after_what_it_depends_on():
     made = flow(node("c", "b"), node("b", "a"), node("a"), node("d"))
     order = [planned.name for planned in made.nodes]
@@ -173,6 +178,7 @@ def test_a_node_that_depends_on_itself_is_a_circle():
         [node("a"), node("a")],
         [node("a", "b")],
         [node(f"n{i}") for i in range(501)],
+        dense(142),
         [node("a", step="nonsense")],
         [node("a", kind="nonsense")],
         [node("a", uploads={})],
@@ -184,8 +190,8 @@ def test_a_node_that_depends_on_itself_is_a_circle():
         [node("a", step="erase", params={"regions": []})],
     ],
     ids=[
-        *("empty", "twice", "unknown", "many", "step", "type", "no input", "wrong input", "no source", "parameter"),
-        *("transparent JPEG", "JPEG to stand free", "nothing to erase"),
+        *("empty", "twice", "unknown", "many", "dense", "step", "type", "no input", "wrong input", "no source"),
+        *("parameter", "transparent JPEG", "JPEG to stand free", "nothing to erase"),
     ],
 )
 def test_a_flow_that_cannot_be_run_is_refused(nodes):
@@ -210,6 +216,25 @@ def test_what_is_wrong_together_is_part_of_a_tools_schema():
     values = {"format": {"const": "jpeg"}, "background": {"const": "transparent"}}
     for tool in ("cutout", "batch_cutout"):
         assert CATALOGUE.tools[tool].json_schema["not"] == {"anyOf": [{"properties": values, "required": ["format"]}]}
+
+
+def test_ten_thousand_dependencies_are_allowed():
+    nodes = [*dense(141), node("last", *(f"n{i}" for i in range(130)))]
+    assert len(edges(flow(*nodes))) == 10_000
+    with pytest.raises(Refused) as refusal:
+        flow(*nodes[:-1], node("last", *(f"n{i}" for i in range(131))))
+    assert refusal.value.details["fields"][0]["reason"] == "10001 dependencies; at most 10000 are allowed"
+
+
+def test_dependencies_named_twice_count_once():
+    nodes = [node("a"), node("b"), *(node(f"n{i}", *["a", "b"] * 25) for i in range(400))]
+    assert len(edges(flow(*nodes))) == 800
+
+
+def test_dependents_are_found_to_the_last():
+    needed = {"b": ["a"], "c": ["b", "x"], "d": ["a", "c"], "e": ["x"]}
+    assert dag.dependents("a", needed) == {"b", "c", "d"}
+    assert dag.dependents("d", needed) == set()
 
 
 def test_five_hundred_nodes_are_allowed():

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from artiway.tasks.model import Cycle, InvalidRequest
 
 NODE_LIMIT = 500
+# Every view of a task carries all of its dependencies, and the end of a node reads those that lead to it. Flows of our
+# own tools have fewer than two dependencies for each node; this is twenty for each of 500.
+EDGE_LIMIT = 10_000
 
 
 class Placed(Protocol):
@@ -20,6 +23,7 @@ class Placed(Protocol):
 
 
 N = TypeVar("N", bound=Placed)
+K = TypeVar("K", bound=Hashable)
 
 
 def ordered(nodes: Sequence[N]) -> tuple[N, ...]:
@@ -51,6 +55,8 @@ def check_names(nodes: Sequence[Placed]) -> None:
         raise InvalidRequest("nodes", "at least one node")
     if len(nodes) > NODE_LIMIT:
         raise InvalidRequest("nodes", f"{len(nodes)} nodes; at most {NODE_LIMIT} are allowed")
+    if (edges := sum(len(set(node.depends_on)) for node in nodes)) > EDGE_LIMIT:
+        raise InvalidRequest("nodes", f"{edges} dependencies; at most {EDGE_LIMIT} are allowed")
     for name, count in Counter(node.name for node in nodes).items():
         if count > 1:
             raise InvalidRequest("nodes", f"{count} nodes are called {name}")
@@ -59,6 +65,21 @@ def check_names(nodes: Sequence[Placed]) -> None:
         for name in node.depends_on:
             if name not in names:
                 raise InvalidRequest(f"nodes.{node.name}.dependsOn", f"there is no node {name}")
+
+
+def dependents(first: K, dependencies: Mapping[K, Iterable[K]]) -> set[K]:
+    """All that cannot be done without the first: what depends on it, what depends on that, and so on."""
+    following: dict[K, list[K]] = {}
+    for place, needed in dependencies.items():
+        for other in needed:
+            following.setdefault(other, []).append(place)
+    found: set[K] = set()
+    unseen = [first]
+    while unseen:
+        fresh = [place for place in following.get(unseen.pop(), ()) if place not in found]
+        found.update(fresh)
+        unseen += fresh
+    return found
 
 
 def circle(remaining: Mapping[str, Iterable[str]]) -> list[str]:

@@ -15,7 +15,7 @@ from artiway.outbox.repository import Outbox
 from artiway.platform import sql
 from artiway.platform.clock import Clock
 from artiway.platform.database import Database, Row, Transaction
-from artiway.tasks import messages
+from artiway.tasks import dag, messages
 from artiway.tasks.model import (
     Claimed,
     Failure,
@@ -213,9 +213,9 @@ class PostgresWork:
     def nodes(self, task_id: UUID) -> list[Node]:
         return [_node(row) for row in self._tx.all(SQL["nodes_of_task"], {"task_id": task_id})]
 
-    def dependencies(self, task_id: UUID) -> dict[UUID, list[UUID]]:
+    def dependencies(self, node_ids: Sequence[UUID]) -> dict[UUID, list[UUID]]:
         found: dict[UUID, list[UUID]] = {}
-        for row in self._tx.all(SQL["dependencies_of_task"], {"task_id": task_id}):
+        for row in self._tx.all(SQL["dependencies_of_nodes"], {"node_ids": list(node_ids)}):
             found.setdefault(row["node_id"], []).append(row["depends_on_id"])
         return found
 
@@ -278,8 +278,12 @@ class PostgresWork:
         return self._cancelled(task.pool, rows)
 
     def cancel_dependents(self, node: Node, failure: Failure) -> list[UUID]:
-        rows = self._tx.all(SQL["cancel_dependents"], {"node_id": node.node_id, "error": Jsonb(failure.as_json())})
-        return self._cancelled(node.pool, rows)
+        siblings = self._tx.all(SQL["node_ids_of_task"], {"task_id": node.task_id})
+        dependents = dag.dependents(node.node_id, self.dependencies([row["node_id"] for row in siblings]))
+        if not dependents:
+            return []
+        parameters = {"node_ids": list(dependents), "error": Jsonb(failure.as_json())}
+        return self._cancelled(node.pool, self._tx.all(SQL["cancel_dependents"], parameters))
 
     def lower_in_degrees(self, node_id: UUID) -> dict[UUID, int]:
         """Returns the dependents that have not begun, and for how many others they wait."""

@@ -241,7 +241,8 @@ class TaskService:
     def task(self, *, tenant_id: UUID, task_id: UUID) -> TaskView:
         with self._store.open(tenant_id) as work:
             task = _found(work.task(task_id))
-            return TaskView(task, work.nodes(task_id), work.dependencies(task_id))
+            nodes = work.nodes(task_id)
+            return TaskView(task, nodes, work.dependencies([node.node_id for node in nodes]))
 
     # Changing one's mind
 
@@ -285,7 +286,7 @@ class TaskService:
         cancelled = [node for node in nodes if node.status is NodeStatus.CANCELLED]
         if not cancelled:
             return
-        before = work.dependencies(task.task_id)
+        before = work.dependencies([node.node_id for node in nodes])
         work.supersede([node.node_id for node in cancelled])
         successor = {node.node_id: ids.new_id() for node in cancelled}
         done = {node.node_id for node in nodes if node.status is NodeStatus.COMPLETED}

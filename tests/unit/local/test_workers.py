@@ -1,0 +1,41 @@
+"""Workers whose start is cut short: a stop ends those that were started."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from local import workers
+from local.processes import identity
+from local.workers import QUEUES, Workers
+
+FACTS = {"awsUrl": "http://127.0.0.1:1", "lambdaUrl": "http://127.0.0.1:1"}
+
+
+@pytest.fixture
+def physical(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
+    """The deployed queues. A worker is a program that sleeps."""
+    (tmp_path / "worker.py").write_text("import time; time.sleep(600)")
+    monkeypatch.setattr(workers, "ROOT", tmp_path)
+    monkeypatch.setattr(workers, "PYTHON", Path(sys.executable))
+    found = {f"Work{pool}{kind}Queue": "url" for pool in ("Gpu", "Enterprise") for kind in QUEUES.values()}
+    found |= {"ProgressQueue": "url", "ArtefactBucket": "bucket"}
+    monkeypatch.setattr(workers, "_physical_ids", lambda _url: found)
+    return found
+
+
+def test_a_stop_ends_the_workers_of_half_a_start(physical: dict[str, str], tmp_path: Path) -> None:
+    del physical["WorkGpuComposeQueue"]
+    service = Workers(tmp_path)
+    with pytest.raises(KeyError):
+        service.start(FACTS)
+    pids = service.pids()
+    assert len(pids) == 2
+    service.stop()
+    assert [identity(pid) for pid in pids] == ["", ""]
+
+
+def test_a_stop_before_the_start_does_nothing(tmp_path: Path) -> None:
+    Workers(tmp_path).stop()
