@@ -120,6 +120,7 @@ def _environment(facts: Mapping[str, Any]) -> dict[str, str]:
     """What ECS would give a task: where AWS is and who it is there. Nothing of the caller's shell."""
     return {
         "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "PYTHONPATH": str(ROOT / "layers/core"),  # artiway.platform.outbound alone, as the image has it
         "LANG": "C.UTF-8",
         "AWS_REGION": REGION,
         "AWS_DEFAULT_REGION": REGION,

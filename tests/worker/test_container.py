@@ -23,6 +23,9 @@ TEXT = (ROOT / "worker/Dockerfile").read_text("utf-8").replace("\\\n", " ")
 LINES = [line for line in TEXT.splitlines() if line and not line.startswith("#")]
 
 
+SHARED = "layers/core/artiway/platform/outbound.py"
+
+
 def of(word: str) -> list[str]:
     """What follows an instruction, wherever it stands."""
     return [line.split(maxsplit=1)[1] for line in LINES if line.split()[0] == word]
@@ -51,24 +54,27 @@ def is_sent(path: str) -> bool:
 @pytest.fixture
 def image(tmp_path: Path) -> Path:
     """/srv of the image: only what the build is sent."""
-    for file in (ROOT / "worker").rglob("*"):
-        name = str(file.relative_to(ROOT))
-        if file.is_file() and is_sent(name):
-            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(file, tmp_path / name)
+    for source, to in (line.split() for line in of("COPY") if line.split()[1].startswith("/srv/")):
+        place = tmp_path / to.removeprefix("/srv/")
+        for file in [ROOT / source] if (ROOT / source).is_file() else (ROOT / source).rglob("*"):
+            if file.is_file() and is_sent(str(file.relative_to(ROOT))):
+                name = place / file.relative_to(ROOT / source)
+                name.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(file, name)
     return tmp_path
 
 
 def test_everything_that_is_copied_is_there_and_is_sent_to_the_build():
     sources = [line.split()[0] for line in of("COPY") if not line.startswith("--from")]
-    assert sources == ["worker/gpu.lock", "worker"]
+    assert sources == ["worker/gpu.lock", "worker", SHARED]
     for source in sources:
         assert (ROOT / source).exists()
         assert is_sent(source)
 
 
-def test_only_the_worker_is_sent_and_no_bytecode(image):
-    assert [entry.name for entry in image.iterdir()] == ["worker"]
+def test_only_the_worker_and_its_client_are_sent(image):
+    assert {entry.name for entry in image.iterdir()} == {"worker", "artiway"}
+    assert [file.name for file in (image / "artiway").rglob("*.py")] == ["outbound.py"]
     assert is_sent("worker/engines/preview/cutout.py")
     for path in ("template.yaml", ".git/config", "layers/core/artiway/ids.py", "worker/__pycache__/loop.pyc"):
         assert not is_sent(path), path
