@@ -74,9 +74,6 @@ def _measure() -> None:
 
 def _slow() -> dict[str, Any]:
     counts = bootstrap.sweeper().slow()
-    deliveries = bootstrap.due_deliveries()
-    for tenant_id, delivery_id in deliveries:
-        bootstrap.webhooks().deliver(tenant_id=tenant_id, delivery_id=delivery_id)
-    counts["deliveries"] = len(deliveries)
+    counts["deliveries"] = bootstrap.publish_due_deliveries()
     logger.info("swept", **counts)
     return counts

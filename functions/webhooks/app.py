@@ -13,13 +13,18 @@ from artiway import bootstrap
 from artiway.delivery.webhooks.model import DeliveryStatus
 from artiway.ids import from_wire, to_wire
 from artiway.platform import http
-from artiway.platform.consumer import PoisonMessage, Received, consume
+from artiway.platform.consumer import PoisonMessage, Received, consume_batch
 
 api = http.Api("webhooks", gate=bootstrap.gate)
 
 
 class NewWebhookBody(http.Wire):
-    url: str = Field(min_length=10, max_length=2_000, pattern=r"^https?://[^\s@]+$")
+    url: str = Field(
+        min_length=10,
+        max_length=2_000,
+        pattern=r"^[Hh][Tt][Tt][Pp][Ss]?://[\x21-\x7E]+$",
+        description="http or https, a public host in ASCII (`xn--` for other scripts), no user information",
+    )
 
 
 class WebhookBody(http.Wire):
@@ -141,15 +146,27 @@ def redeliver(webhook_id: str, delivery_id: str) -> tuple[dict[str, str], int]:
     return {"deliveryId": delivery_id}, 202
 
 
+@api.post("/webhooks/<webhook_id>/test", permission="job.write", status=202)
+def send_test(webhook_id: str) -> tuple[dict[str, str], int]:
+    """Send an event of type `webhook.test`, signed and retried as any other. Its delivery is in the log."""
+    delivery_id = bootstrap.webhooks().send_test(
+        tenant_id=api.identity.tenant_id, webhook_id=from_wire("whk", webhook_id)
+    )
+    return {"deliveryId": to_wire("dlv", delivery_id)}, 202
+
+
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     if "Records" in event:
-        return consume(event, _deliver)
+        return consume_batch(event, _deliver_all, decode=_delivery)
     return api.handler(event, context)
 
 
-def _deliver(message: Received) -> None:
+def _delivery(message: Received) -> tuple[UUID, UUID]:
     try:
-        tenant_id, delivery_id = UUID(message.data["tenantId"]), UUID(message.data["deliveryId"])
+        return UUID(message.data["tenantId"]), UUID(message.data["deliveryId"])
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise PoisonMessage(f"not a delivery: {error}") from error
-    bootstrap.webhooks().deliver(tenant_id=tenant_id, delivery_id=delivery_id)
+
+
+def _deliver_all(wanted: list[tuple[UUID, UUID]]) -> None:
+    bootstrap.webhooks().deliver_all(wanted)

@@ -89,6 +89,10 @@ class KmsSigner:
         return b"".join(part.to_bytes(32, "big") for part in decode_dss_signature(answer["Signature"]))
 
 
+# The one private target that the stack's functions may call; a test listens there.
+RECEIVER_PORT = free_port()
+
+
 @contextlib.contextmanager
 def folder() -> Iterator[Path]:
     """Not pytest's own, which it closes to others: PostgreSQL runs as nobody when the tests run as root."""
@@ -101,7 +105,15 @@ def folder() -> Iterator[Path]:
 def stack() -> Iterator[Stack]:
     with (
         folder() as place,
-        Stack(home=place / "home", port=free_port(), parameters={"RedeliverySeconds": "5"}) as running,
+        Stack(
+            home=place / "home",
+            port=free_port(),
+            parameters={
+                "RedeliverySeconds": "5",
+                "WebhookRedeliverySeconds": "5",
+                "AllowedTargets": f"127.0.0.1:{RECEIVER_PORT}",
+            },
+        ) as running,
     ):
         yield running
 

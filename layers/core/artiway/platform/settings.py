@@ -68,7 +68,10 @@ class Settings(BaseSettings):
     events_wait_ms: int = Field(default=20_000, ge=0, le=25_000)
     events_retry_ms: int = Field(default=500, ge=0, le=60_000)
     webhook_timeout_s: float = Field(default=8, gt=0, le=30)
-    is_private_webhook_allowed: bool = False  # for machines without an outside
+    webhook_lookup_s: float = Field(default=2, gt=0, le=10)  # registering waits no longer for a name server
+    # The operator's `host:port,…`: private places that jobs and webhooks may call. None unless listed.
+    allowed_targets: str = Field(default="", max_length=4_000)
+    outbound_ports: str = Field(default="80,443,8000-8999", max_length=1_000)  # of all other targets
 
     # Name -> the dead-letter queue, then the queues whose letters it keeps.
     dead_letters: dict[str, tuple[str, ...]] = Field(default_factory=dict, max_length=100)

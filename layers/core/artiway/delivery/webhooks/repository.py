@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from artiway import ids
-from artiway.delivery.webhooks.model import Answer, Delivery, DeliveryStatus, Webhook
+from artiway.delivery.webhooks.model import Answer, Delivery, DeliveryStatus, Webhook, delivery_message
 from artiway.outbox.model import Message
 from artiway.outbox.repository import Outbox
 from artiway.platform import sql
@@ -49,6 +49,16 @@ class PostgresWebhooks:
         parameters = {"delivery_id": delivery_id, "webhook_id": webhook_id, "event": event, "body": body}
         with self._database.tenant_transaction(tenant_id) as tx:
             tx.run(SQL["insert_delivery"], parameters)
+
+    def publish_delivery(
+        self, tenant_id: UUID, *, delivery_id: UUID, webhook_id: UUID, event: str, body: str, message: Message
+    ) -> bool:
+        with self._database.tenant_transaction(tenant_id) as tx:
+            if tx.one(SQL["webhook"], {"webhook_id": webhook_id}) is None:
+                return False
+            self.add_delivery(tenant_id, delivery_id=delivery_id, webhook_id=webhook_id, event=event, body=body)
+            self._outbox.publish(tx, [message])
+        return True
 
     def deliveries(self, tenant_id: UUID, webhook_id: UUID, *, before: UUID | None, limit: int) -> Sequence[Delivery]:
         parameters = {"webhook_id": webhook_id, "before": before, "limit": limit}
@@ -94,12 +104,15 @@ class PostgresWebhooks:
 class PostgresDueDeliveries:
     """As `artiway_service`: deliveries of all tenants whose time has come and gone."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, outbox: Outbox) -> None:
+        self._database, self._outbox = database, outbox
 
-    def due(self, *, limit: int) -> list[tuple[UUID, UUID]]:
+    def publish(self, *, limit: int) -> int:
+        """Put the oldest on the queue again, whose consumers run side by side. A second copy finds nothing due."""
         with self._database.service_transaction() as tx:
-            return [(row["tenant_id"], row["delivery_id"]) for row in tx.all(SQL["due_deliveries"], {"limit": limit})]
+            due = tx.all(SQL["due_deliveries"], {"limit": limit})
+            self._outbox.publish(tx, [delivery_message(row["tenant_id"], row["delivery_id"]) for row in due])
+        return len(due)
 
 
 def _delivery(row: Row) -> Delivery:
