@@ -118,6 +118,19 @@ class Arrivals:
             waiting.discard(arrived)
 
 
+class Batches:
+    """A consumer's batch has as many messages as its event source asks for; MiniStack stops at ten."""
+
+    def __init__(self) -> None:
+        self._receive = sqs._receive_messages_for_esm  # noqa: SLF001
+
+    def receive(self, url: str, wanted: int) -> list[Json]:
+        batch: list[Json] = []
+        while len(batch) < wanted and (found := self._receive(url, wanted - len(batch))):
+            batch += found
+        return batch
+
+
 class Prompt:
     """The clock of Step Functions, without the rest that it takes before each execution."""
 
@@ -201,6 +214,7 @@ if __name__ == "__main__":
     arrivals = Arrivals()
     sqs._act_send_message = sqs._HANDLERS["SendMessage"] = arrivals.send  # noqa: SLF001
     sqs._act_receive_message = sqs._HANDLERS["ReceiveMessage"] = arrivals.receive  # noqa: SLF001
+    sqs._receive_messages_for_esm = Batches().receive  # noqa: SLF001
     lambda_svc._ESM_IDLE_WAKE_GAP_SECONDS = 0  # noqa: SLF001
     stepfunctions.time = Prompt()
     lambda_svc._execute_function_proxy = call_function  # noqa: SLF001

@@ -18,6 +18,7 @@ from typing import IO, Any, Protocol, Self, TypeVar
 import aiohttp
 from botocore.exceptions import BotoCoreError, ClientError
 
+from artiway.platform.outbound import parse_targets
 from local import administrator, database, emulator, template
 from local.edge import Edge
 from local.files import write_whole
@@ -161,6 +162,7 @@ class Stack:
         self._start_loop()
         self._start_wechat_login()
         self._start_wechat_pay()
+        self._allow_targets()
         self._aside(self._deploy)
         self._edge = Edge(
             port=self.port,
@@ -339,6 +341,17 @@ class Stack:
                 raise CannotStart(f"ARTIWAY_WECHAT_SECRET cannot be read: {error}") from error
         self._parameters.setdefault("WechatPaySecretText", text)
         self._parameters.setdefault("PublicUrl", self.url)
+
+    def _allow_targets(self) -> None:
+        """The operator's list reaches the functions as a parameter, as it does on AWS."""
+        text = os.environ.get("ARTIWAY_ALLOWED_TARGETS", "")
+        try:
+            targets = parse_targets(text)
+        except ValueError as error:
+            raise CannotStart(f"ARTIWAY_ALLOWED_TARGETS: {error}") from error
+        if "AllowedTargets" in self._local.body.get("Parameters", {}):
+            allowed = ",".join(f"{host}:{port}" for host, port in sorted(targets))
+            self._parameters.setdefault("AllowedTargets", allowed)
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()

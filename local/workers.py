@@ -128,7 +128,7 @@ def _environment(facts: Mapping[str, Any]) -> dict[str, str]:
     return {
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "LANG": "C.UTF-8",
-        "PYTHONPATH": str(ROOT / "layers/core"),  # for the contract, which the image copies
+        "PYTHONPATH": str(ROOT / "layers/core"),  # what the image copies of the layer
         "AWS_REGION": REGION,
         "AWS_DEFAULT_REGION": REGION,
         "AWS_ACCESS_KEY_ID": "test",

@@ -169,7 +169,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="artiway-bench-") as folder, target() as address:
         Path(folder).chmod(0o755)
-        services, parameters = [IdleWorkers(slots=SLOTS)], {"AllowPrivateWebhooks": "true"}
+        services, parameters = [IdleWorkers(slots=SLOTS)], {"AllowedTargets": address.partition("://")[2]}
         with Stack(home=Path(folder) / "home", port=free_port(), parameters=parameters, services=services) as stack:
             results = asyncio.run(measure(stack.facts, address, rounds=1 if arguments.quick else ROUNDS))
     print(f"one node of a quiet tenant while another ends {TASKS} tasks, after {REGISTRATIONS} tries to register")

@@ -21,7 +21,12 @@ api = http.Api("webhooks", gate=bootstrap.gate)
 
 
 class NewWebhookBody(http.Wire):
-    url: str = Field(min_length=10, max_length=2_000, pattern=r"^https?://[^\s@]+$")
+    url: str = Field(
+        min_length=10,
+        max_length=2_000,
+        pattern=r"^[Hh][Tt][Tt][Pp][Ss]?://[\x21-\x7E]+$",
+        description="http or https, a public host in ASCII (`xn--` for other scripts), no user information",
+    )
 
 
 class WebhookBody(http.Wire):
@@ -143,19 +148,31 @@ def redeliver(webhook_id: str, delivery_id: str) -> tuple[dict[str, str], int]:
     return {"deliveryId": delivery_id}, 202
 
 
+@api.post("/webhooks/<webhook_id>/test", permission="webhook.manage", status=202)
+def send_test(webhook_id: str) -> tuple[dict[str, str], int]:
+    """Send an event of type `webhook.test`, signed and retried as any other. Its delivery is in the log."""
+    delivery_id = bootstrap.webhooks().send_test(
+        tenant_id=api.identity.tenant_id, webhook_id=from_wire("whk", webhook_id)
+    )
+    return {"deliveryId": to_wire("dlv", delivery_id)}, 202
+
+
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     if "Records" in event:
-        from artiway.platform.consumer import consume  # a request does not pay for Powertools' batch types
+        from artiway.platform.consumer import consume_batch  # a request does not pay for Powertools' batch types
 
-        return consume(event, _deliver)
+        return consume_batch(event, _deliver_all, decode=_delivery)
     return api.handler(event, context)
 
 
-def _deliver(message: Received) -> None:
+def _delivery(message: Received) -> tuple[UUID, UUID]:
     from artiway.platform.consumer import PoisonMessage
 
     try:
-        tenant_id, delivery_id = UUID(message.data["tenantId"]), UUID(message.data["deliveryId"])
+        return UUID(message.data["tenantId"]), UUID(message.data["deliveryId"])
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise PoisonMessage(f"not a delivery: {error}") from error
-    bootstrap.webhooks().deliver(tenant_id=tenant_id, delivery_id=delivery_id)
+
+
+def _deliver_all(wanted: list[tuple[UUID, UUID]]) -> None:
+    bootstrap.webhooks().deliver_all(wanted)

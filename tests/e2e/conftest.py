@@ -89,6 +89,10 @@ class KmsSigner:
         return b"".join(part.to_bytes(32, "big") for part in decode_dss_signature(answer["Signature"]))
 
 
+# The one private target that the stack's functions may call; a test listens there.
+RECEIVER_PORT = free_port()
+
+
 @contextlib.contextmanager
 def folder() -> Iterator[Path]:
     """Not pytest's own, which it closes to others: PostgreSQL runs as nobody when the tests run as root."""
@@ -121,7 +125,11 @@ def witness() -> Witness:
 
 @pytest.fixture(scope="session")
 def stack(witness: Witness) -> Iterator[Stack]:
-    parameters = {"RedeliverySeconds": "5"}
+    parameters = {
+        "RedeliverySeconds": "5",
+        "WebhookRedeliverySeconds": "5",
+        "AllowedTargets": f"127.0.0.1:{RECEIVER_PORT}",
+    }
     with (
         folder() as place,
         Stack(home=place / "home", port=free_port(), parameters=parameters, services=[witness]) as running,

@@ -23,6 +23,7 @@ from artiway.audit.repository import AuditLog
 from artiway.delivery.feed.queue import RedisFeed
 from artiway.delivery.feed.service import FeedService, announce
 from artiway.delivery.webhooks.model import Limits, SettledTask
+from artiway.delivery.webhooks.outbound import WebhookPost
 from artiway.delivery.webhooks.repository import PostgresWebhooks
 from artiway.delivery.webhooks.service import WebhookService
 from artiway.outbox.model import Envelope
@@ -30,6 +31,7 @@ from artiway.outbox.repository import Outbox, PostgresStore
 from artiway.outbox.service import Relay
 from artiway.platform.clock import Clock
 from artiway.platform.database import Database
+from artiway.platform.outbound import Client
 from artiway.points.model import Change, Kind
 from artiway.points.repository import PostgresLedger
 from artiway.points.service import PointsService
@@ -208,6 +210,9 @@ class Bucket:
 
 
 class NoPost:
+    def refusal(self, url: str, *, is_looked_up: bool) -> str | None:
+        return WebhookPost(Client(), timeout_s=1, lookup_s=1).refusal(url, is_looked_up=False)
+
     def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Any:
         raise AssertionError("nobody is called here")
 
@@ -413,6 +418,7 @@ class World:
             self.clock,
             load_of=self.nodes.lane_load,
             hold_ttl_s=172_800,
+            refusal_of=lambda url: NoPost().refusal(url, is_looked_up=False),
         )
         self.notices: list[Mapping[str, Any]] = []
         self.progress = Progress(

@@ -23,7 +23,16 @@ TEXT = (ROOT / "worker/Dockerfile").read_text("utf-8").replace("\\\n", " ")
 LINES = [line for line in TEXT.splitlines() if line and not line.startswith("#")]
 
 
-SHARED = ("catalogue.toml", "contract.py", "parameters.py")
+# Of the layer, what workers share with the platform: these import the standard library and pydantic alone.
+SHARED = [
+    "__init__.py",
+    "platform/__init__.py",
+    "platform/outbound.py",
+    "tasks/__init__.py",
+    "tasks/catalogue.toml",
+    "tasks/contract.py",
+    "tasks/parameters.py",
+]
 
 
 def of(word: str) -> list[str]:
@@ -88,7 +97,7 @@ def test_everything_that_is_copied_is_there_and_is_sent_to_the_build():
 def test_only_the_worker_and_the_contract_are_sent(image):
     assert sorted(entry.name for entry in image.iterdir()) == ["artiway", "worker"]
     shared = sorted(str(path.relative_to(image / "artiway")) for path in (image / "artiway").rglob("*.*"))
-    assert shared == ["__init__.py", *(f"tasks/{name}" for name in ("__init__.py", *SHARED))]
+    assert shared == SHARED
     assert is_sent("worker/engines/preview/cutout.py")
     for path in ("template.yaml", ".git/config", "layers/core/artiway/ids.py", "worker/__pycache__/loop.pyc"):
         assert not is_sent(path), path

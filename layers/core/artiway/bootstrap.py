@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from artiway.delivery.feed.service import FeedService
     from artiway.delivery.uploads.repository import S3Objects
     from artiway.delivery.uploads.service import UploadService
+    from artiway.delivery.webhooks.outbound import WebhookPost
     from artiway.delivery.webhooks.repository import PostgresDueDeliveries
     from artiway.delivery.webhooks.service import WebhookService
     from artiway.geo.service import GeoService
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from artiway.platform.database import Database
     from artiway.platform.gate import AccessGate
     from artiway.platform.lock import Locks
+    from artiway.platform.outbound import Client
     from artiway.platform.ratelimit import RateLimiter
     from artiway.platform.secrets import Secret
     from artiway.points.repository import PostgresOverview
@@ -253,6 +255,8 @@ def tasks() -> TaskService:
         clock(),
         load_of=remembered(_nodes().lane_load, clock(), for_s=settings().lane_load_s),
         hold_ttl_s=settings().hold_ttl_s,
+        # No lookup: a submission does not wait for a name server, and each delivery checks the addresses.
+        refusal_of=lambda url: _webhook_post().refusal(url, is_looked_up=False),
     )
 
 
@@ -320,20 +324,33 @@ def uploads() -> UploadService:
 
 
 @once
+def outbound() -> Client:
+    """For every target that a tenant names."""
+    from artiway.platform.outbound import Client, parse_ports, parse_targets
+
+    return Client(allowed=parse_targets(settings().allowed_targets), ports=parse_ports(settings().outbound_ports))
+
+
+@once
+def _webhook_post() -> WebhookPost:
+    from artiway.delivery.webhooks.outbound import WebhookPost
+
+    return WebhookPost(outbound(), timeout_s=settings().webhook_timeout_s, lookup_s=settings().webhook_lookup_s)
+
+
+@once
 def webhooks() -> WebhookService:
     from artiway.delivery.webhooks.model import Limits
-    from artiway.delivery.webhooks.outbound import Outbound
     from artiway.delivery.webhooks.repository import PostgresWebhooks
     from artiway.delivery.webhooks.service import WebhookService
 
-    post = Outbound(timeout_s=settings().webhook_timeout_s, is_private_allowed=settings().is_private_webhook_allowed)
     limits = Limits(
         registered=settings().webhook_limit,
         implied=settings().webhook_implied_limit,
         pending=settings().webhook_pending_limit,
         sends=settings().webhook_tenant_sends,
     )
-    return WebhookService(PostgresWebhooks(database(), outbox()), post, clock(), limits)
+    return WebhookService(PostgresWebhooks(database(), outbox()), _webhook_post(), clock(), limits)
 
 
 @once

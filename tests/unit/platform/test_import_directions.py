@@ -12,8 +12,9 @@ LAYER = ROOT / "layers/core"
 VENDORS = {"boto3", "botocore", "psycopg", "redis", "urllib3", "aws_lambda_powertools", "mypy_boto3"}
 # Vendor-free parts of the platform that a rule may lean on: time, words for the log, numbers, one secret per thread.
 PURE_PLATFORM = {"clock", "logs", "metrics", "tracing"}
-# Who speaks to a vendor: PostgreSQL, Redis and SQS; WeChat's HTTP API; the topic that tells people; the Lua loader.
-ADAPTERS = {"repository", "queue", "wechat", "alerts", "scripts"}
+# Who speaks to a vendor: PostgreSQL, Redis and SQS; WeChat's HTTP API; the topic that tells people; the Lua loader;
+# the HTTP client for targets of tenants.
+ADAPTERS = {"repository", "queue", "wechat", "alerts", "scripts", "outbound"}
 MODULES = sorted(path for path in (LAYER / "artiway").rglob("*.py") if path.name != "__init__.py")
 # What a handler parses and renders with: values, the contract with workers, the reader of their reports.
 WIRE = {"model", "contract", "reports"}

@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol
-from urllib.parse import urlsplit
 from uuid import UUID, uuid5
 
 from artiway import ids
@@ -116,10 +115,14 @@ class TaskService:
         *,
         load_of: Callable[[str], LaneLoad],
         hold_ttl_s: int,
+        refusal_of: Callable[[str], str | None],
     ) -> None:
-        """`load_of` tells what stands in a lane's way; it may be a second or two old."""
+        """`load_of` tells what stands in a lane's way; it may be a second or two old.
+
+        `refusal_of` says why a webhook's URL could never be called, if so.
+        """
         self._store, self._holds, self._inputs, self._catalogue = store, holds, inputs, catalogue
-        self._nodes, self._clock, self._load_of = nodes, clock, load_of
+        self._nodes, self._clock, self._load_of, self._refusal_of = nodes, clock, load_of, refusal_of
         self._hold_ttl = timedelta(seconds=hold_ttl_s)
 
     # Asking
@@ -174,7 +177,8 @@ class TaskService:
         params: Mapping[str, Any],
         webhook_url: str | None,
     ) -> Accepted:
-        _check_address(webhook_url)
+        if webhook_url is not None and (reason := self._refusal_of(webhook_url)) is not None:
+            raise InvalidRequest("webhookUrl", reason)
         pictures = self._inputs.inspect(tenant_id, _uploads(plan))
         with self._store.open(tenant_id) as work:
             limits = work.limits()
@@ -370,16 +374,3 @@ def _wait_s(load: LaneLoad) -> int:
 def _drain_s(wanted: int, ended: int, window_s: int) -> int:
     """When there will be room, if things go on ending as they did in the window."""
     return max(1, min(RETRY_AFTER_LIMIT_S, math.ceil(wanted * window_s / max(1, ended))))
-
-
-def _check_address(url: str | None) -> None:
-    if url is None:
-        return
-    try:
-        parts = urlsplit(url)
-        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None
-        _ = parts.port
-    except ValueError:
-        is_usable = False
-    if not is_usable:
-        raise InvalidRequest("webhookUrl", "not an http or https address")

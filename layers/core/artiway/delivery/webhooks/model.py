@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,6 +14,9 @@ from typing import Any
 from uuid import UUID
 
 from artiway.errors import Conflict, NotFound
+
+SECRET_PREFIX = "whsec_"  # noqa: S105 (a prefix, not a secret)
+SECRET_BYTES = 32  # Standard Webhooks takes 24 to 64
 
 # Seconds until the next try after each failed one. The first goes at once.
 BACKOFF_S = (10, 60, 300, 900, 3600, 6 * 3600, 12 * 3600)
@@ -126,7 +131,23 @@ class Answer:
         return self.code is not None and 200 <= self.code < 300
 
 
+def new_secret() -> str:
+    return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
+
+
+def secret_key(secret: str) -> bytes:
+    """The bytes of a secret. Secrets made before Standard Webhooks are base64 of the URL alphabet without padding."""
+    text = secret.removeprefix(SECRET_PREFIX).translate(str.maketrans("-_", "+/")).rstrip("=")
+    return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+
+
+def standard_signature(secret: str, *, message_id: str, timestamp: int, body: bytes) -> str:
+    """`webhook-signature` of Standard Webhooks. Id and timestamp are signed, so that a replay can be refused."""
+    signed = f"{message_id}.{timestamp}.".encode() + body
+    return "v1," + base64.b64encode(hmac.digest(secret_key(secret), signed, "sha256")).decode()
+
+
 def signature(secret: str, *, timestamp: int, body: bytes) -> str:
-    """What the receiver computes too. The timestamp is in it, so that an old delivery cannot be played again."""
+    """`X-Artiway-Signature`, for receivers from before Standard Webhooks: keyed with the secret's text."""
     signed = f"{timestamp}.".encode() + body
     return "v1=" + hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()

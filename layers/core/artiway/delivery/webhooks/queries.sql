@@ -90,6 +90,11 @@ SELECT (SELECT coalesce(array_agg(delivery_id ORDER BY delivery_id), '{}') FROM 
 -- name: delete_webhook
 UPDATE webhook SET deleted_at = clock_timestamp() WHERE webhook_id = %(webhook_id)s AND deleted_at IS NULL;
 
+-- name: insert_delivery
+-- One that no task caused, such as a test.
+INSERT INTO webhook_delivery (tenant_id, delivery_id, webhook_id, event, body)
+VALUES (current_tenant(), %(delivery_id)s, %(webhook_id)s, %(event)s, %(body)s);
+
 -- name: deliveries
 SELECT delivery_id, webhook_id, event, body, status, attempts, next_try_at, answer_code, answer, created_at, delivered_at
   FROM webhook_delivery

@@ -88,6 +88,19 @@ class PostgresWebhooks:
         parameters = {"webhook_id": ids.new_id(), "url": settled.webhook_url, "secret": secret}
         return tx.run(SQL["imply_webhook"], {**parameters, "task_id": settled.task_id, "run": settled.run}) == 1
 
+    def publish_delivery(
+        self, tenant_id: UUID, *, delivery_id: UUID, webhook_id: UUID, event: str, body: str, message: Message
+    ) -> bool:
+        with self._database.tenant_transaction(tenant_id) as tx:
+            if tx.one(SQL["webhook"], {"webhook_id": webhook_id}) is None:
+                return False
+            tx.run(
+                SQL["insert_delivery"],
+                {"delivery_id": delivery_id, "webhook_id": webhook_id, "event": event, "body": body},
+            )
+            self._outbox.publish(tx, [message])
+        return True
+
     def deliveries(self, tenant_id: UUID, webhook_id: UUID, *, before: UUID | None, limit: int) -> Sequence[Delivery]:
         parameters = {"webhook_id": webhook_id, "before": before, "limit": limit}
         with self._database.tenant_transaction(tenant_id) as tx:
