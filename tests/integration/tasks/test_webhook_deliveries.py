@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 
 from artiway import ids
-from artiway.delivery.webhooks.model import Answer, DeliveryStatus, NoSuchWebhook
+from artiway.delivery.webhooks.model import Answer, DeliveryStatus, Limits, NoSuchWebhook
 from artiway.delivery.webhooks.outbound import WebhookPost
 from artiway.delivery.webhooks.repository import PostgresDueDeliveries, PostgresWebhooks
 from artiway.delivery.webhooks.service import PARALLEL_SENDS, WebhookService
@@ -119,7 +119,7 @@ def add_deliveries(world, tenant, urls):
 
 def publish_due(world, limit=DUE):
     outbox = Outbox(world.relay.deliver, world.clock)
-    return PostgresDueDeliveries(world.service_database, outbox).publish(limit=limit)
+    return PostgresDueDeliveries(world.service_database, outbox).publish(limit=limit, tenant_limit=DUE)
 
 
 def published(world):
@@ -162,7 +162,7 @@ def test_five_hundred_due_deliveries_leave_dead_targets_behind(world, addresses,
     def consume(number):
         with contextlib.closing(Database(addresses.app)) as database:
             outbox = Outbox(Relay(_Store(), world.network).deliver)
-            service = WebhookService(PostgresWebhooks(database, outbox), receiver.post(), SystemClock())
+            service = WebhookService(PostgresWebhooks(database, outbox), receiver.post(), SystemClock(), Limits(sends=DUE))
             with contextlib.suppress(queue.Empty):
                 while True:
                     service.deliver_all(batches.get_nowait())
@@ -214,10 +214,10 @@ def test_an_answer_is_written_where_another_fails(world):
     world.webhooks._post = Recorder()
     note = world.webhooks._rows.note_answer
 
-    def note_one(tenant_id, delivery, *rest):
+    def note_one(tenant_id, delivery, *rest, **named):
         if delivery.delivery_id == bad[1]:
             raise ZeroDivisionError
-        return note(tenant_id, delivery, *rest)
+        return note(tenant_id, delivery, *rest, **named)
 
     world.webhooks._rows.note_answer = note_one
     with pytest.raises(ZeroDivisionError):

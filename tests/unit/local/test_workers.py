@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from artiway.tasks import catalogue
 from local import workers
 from local.processes import identity
-from local.workers import QUEUES, Workers
+from local.workers import Workers, queue_of
 
 FACTS = {"awsUrl": "http://127.0.0.1:1", "lambdaUrl": "http://127.0.0.1:1"}
 
@@ -20,7 +21,7 @@ def physical(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
     (tmp_path / "worker.py").write_text("import time; time.sleep(600)")
     monkeypatch.setattr(workers, "ROOT", tmp_path)
     monkeypatch.setattr(workers, "PYTHON", Path(sys.executable))
-    found = {f"Work{pool}{kind}Queue": "url" for pool in ("Gpu", "Enterprise") for kind in QUEUES.values()}
+    found = {queue_of(pool, kind): "url" for pool in ("gpu", "enterprise") for kind in catalogue.load().types}
     found |= {"ProgressQueue": "url", "ArtefactBucket": "bucket"}
     monkeypatch.setattr(workers, "_physical_ids", lambda _url: found)
     return found
