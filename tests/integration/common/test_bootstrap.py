@@ -30,9 +30,7 @@ def environment(monkeypatch, addresses, valkey, valkey_url):
 
 
 def forget() -> None:
-    for made in vars(bootstrap).values():
-        if hasattr(made, "cache_clear"):
-            made.cache_clear()
+    bootstrap.forget_all()
 
 
 def test_every_service_works_from_the_environment_alone(environment):

@@ -21,9 +21,7 @@ Call = Callable[..., tuple[int, Any]]
 
 
 def forget() -> None:
-    for made in vars(bootstrap).values():
-        if hasattr(made, "cache_clear"):
-            made.cache_clear()
+    bootstrap.forget_all()
 
 
 @pytest.fixture

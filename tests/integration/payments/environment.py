@@ -141,10 +141,11 @@ def serve(listener: socket.socket, functions: dict[str, Any]) -> None:
 def prepare(clock_file: Path) -> dict[str, Any]:
     """Import all that a request needs, with the shared clock in place of the system's."""
     from artiway import bootstrap
+    from artiway.bootstrap import base
     from artiway.platform import aws
 
     clock = FileClock(clock_file)
-    bootstrap.clock = lambda: clock  # type: ignore[assignment]
+    base.clock = lambda: clock  # type: ignore[assignment]
     # What every child would otherwise import for itself. No connection is opened by it.
     aws.client("secretsmanager")
     aws.client("sns")

@@ -162,7 +162,9 @@ def test_five_hundred_due_deliveries_leave_dead_targets_behind(world, addresses,
     def consume(number):
         with contextlib.closing(Database(addresses.app)) as database:
             outbox = Outbox(Relay(_Store(), world.network).deliver)
-            service = WebhookService(PostgresWebhooks(database, outbox), receiver.post(), SystemClock(), Limits(sends=DUE))
+            service = WebhookService(
+                PostgresWebhooks(database, outbox), receiver.post(), SystemClock(), Limits(sends=DUE)
+            )
             with contextlib.suppress(queue.Empty):
                 while True:
                     service.deliver_all(batches.get_nowait())

@@ -19,6 +19,7 @@ MODULES = sorted(path for path in (LAYER / "artiway").rglob("*.py") if path.name
 # What a handler parses and renders with: values, the contract with workers, the reader of their reports.
 WIRE = {"model", "contract", "reports"}
 HANDLERS = sorted((ROOT / "functions").glob("*/app.py"))
+BEHAVIOUR = (ast.If, ast.For, ast.While, ast.Try, ast.With, ast.Match, ast.ClassDef)
 # The authorizer must import nothing but the token check: bootstrap would bring pydantic into every cold start.
 LIGHT = {"authorizer": {"artiway.identity.tokens"}}
 
@@ -54,7 +55,7 @@ def label(path: Path) -> str:
 @pytest.mark.parametrize("path", MODULES, ids=label)
 def test_a_module_imports_in_the_allowed_direction(path):
     place = path.relative_to(LAYER / "artiway").with_suffix("").parts
-    if place == ("bootstrap",):
+    if place[0] == "bootstrap":
         return
     allowed = {"artiway", "artiway.errors", "artiway.ids"}
     for name in ours(path) - allowed:
@@ -93,3 +94,17 @@ def test_a_handler_knows_bootstrap_and_the_platform(path):
 @pytest.mark.parametrize("path", HANDLERS, ids=label)
 def test_a_function_folder_holds_its_handler_alone(path):
     assert [item.name for item in path.parent.iterdir() if item.name != "__pycache__"] == ["app.py"]
+
+
+@pytest.mark.parametrize("path", sorted((LAYER / "artiway/bootstrap").glob("[a-z]*.py")), ids=label)
+def test_bootstrap_holds_providers_and_nothing_else(path):
+    """A provider makes one thing from others: no class, no branch, no loop."""
+    if path.name == "once.py":
+        return
+    for statement in ast.parse(path.read_text("utf-8")).body:
+        assert isinstance(statement, ast.Expr | ast.Import | ast.ImportFrom | ast.FunctionDef | ast.If), statement
+        if isinstance(statement, ast.If):
+            assert ast.unparse(statement.test) == "TYPE_CHECKING"
+        if isinstance(statement, ast.FunctionDef):
+            inner = [type(node).__name__ for node in ast.walk(statement) if isinstance(node, BEHAVIOUR)]
+            assert not inner, f"{statement.name} has {inner[0]}: behaviour belongs in a service"

@@ -1,0 +1,86 @@
+"""Uploads, results, live events and webhooks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from artiway.bootstrap import base
+from artiway.bootstrap.once import once
+from artiway.bootstrap.outbox import outbox, service_outbox
+
+if TYPE_CHECKING:
+    from artiway.delivery.feed.queue import RedisFeed
+    from artiway.delivery.uploads.repository import S3Objects
+    from artiway.delivery.uploads.service import UploadService
+    from artiway.delivery.webhooks.outbound import WebhookPost
+    from artiway.delivery.webhooks.repository import PostgresDueDeliveries
+    from artiway.delivery.webhooks.service import WebhookService
+    from artiway.platform.outbound import Client
+
+
+@once
+def task_feed() -> RedisFeed:
+    from artiway.delivery.feed.queue import RedisFeed
+
+    return RedisFeed(base.redis(), interval_ms=round(base.settings().progress_interval_s * 1_000))
+
+
+@once
+def artefact_objects() -> S3Objects:
+    from artiway.delivery.uploads.repository import S3Objects
+
+    return S3Objects(base.settings().artefact_bucket)
+
+
+@once
+def uploads() -> UploadService:
+    from artiway.delivery.uploads.repository import PostgresUploads
+    from artiway.delivery.uploads.service import Bounds, UploadService
+
+    bounds = Bounds(
+        bytes=base.settings().upload_bytes,
+        pixels=base.settings().upload_pixels,
+        side=base.settings().upload_side,
+        url_ttl_s=base.settings().result_url_s,
+        upload_ttl_s=base.settings().upload_url_s,
+    )
+    return UploadService(PostgresUploads(base.database()), artefact_objects(), base.clock(), bounds)
+
+
+@once
+def outbound() -> Client:
+    """For every target that a tenant names."""
+    from artiway.platform.outbound import Client, parse_ports, parse_targets
+
+    settings = base.settings()
+    return Client(allowed=parse_targets(settings.allowed_targets), ports=parse_ports(settings.outbound_ports))
+
+
+@once
+def _webhook_post() -> WebhookPost:
+    from artiway.delivery.webhooks.outbound import WebhookPost
+
+    settings = base.settings()
+    return WebhookPost(outbound(), timeout_s=settings.webhook_timeout_s, lookup_s=settings.webhook_lookup_s)
+
+
+@once
+def webhooks() -> WebhookService:
+    from artiway.delivery.webhooks.model import Limits
+    from artiway.delivery.webhooks.repository import PostgresWebhooks
+    from artiway.delivery.webhooks.service import WebhookService
+
+    limits = Limits(
+        registered=base.settings().webhook_limit,
+        implied=base.settings().webhook_implied_limit,
+        pending=base.settings().webhook_pending_limit,
+        sends=base.settings().webhook_tenant_sends,
+    )
+    return WebhookService(PostgresWebhooks(base.database(), outbox()), _webhook_post(), base.clock(), limits)
+
+
+@once
+def due_deliveries() -> PostgresDueDeliveries:
+    from artiway.delivery.webhooks.repository import PostgresDueDeliveries
+
+    return PostgresDueDeliveries(base.service_database(), service_outbox())

@@ -1,0 +1,165 @@
+"""Accounts, access checks, tokens, tenants, people and API keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from artiway.bootstrap import base
+from artiway.bootstrap.audit import audit
+from artiway.bootstrap.geo import geo
+from artiway.bootstrap.idempotency import idempotency
+from artiway.bootstrap.once import once
+
+if TYPE_CHECKING:
+    from artiway.identity.access.service import AccessService, CachedAccess
+    from artiway.identity.keys.service import ApiKeyService
+    from artiway.identity.passwords import Argon2Passwords
+    from artiway.identity.people.service import PeopleService
+    from artiway.identity.repository import PostgresAccounts
+    from artiway.identity.service import AuthService
+    from artiway.identity.tenants.service import TenantService
+    from artiway.identity.tokens import Verifier
+    from artiway.platform.gate import AccessGate
+    from artiway.platform.secrets import Secret
+
+
+@once
+def token_verifier() -> Verifier:
+    from artiway.identity.tokens import Verifier
+
+    return Verifier(base.settings().token_jwks, issuer=base.settings().token_issuer)
+
+
+@once
+def gate() -> AccessGate:
+    """What stands before every protected route: `http.Api("area", gate=bootstrap.gate)`."""
+    from artiway.platform.gate import AccessGate
+
+    return AccessGate(access(), base.rate_limiter(), idempotency)
+
+
+@once
+def _origin_secret() -> Secret:
+    from artiway.platform.secrets import Secret
+
+    return Secret(base.settings().origin_secret_arn)
+
+
+def origin_secret() -> str:
+    """What CloudFront sends with every request and nobody else knows; empty where there is no CloudFront."""
+    return _origin_secret().text() if base.settings().origin_secret_arn else ""
+
+
+@once
+def access() -> AccessService:
+    from artiway.identity.access.repository import PostgresAccess, SpentNonces
+    from artiway.identity.access.service import AccessService
+    from artiway.platform.clock import SystemClock
+
+    clock = SystemClock()
+    nonces = SpentNonces(base.database(), base.redis(), clock)
+    return AccessService(PostgresAccess(base.database()), cached_access(), nonces, clock)
+
+
+@once
+def cached_access() -> CachedAccess:
+    from artiway.identity.access.service import CachedAccess
+
+    return CachedAccess(base.cache())
+
+
+@once
+def _passwords() -> Argon2Passwords:
+    from artiway.identity.passwords import Argon2Passwords
+
+    return Argon2Passwords()
+
+
+@once
+def accounts() -> PostgresAccounts:
+    from artiway.identity.repository import PostgresAccounts
+
+    return PostgresAccounts(base.service_database(), audit())
+
+
+def make_administrator(login: str, password: str) -> str:
+    """The platform's administrator, by whom all others are made. Asked again, it only sets the password."""
+    from artiway.identity.model import email_of
+    from artiway.ids import to_wire
+
+    email, passwords, store = email_of(login), _passwords(), accounts()
+    known = store.account_by_login(email)
+    if known is not None and passwords.matches(known.password_hash, password):
+        return to_wire("usr", known.user_id)
+    return to_wire("usr", store.put_administrator(email=email, password_hash=passwords.hash(password)))
+
+
+@once
+def auth() -> AuthService:
+    import json
+    from datetime import timedelta
+
+    from artiway.identity.locating import Locating
+    from artiway.identity.model import Throttle
+    from artiway.identity.service import AuthService, Lifetimes
+    from artiway.platform.clock import SystemClock
+    from artiway.platform.kms import KmsSigner
+    from artiway.platform.secrets import Secret
+    from artiway.platform.wechat_login import WechatClient
+
+    refresh_secret = Secret(base.settings().refresh_secret_arn)
+    wechat_secret = Secret(base.settings().wechat_login_secret_arn)
+    return AuthService(
+        accounts(),
+        _passwords(),
+        KmsSigner(base.settings().token_key_id),
+        WechatClient(base.settings().wechat_login_url, lambda: json.loads(wechat_secret.text())),
+        Locating(lambda address: geo().locate(address), wait_s=base.settings().login_location_wait_s),
+        cached_access(),
+        SystemClock(),
+        issuer=base.settings().token_issuer,
+        refresh_secret=lambda: refresh_secret.text().encode(),
+        throttle=Throttle(
+            account_failures=base.settings().login_account_failures,
+            address_failures=base.settings().login_address_failures,
+            window=timedelta(seconds=base.settings().login_window_s),
+            longest_wait=timedelta(seconds=base.settings().login_longest_wait_s),
+        ),
+        lifetimes=Lifetimes(
+            access_s=base.settings().access_token_s,
+            idle=timedelta(seconds=base.settings().refresh_idle_s),
+            absolute=timedelta(seconds=base.settings().refresh_absolute_s),
+            grace=timedelta(seconds=base.settings().refresh_grace_s),
+        ),
+        sessions_per_user=base.settings().sessions_per_user,
+    )
+
+
+@once
+def tenants() -> TenantService:
+    """`tenants().policies([…])` is what each may use now."""
+    from artiway.identity.tenants.repository import PostgresTenants
+    from artiway.identity.tenants.service import TenantService
+
+    return TenantService(PostgresTenants(base.service_database(), audit()), _passwords(), cached_access())
+
+
+@once
+def people() -> PeopleService:
+    from artiway.identity.model import PeopleLimits
+    from artiway.identity.people.repository import PostgresPeople
+    from artiway.identity.people.service import PeopleService
+
+    limits = PeopleLimits(users=base.settings().users_per_tenant, roles=base.settings().roles_per_tenant)
+    return PeopleService(PostgresPeople(base.database(), audit()), _passwords(), cached_access(), limits=limits)
+
+
+@once
+def api_keys() -> ApiKeyService:
+    from artiway.identity.keys.repository import PostgresKeys
+    from artiway.identity.keys.service import ApiKeyService
+    from artiway.identity.model import KeyLimits
+    from artiway.platform.clock import SystemClock
+
+    limits = KeyLimits(per_user=base.settings().keys_per_user, per_tenant=base.settings().keys_per_tenant)
+    return ApiKeyService(PostgresKeys(base.database(), audit()), cached_access(), SystemClock(), limits=limits)

@@ -1,0 +1,42 @@
+"""The points ledger."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from artiway.bootstrap import base
+from artiway.bootstrap.audit import audit
+from artiway.bootstrap.once import once
+
+if TYPE_CHECKING:
+    from artiway.points.repository import PostgresOverview
+    from artiway.points.service import PointsService
+
+
+@once
+def points() -> PointsService:
+    """Joins the transaction of whoever calls it on `database()`."""
+    from artiway.points.repository import PostgresLedger
+    from artiway.points.service import PointsService
+
+    ledger = PostgresLedger(base.database(), audit(), lots_per_user=base.settings().points_lots)
+    return PointsService(ledger, base.clock())
+
+
+@once
+def grants() -> PointsService:
+    """For gifts, on a connection of its own: a gift is in its receiver's tenant, the request's key in the giver's."""
+    from artiway.points.repository import PostgresLedger
+    from artiway.points.service import PointsService
+
+    settings = base.settings()
+    ledger = PostgresLedger(base.connect(settings.database_url), audit(), lots_per_user=settings.points_lots)
+    return PointsService(ledger, base.clock())
+
+
+@once
+def points_overview() -> PostgresOverview:
+    """Accounts and holds of all tenants, for schedules, the watchdog and administrators."""
+    from artiway.points.repository import PostgresOverview
+
+    return PostgresOverview(base.service_database())

@@ -1,0 +1,79 @@
+"""Sweepers, invariants, dead letters, purges."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from artiway.bootstrap import base
+from artiway.bootstrap.audit import audit
+from artiway.bootstrap.delivery import artefact_objects
+from artiway.bootstrap.identity import accounts
+from artiway.bootstrap.once import once
+from artiway.bootstrap.outbox import service_outbox
+from artiway.bootstrap.points import points
+from artiway.bootstrap.scheduling import fair_queues
+from artiway.bootstrap.tasks import nodes, task_store
+
+if TYPE_CHECKING:
+    from artiway.recovery.deadletters import DeadLetters
+    from artiway.recovery.invariants import Invariants
+    from artiway.recovery.service import Sweeper
+
+
+@once
+def sweeper() -> Sweeper:
+    from artiway.recovery.repository import PostgresFinds
+    from artiway.recovery.service import Patience, Sweeper
+
+    patience = Patience(
+        batch=base.settings().watchdog_batch,
+        unclaimed_s=base.settings().unclaimed_s,
+        abandoned_s=base.settings().abandoned_s,
+        execution_s=base.settings().execution_unheard_s,
+        running_s=base.settings().running_limit_s,
+        requeued_tools=base.settings().requeued_tools,
+    )
+    finds = PostgresFinds(base.service_database(), service_outbox())
+    return Sweeper(finds, task_store(), nodes(), points(), artefact_objects(), patience)
+
+
+@once
+def invariants() -> Invariants:
+    from redis.exceptions import RedisError
+
+    from artiway.recovery.invariants import Invariants
+    from artiway.recovery.mirror import SlotMirror
+    from artiway.recovery.repository import PostgresLooks, PostgresSlots
+    from artiway.scheduling.operations import IMAGE_POOLS
+
+    mirror = SlotMirror(PostgresSlots(base.service_database()), fair_queues(), IMAGE_POOLS, losses=(RedisError,))
+    return Invariants(PostgresLooks(base.service_database()), mirror)
+
+
+@once
+def dead_letters() -> DeadLetters:
+    from artiway.recovery.deadletters import DeadLetters, Pair
+    from artiway.recovery.queue import SqsQueues
+    from artiway.recovery.repository import AuditJournal
+
+    pairs = [Pair(name, urls[0], urls[1:]) for name, urls in base.settings().dead_letters.items()]
+    return DeadLetters(
+        pairs,
+        SqsQueues(),
+        AuditJournal(base.service_database(), audit()),
+        once=lambda name: base.locks().hold(name, ttl_s=base.settings().dead_letter_lock_s),
+    )
+
+
+def purge_expired() -> dict[str, int]:
+    """Delete a batch of idempotency keys, audit entries, sessions and logins whose time is over, over all tenants."""
+    from artiway.idempotency import repository as idempotency_keys
+
+    limit = base.settings().purge_batch
+    keys = idempotency_keys.purge(base.service_database(), batch=limit, batches=base.settings().purge_batches)
+    with base.service_database().service_transaction() as tx:
+        return {
+            "idempotency_keys": keys,
+            "audit_entries": audit().purge(tx, limit=limit),
+            "accounts": accounts().purge(limit=limit),
+        }

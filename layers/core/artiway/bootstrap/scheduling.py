@@ -1,0 +1,54 @@
+"""The fair queue and its operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from artiway.bootstrap import base
+from artiway.bootstrap.audit import audit
+from artiway.bootstrap.once import once
+from artiway.bootstrap.tasks import node_store
+
+if TYPE_CHECKING:
+    from artiway.scheduling.dispatcher import Dispatcher
+    from artiway.scheduling.operations import OperationsService
+    from artiway.scheduling.queue import FairQueue
+    from artiway.scheduling.repository import PostgresBook
+
+
+@once
+def fair_queues() -> Callable[[str], FairQueue]:
+    """The fair queue of each pool, over one connection."""
+    from artiway.scheduling.queue import FairQueue
+
+    made: dict[str, FairQueue] = {}
+    return lambda pool: made.setdefault(pool, FairQueue(base.redis(), pool))
+
+
+@once
+def scheduling_store() -> PostgresBook:
+    from artiway.scheduling.repository import PostgresBook
+
+    return PostgresBook(
+        base.service_database(),
+        audit(),
+        silence_s=base.settings().worker_silence_s,
+        window_s=base.settings().scheduler_window_s,
+        samples=base.settings().scheduler_cost_samples,
+        prefetch=base.settings().scheduler_prefetch,
+    )
+
+
+@once
+def scheduler() -> Dispatcher:
+    from artiway.scheduling.dispatcher import Dispatcher
+
+    return Dispatcher(node_store(), scheduling_store(), fair_queues(), base.clock())
+
+
+@once
+def operations() -> OperationsService:
+    from artiway.scheduling.operations import OperationsService
+
+    return OperationsService(scheduling_store(), fair_queues(), scheduler(), base.clock())

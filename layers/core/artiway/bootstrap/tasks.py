@@ -1,0 +1,125 @@
+"""The life of tasks and nodes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from artiway.bootstrap import base
+from artiway.bootstrap.delivery import _webhook_post, task_feed, uploads, webhooks
+from artiway.bootstrap.once import once
+from artiway.bootstrap.outbox import outbox, service_outbox
+from artiway.bootstrap.points import points
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from artiway.delivery.feed.service import FeedService
+    from artiway.tasks.catalogue import Catalogue
+    from artiway.tasks.lifecycle import NodeService
+    from artiway.tasks.progress import Progress
+    from artiway.tasks.repository import PostgresNodes, PostgresTasks
+    from artiway.tasks.service import TaskService
+    from artiway.tasks.why import WhyService
+
+
+@once
+def task_store() -> PostgresTasks:
+    """Announces to Redis and frees slots after each commit; what is lost of that, the sweepers make good."""
+    from artiway.bootstrap.scheduling import scheduler
+    from artiway.delivery.feed.service import announce
+    from artiway.tasks.repository import PostgresTasks
+
+    return PostgresTasks(
+        base.database(),
+        outbox(),
+        base.clock(),
+        announce=announce(task_feed()),
+        release=lambda left: scheduler().left(left),
+    )
+
+
+@once
+def node_store() -> PostgresNodes:
+    from artiway.tasks.repository import PostgresNodes
+
+    return PostgresNodes(base.service_database(), service_outbox())
+
+
+@once
+def nodes() -> NodeService:
+    """The life of a node: claims, beats, reports, tokens, ends."""
+    import random
+
+    from artiway.tasks.lifecycle import NodeService, Rules
+
+    rules = Rules(
+        lease_s=base.settings().lease_s,
+        beat_s=base.settings().beat_s,
+        retries=base.settings().node_retries,
+        backoff_s=base.settings().node_backoff_s,
+        node_time_limit_s=base.settings().node_time_limit_s,
+        progress_interval_s=base.settings().progress_interval_s,
+    )
+    return NodeService(task_store(), node_store(), points(), webhooks(), rules, jitter=random.random)
+
+
+@once
+def tasks() -> TaskService:
+    from artiway.tasks import catalogue
+    from artiway.tasks.load import remembered
+    from artiway.tasks.service import TaskService
+
+    return TaskService(
+        task_store(),
+        points(),
+        uploads(),
+        catalogue.load(),
+        nodes(),
+        base.clock(),
+        load_of=remembered(node_store().lane_load, base.clock(), for_s=base.settings().lane_load_s),
+        hold_ttl_s=base.settings().hold_ttl_s,
+        # No lookup: a submission does not wait for a name server, and each delivery checks the addresses.
+        refusal_of=lambda url: _webhook_post().refusal(url, is_looked_up=False),
+    )
+
+
+@once
+def why() -> WhyService:
+    from artiway.bootstrap.scheduling import fair_queues
+    from artiway.tasks.why import WhyService
+
+    return WhyService(tasks(), fair_queues(), base.clock())
+
+
+def catalogue() -> Catalogue:
+    from artiway.tasks import catalogue
+
+    return catalogue.load()
+
+
+@once
+def progress() -> Progress:
+    from artiway.tasks.progress import Progress, direct
+    from artiway.tasks.queue import send_now
+
+    tell = direct(send_now(base.settings().push_queue_url))
+    return Progress(task_store(), nodes(), task_feed(), base.clock(), tell=tell)
+
+
+def task_progress(task_id: UUID) -> dict[str, tuple[int, int]]:
+    """(attempt, percent) of each node by its id on the wire, as Redis knows it; empty where that is away."""
+    from artiway.errors import Unavailable
+
+    try:
+        return task_feed().progress(task_id)
+    except Unavailable:
+        return {}
+
+
+@once
+def task_events() -> FeedService:
+    import time
+
+    from artiway.delivery.feed.service import FeedService
+
+    return FeedService(task_store(), task_feed(), pause=time.sleep)
