@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from artiway.platform import logs, metrics, tracing
+from artiway.platform import logs, metrics, tracing, waits
 from artiway.platform.logs import Logger
 
 logger = Logger("consumer")
@@ -47,20 +47,21 @@ def decode(record: Mapping[str, Any]) -> Received:
 
 
 def consume(event: Mapping[str, Any], handle: Callable[[Received], object]) -> dict[str, Any]:
-    """Handle a batch. One record's failure is its own."""
+    """Handle a batch. One record's failure is its own, but a database that hangs is waited for once."""
     failed = []
-    for record in event["Records"]:
-        message_id = record.get("messageId", "")
-        with tracing.traced(_trace_of(record)), logs.context(message_id=message_id):
-            try:
-                handle(decode(record))
-            except PoisonMessage as error:
-                logger.error("poison message", reason=str(error))
-                metrics.emit("PoisonMessages", 1)
-                failed.append(message_id)
-            except Exception:
-                logger.exception("message failed")
-                failed.append(message_id)
+    with waits.counted(is_bounded=False):
+        for record in event["Records"]:
+            message_id = record.get("messageId", "")
+            with tracing.traced(_trace_of(record)), logs.context(message_id=message_id):
+                try:
+                    handle(decode(record))
+                except PoisonMessage as error:
+                    logger.error("poison message", reason=str(error))
+                    metrics.emit("PoisonMessages", 1)
+                    failed.append(message_id)
+                except Exception:
+                    logger.exception("message failed")
+                    failed.append(message_id)
     return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in failed]}
 
 
@@ -78,7 +79,7 @@ def consume_batch(
     answer = consume(event, collect)
     if not decoded:
         return answer
-    with tracing.traced(_trace_of(event["Records"][0])):
+    with tracing.traced(_trace_of(event["Records"][0])), waits.counted(is_bounded=False):
         try:
             handle(decoded)
         except Exception:

@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from artiway.errors import ArtiwayError, NotAllowed, NotFound, Refused, TooMany, Unauthenticated
-from artiway.platform import logs, metrics, tracing
+from artiway.platform import logs, metrics, tracing, waits
 from artiway.platform.logs import Logger
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ INTEGER_LIMIT = 2**63 - 1
 IDEMPOTENCY_KEY_LIMIT = 200
 _BODY_METHODS = frozenset({"POST", "PUT", "PATCH"})
 _PARAMETER = re.compile(r"<(\w+)>")
+# For a 503 that says no time of its own, as on raw routes.
+RETRY_AFTER_S = 2
 _Handler = TypeVar("_Handler", bound=Callable[..., Any])
 _Item = TypeVar("_Item")
 # What every list takes.
@@ -278,7 +280,11 @@ class Api:
         rule = self.rules.get(route_key)
         is_raw = rule is not None and rule.is_raw
         self._identity, self._limit = None, None
-        with tracing.traced(trace_id) as trace_id, logs.context(request_id=request_id, route=route_key):
+        with (
+            tracing.traced(trace_id) as trace_id,
+            logs.context(request_id=request_id, route=route_key),
+            waits.counted(is_bounded=True),
+        ):
             try:
                 answer = self._answer(event, rule, context)
             except ArtiwayError as error:
@@ -295,6 +301,7 @@ class Api:
                 "x-request-id": request_id,
                 "x-trace-id": trace_id,
             }
+                **({"retry-after": str(RETRY_AFTER_S)} if answer["statusCode"] == 503 else {}),
             logger.info("request answered", status=answer["statusCode"])
             return answer
 
