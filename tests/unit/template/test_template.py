@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from artiway.platform.database import HEAD_START_S
+from artiway.platform.settings import Settings
 from tests.unit.template.facts import ROOT, Template, many, metrics_of, target
 
 # What SAM itself attaches: logs, traces, network interfaces.
@@ -121,6 +123,19 @@ def test_a_queue_redelivers_single_failures_and_only_after_six_time_outs(templat
         function = template.functions[target(source["FunctionName"])]
         assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"], name
         assert template.value(queue["VisibilityTimeout"]) >= VISIBILITY_TIMEOUTS * function["Timeout"], name
+
+
+def test_a_function_outlives_its_waits_for_the_database(template: Template) -> None:
+    """The answer is then ours: 503 with its code, or a message that failed alone, and not the time-out of Lambda."""
+    for name, function in template.functions.items():
+        limits = {
+            variable.removeprefix("ARTIWAY_").lower(): value
+            for variable, value in template.variables_of(name).items()
+            if variable.startswith("ARTIWAY_DATABASE_") and "_TIMEOUT_" in variable
+        }
+        settings = Settings(**limits)
+        statement_s = settings.database_statement_timeout_ms / 1_000 + HEAD_START_S
+        assert max(statement_s, settings.database_request_timeout_s) < function["Timeout"], name
 
 
 def test_every_log_group_forgets(template: Template) -> None:

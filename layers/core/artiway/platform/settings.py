@@ -19,11 +19,16 @@ class Settings(BaseSettings):
     database_url: SecretStr = SecretStr("")
     service_database_url: SecretStr = SecretStr("")
     owner_database_url: SecretStr = SecretStr("")
-    database_connect_timeout_s: int = Field(default=3, ge=1, le=10)
-    database_statement_timeout_ms: int = Field(default=8_000, ge=100, le=600_000)
+    # Sized for the API, which answers 503 within three seconds; functions that nobody waits for set longer ones.
+    database_connect_timeout_s: float = Field(default=1, gt=0, le=10)
+    database_begin_timeout_s: float = Field(default=1.5, gt=0, le=60)
+    database_statement_timeout_ms: int = Field(default=1_800, ge=10, le=600_000)
+    database_request_timeout_s: float = Field(default=2.5, gt=0, le=60)  # all waits of a request together
 
     redis_url: SecretStr = SecretStr("")
-    redis_timeout_s: float = Field(default=1.0, gt=0, le=10)
+    redis_connect_timeout_s: float = Field(default=0.3, gt=0, le=10)
+    redis_timeout_s: float = Field(default=0.7, gt=0, le=10)  # more than the feed blocks (TURN_MS)
+    redis_rest_s: float = Field(default=2, ge=0, le=60)  # without calls after one that was not answered
 
     token_jwks: str = ""
     token_key_id: str = ""
