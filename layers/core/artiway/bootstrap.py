@@ -289,9 +289,11 @@ def task_progress(task_id: UUID) -> dict[str, tuple[int, int]]:
 def task_events() -> FeedService:
     import time
 
+    from artiway.delivery.feed.queue import RedisListeners
     from artiway.delivery.feed.service import FeedService
 
-    return FeedService(_task_store(), _feed(), pause=time.sleep)
+    listeners = RedisListeners(redis(), limit=settings().events_per_user, breaker=_breaker())
+    return FeedService(_task_store(), _feed(), listeners, pause=time.sleep)
 
 
 @once
@@ -303,6 +305,7 @@ def _objects() -> S3Objects:
 
 @once
 def uploads() -> UploadService:
+    from artiway.delivery.uploads.model import OpenLimits
     from artiway.delivery.uploads.repository import PostgresUploads
     from artiway.delivery.uploads.service import Bounds, UploadService
 
@@ -312,6 +315,7 @@ def uploads() -> UploadService:
         side=settings().upload_side,
         url_ttl_s=settings().result_url_s,
         upload_ttl_s=settings().upload_url_s,
+        opened=OpenLimits(settings().uploads_open_per_user, settings().uploads_open_per_tenant),
     )
     return UploadService(PostgresUploads(database()), _objects(), clock(), bounds)
 
