@@ -207,7 +207,7 @@ def list_tools(cursor: http.Cursor = None, limit: http.Limit = 50) -> ToolsBody:
     )
 
 
-@api.post("/uploads", permission="task.submit", status=201)
+@api.post("/uploads", permission="task.submit", status=201, errors=[409])
 def create_upload(body: UploadBody) -> tuple[TicketBody, int]:
     """Leave to upload one picture, straight to where workers find it."""
     ticket = bootstrap.uploads().ticket(

@@ -153,7 +153,8 @@ class Promises:
         """Whoever listens from the beginning hears every number once."""
         for task_id, task in self.tasks.items():
             place, heard = Place(), []
-            while events := self.world.events.read(tenant_id=task["tenant_id"], task_id=task_id, last=place, wait_ms=0):
+            listener = {"tenant_id": task["tenant_id"], "user_id": task["user_id"], "task_id": task_id}
+            while events := self.world.events.read(**listener, last=place, wait_ms=0):
                 heard += [event.place.sequence for event in events if event.place.part == 0]
                 assert [event.place for event in events] == sorted({event.place for event in events})
                 assert events[0].place > place

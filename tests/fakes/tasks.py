@@ -20,7 +20,7 @@ from psycopg.rows import dict_row
 
 from artiway import ids
 from artiway.audit.repository import AuditLog
-from artiway.delivery.feed.queue import RedisFeed
+from artiway.delivery.feed.queue import RedisFeed, RedisListeners
 from artiway.delivery.feed.service import FeedService, announce
 from artiway.delivery.webhooks.model import Limits, SettledTask
 from artiway.delivery.webhooks.outbound import WebhookPost
@@ -424,7 +424,7 @@ class World:
         self.progress = Progress(
             self.store, self.life, self.feed, self.clock, tell=lambda _, __, body: self.notices.append(body)
         )
-        self.events = FeedService(self.store, self.feed, pause=lambda _: None)
+        self.events = FeedService(self.store, self.feed, RedisListeners(client, limit=2), pause=lambda _: None)
         self.bucket = Bucket()
         self.sweeper = Sweeper(
             PostgresFinds(self.service_database, service_outbox),

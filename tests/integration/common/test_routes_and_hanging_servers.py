@@ -16,6 +16,7 @@ import pytest
 
 from artiway import bootstrap
 from artiway.audit.repository import AuditLog
+from artiway.bootstrap import payments
 from artiway.identity.repository import PostgresAccounts
 from artiway.identity.service import AuthService
 from artiway.identity.tokens import Verifier
@@ -155,9 +156,7 @@ def forget() -> None:
     for made in (bootstrap.database, bootstrap.service_database, bootstrap.redis):
         if made.cache_info().currsize:
             made().close()
-    for made in vars(bootstrap).values():
-        if hasattr(made, "cache_clear"):
-            made.cache_clear()
+    bootstrap.forget_all()
 
 
 @pytest.fixture(scope="module")
@@ -189,10 +188,10 @@ def start(monkeypatch, postgres_server, valkey_server, handlers):
             monkeypatch.setenv(f"ARTIWAY_{name}", value)
         forget()
         auth = make_auth(
-            bootstrap.service_database(), FixedClock(datetime.now(UTC)), signer, forgetful=bootstrap._cached_access()
+            bootstrap.service_database(), FixedClock(datetime.now(UTC)), signer, forgetful=bootstrap.cached_access()
         )
         monkeypatch.setattr(bootstrap, "auth", lambda: auth)  # without KMS
-        monkeypatch.setattr(bootstrap, "_merchant", lambda: lambda: MERCHANT)
+        monkeypatch.setattr(payments, "merchant", lambda: lambda: MERCHANT)
         return auth
 
     def make(*, is_warm: bool = False, **settings: str) -> Platform:

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from artiway.delivery.feed.model import Place, as_text
-from artiway.delivery.uploads.model import NoSuchInput, NotAPicture, NotUploaded
+from artiway.delivery.uploads.model import NoSuchInput, NotAPicture, NotUploaded, OpenLimits
 from artiway.delivery.uploads.repository import PostgresUploads
 from artiway.delivery.uploads.service import Bounds, UploadService
 from artiway.delivery.webhooks.model import (
@@ -25,7 +25,7 @@ from artiway.platform.redis import RedisAway
 from artiway.tasks.reports import report_from
 from tests.integration.tasks.test_life import deliver_all, held, submit
 
-BOUNDS = Bounds(bytes=1_000, pixels=1_000_000, side=4_000, url_ttl_s=900, upload_ttl_s=900)
+BOUNDS = Bounds(bytes=1_000, pixels=1_000_000, side=4_000, url_ttl_s=900, upload_ttl_s=900, opened=OpenLimits(3, 5))
 
 
 def png(width=64, height=64, size=100):
@@ -217,7 +217,7 @@ def test_without_redis_progress_is_written_down_and_results_count(world, monkeyp
 
 
 def read(world, tenant, task, last):
-    return world.events.read(tenant_id=tenant[0], task_id=task.task_id, last=last, wait_ms=0)
+    return world.events.read(tenant_id=tenant[0], user_id=tenant[1], task_id=task.task_id, last=last, wait_ms=0)
 
 
 def test_a_listener_goes_on_after_the_last_event_it_saw(world):

@@ -120,6 +120,9 @@ def task_progress(task_id: UUID) -> dict[str, tuple[int, int]]:
 def task_events() -> FeedService:
     import time
 
+    from artiway.delivery.feed.queue import RedisListeners
     from artiway.delivery.feed.service import FeedService
 
-    return FeedService(task_store(), task_feed(), pause=time.sleep)
+    limit = base.settings().events_per_user
+    listeners = RedisListeners(base.redis(), limit=limit, breaker=base.redis_breaker())
+    return FeedService(task_store(), task_feed(), listeners, pause=time.sleep)

@@ -70,10 +70,13 @@ class Settings(BaseSettings):
     upload_bytes: int = Field(default=20_000_000, ge=1, le=100_000_000)
     upload_pixels: int = Field(default=40_000_000, ge=1, le=200_000_000)
     upload_side: int = Field(default=12_000, ge=1, le=65_535)
+    uploads_open_per_user: int = Field(default=500, ge=1, le=100_000)  # not used by a task yet
+    uploads_open_per_tenant: int = Field(default=2_000, ge=1, le=100_000)
     upload_url_s: int = Field(default=900, ge=60, le=3_600)
     result_url_s: int = Field(default=900, ge=60, le=86_400)
     events_wait_ms: int = Field(default=20_000, ge=0, le=25_000)
     events_retry_ms: int = Field(default=500, ge=0, le=60_000)
+    events_per_user: int = Field(default=5, ge=1, le=100)  # each that waits holds a function
     webhook_timeout_s: float = Field(default=8, gt=0, le=30)
     webhook_limit: int = Field(default=20, ge=1, le=1_000)  # that a tenant can register
     webhook_implied_limit: int = Field(default=100, ge=1, le=10_000)  # of a tenant, named by its tasks

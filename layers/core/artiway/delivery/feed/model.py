@@ -8,6 +8,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from artiway.errors import TooMany
+
+
+class TooManyListeners(TooMany):
+    """So many requests of the user wait for events now. Each of them holds a function."""
+
+    code = "TASK_429_LISTENERS"
+
+    def __init__(self, limit: int, *, retry_after_s: int) -> None:
+        message = "too many requests of this user wait for events; end one, or try again later"
+        super().__init__(message, retry_after_s=retry_after_s, limit=limit)
+
+
 _PLACE = re.compile(r"(\d{1,15})-(\d{1,15})")
 
 

@@ -19,6 +19,8 @@ BATCH = 200
 # Shorter than the time that one command may take.
 TURN_MS = 500
 TURNS_PER_LOOK = 6
+# For the looks into the database within the wait; a listener that died gives its place back after this.
+LEASE_SLACK_MS = 5_000
 
 
 class Store(Protocol):
@@ -29,6 +31,11 @@ class Stream(Protocol):
     def add(self, events: Sequence[Published]) -> None: ...
 
     def after(self, task_id: UUID, place: Place, *, wait_ms: int, limit: int) -> list[StreamEvent]: ...
+
+
+class Listeners(Protocol):
+    def lease(self, user_id: UUID, *, ttl_ms: int) -> AbstractContextManager[None]:
+        """A place among the user's listeners while it is held. Raises TooManyListeners where there is none."""
 
 
 def announce(stream: Stream) -> Callable[[Sequence[Published]], None]:
@@ -44,16 +51,25 @@ def announce(stream: Stream) -> Callable[[Sequence[Published]], None]:
 
 
 class FeedService:
-    def __init__(self, store: Store, stream: Stream, *, pause: Callable[[float], None]) -> None:
-        self._store, self._stream, self._pause = store, stream, pause
+    def __init__(self, store: Store, stream: Stream, listeners: Listeners, *, pause: Callable[[float], None]) -> None:
+        self._store, self._stream, self._listeners, self._pause = store, stream, listeners, pause
 
-    def read(self, *, tenant_id: UUID, task_id: UUID, last: Place, wait_ms: int) -> list[StreamEvent] | None:
-        """Events after `last`, waiting a while for the first. None: the task is over and all of it was told."""
+    def read(
+        self, *, tenant_id: UUID, user_id: UUID, task_id: UUID, last: Place, wait_ms: int
+    ) -> list[StreamEvent] | None:
+        """Events after `last`, waiting a while for the first. None: the task is over and all of it was told.
+
+        Raises TooManyListeners where there is nothing yet and enough requests of the user wait already.
+        """
         task = self._task(tenant_id, task_id)
         if found := self._filled(tenant_id, task, last, self._after(task_id, last, 0)):
             return found
         if task.ended_at is not None:
             return None
+        with self._listeners.lease(user_id, ttl_ms=wait_ms + LEASE_SLACK_MS):
+            return self._wait(tenant_id, task_id, last, wait_ms)
+
+    def _wait(self, tenant_id: UUID, task_id: UUID, last: Place, wait_ms: int) -> list[StreamEvent]:
         for turn in range(1, wait_ms // TURN_MS + 1):
             arrived = self._after(task_id, last, TURN_MS)
             # What Redis lost it will not announce either: look into the database now and then.
