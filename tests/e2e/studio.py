@@ -10,10 +10,11 @@ from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, Self
 
+from artiway.tasks import catalogue
 from local.servers import free_port
 from local.shop import ENDED, Person, Platform
 from local.stack import Stack
-from local.workers import QUEUES, Workers
+from local.workers import Workers
 
 POINTS = 1_000
 
@@ -48,7 +49,7 @@ class Studio:
         asyncio.run(play())
 
     def kill_worker_of(self, node_type: str) -> None:
-        os.kill(self.workers.pids()[list(QUEUES).index(node_type)], signal.SIGKILL)
+        os.kill(self.workers.pids()[list(catalogue.load().types).index(node_type)], signal.SIGKILL)
 
     def kill_sandboxes_of(self, function: str) -> int:
         """A sandbox lives in the folder of its function."""
@@ -63,7 +64,7 @@ class Studio:
 
 async def workers_ready(stack: Stack) -> None:
     async with Platform.at(stack.facts, patience_s=20) as platform:
-        await (await platform.administrator()).wait_for_workers(len(QUEUES) + 1)
+        await (await platform.administrator()).wait_for_workers(len(catalogue.load().types) + 1)
 
 
 async def until(person: Person, task_id: str, is_so: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
