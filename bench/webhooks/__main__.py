@@ -43,7 +43,7 @@ TAKEN = b"HTTP/1.1 204 No Content\r\nContent-Length: 0\r\nConnection: close\r\n\
 
 
 @asynccontextmanager
-async def target() -> AsyncIterator[str]:
+async def target(port: int) -> AsyncIterator[str]:
     """An address that takes every delivery, at next to no cost."""
 
     async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -54,7 +54,7 @@ async def target() -> AsyncIterator[str]:
         await writer.drain()
         writer.close()
 
-    server = await asyncio.start_server(take, "127.0.0.1", 0)
+    server = await asyncio.start_server(take, "127.0.0.1", port)
     async with server:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
@@ -129,9 +129,9 @@ async def phase(loud: tuple[Person, str], quiet: tuple[Person, str], truth: Trut
     return took
 
 
-async def measure(facts: dict[str, Any], *, rounds: int) -> dict[str, Any]:
+async def measure(facts: dict[str, Any], port: int, *, rounds: int) -> dict[str, Any]:
     truth = Truth(facts["databaseUrl"])
-    async with target() as address, Platform.at(facts, patience_s=30) as platform:
+    async with target(port) as address, Platform.at(facts, patience_s=30) as platform:
         administrator = await platform.administrator()
         people = {}
         for name in ("without", "with", "quiet"):
@@ -163,11 +163,12 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true", help="one round")
     arguments = parser.parse_args()
+    port = free_port()
     with tempfile.TemporaryDirectory(prefix="artiway-bench-") as folder:
         Path(folder).chmod(0o755)
-        services, parameters = [IdleWorkers(slots=SLOTS)], {"AllowedTargets": address.partition("://")[2]}
+        services, parameters = [IdleWorkers(slots=SLOTS)], {"AllowedTargets": f"127.0.0.1:{port}"}
         with Stack(home=Path(folder) / "home", port=free_port(), parameters=parameters, services=services) as stack:
-            results = asyncio.run(measure(stack.facts, rounds=1 if arguments.quick else ROUNDS))
+            results = asyncio.run(measure(stack.facts, port, rounds=1 if arguments.quick else ROUNDS))
     print(f"one node of a quiet tenant while another ends {TASKS} tasks, after {REGISTRATIONS} tries to register")
     for name, value in results.items():
         print(f"  {name:13} {value}")
