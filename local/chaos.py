@@ -150,7 +150,7 @@ def _command(pid: int) -> str:
 
 class Chaos:
     def __init__(self, launcher: Launcher, platform: Platform, results: Results, chance: random.Random) -> None:
-        self._launcher, self._platform, self._figures, self._chance = launcher, platform, results, chance
+        self._launcher, self._platform, self._results, self._chance = launcher, platform, results, chance
 
     async def cause_faults(self) -> None:
         """Cause each fault in turn while tasks run: every kill once, a flush of Redis twice."""
@@ -184,20 +184,20 @@ class Chaos:
             _send(pid, signal.SIGTERM)
             await asyncio.sleep(self._chance.uniform(0, DRAIN_SECONDS))
             if pid not in self._launcher.pids("worker"):
-                self._figures.faults["worker terminated, ended in time"] += 1
+                self._results.faults["worker terminated, ended in time"] += 1
                 return
-            self._figures.faults["worker terminated, killed while draining"] += 1
+            self._results.faults["worker terminated, killed while draining"] += 1
         else:
-            self._figures.faults["worker killed"] += 1
+            self._results.faults["worker killed"] += 1
         _send(pid)
 
     async def _kill(self, role: str) -> None:
         pids = self._launcher.pids(role)
-        self._figures.check(bool(pids), f"no {role} process was found to kill")
+        self._results.check(bool(pids), f"no {role} process was found to kill")
         for pid in pids:
             _send(pid)
-        self._figures.faults[f"{role} killed"] += len(pids)
-        self._figures.say(f"{role}: kill -9 of {len(pids)}")
+        self._results.faults[f"{role} killed"] += len(pids)
+        self._results.report(f"{role}: kill -9 of {len(pids)}")
 
     async def _flush(self) -> None:
         client = redis.asyncio.Redis.from_url(self._platform.facts["redisUrl"])
@@ -205,16 +205,16 @@ class Chaos:
             await client.flushall()
         finally:
             await client.aclose()
-        self._figures.faults["Redis flushed"] += 1
-        self._figures.say("Redis: flushed")
+        self._results.faults["Redis flushed"] += 1
+        self._results.report("Redis: flushed")
 
     async def _kill_launcher(self) -> None:
-        self._figures.say("launcher: kill -9, then a new start")
+        self._results.report("launcher: kill -9, then a new start")
         self._launcher.kill()
         await asyncio.to_thread(self._launcher.start)
         self._platform.facts = self._launcher.facts
-        self._figures.faults["launcher killed"] += 1
-        self._figures.say("launcher: running again")
+        self._results.faults["launcher killed"] += 1
+        self._results.report("launcher: running again")
 
     async def _wait_until_healthy(self) -> None:
         deadline = time.monotonic() + START_SECONDS
@@ -223,7 +223,7 @@ class Chaos:
                 if (await self._platform.call("GET", "/health"))["status"] == "ok":
                     return
             await asyncio.sleep(1)
-        self._figures.violations.append(f"the platform was not healthy again after {START_SECONDS} s")
+        self._results.violations.append(f"the platform was not healthy again after {START_SECONDS} s")
 
 
 def _send(pid: int, number: signal.Signals = signal.SIGKILL) -> None:

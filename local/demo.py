@@ -221,7 +221,7 @@ async def _show_hold(tenant: Tenant) -> None:
     points = await tenant.person.call("GET", "/points")
     print(
         f"  {tenant.label}  {tenant.title:20}  {tenant.count} model photos in lane {tenant.task['lane']:13}"
-        f"  price {tenant.task['pricePoints']}, frozen {points['frozen']}, left {points['balance']}"
+        f"  price {tenant.task['pricePoints']}, frozen {points['frozen']}, balance {points['balance']}"
     )
 
 
@@ -232,7 +232,7 @@ def _show_order(tenants: list[Tenant]) -> None:
     for kind, row in story.order(starts).items():
         print(f"  {kind:8} {' '.join(map(str, row))}")
     heavy, light = tenants
-    for reason in story.reasons(starts, heavy=heavy.letter, light=light.letter):
+    for reason in story.reasons(starts, heavy=heavy.label, light=light.label):
         print(f"  {reason}")
 
 
