@@ -131,7 +131,7 @@ async def phase(loud: tuple[Person, str], quiet: tuple[Person, str], truth: Trut
 
 async def measure(facts: dict[str, Any], port: int, *, rounds: int) -> dict[str, Any]:
     truth = Truth(facts["databaseUrl"])
-    async with target(port) as address, Platform.at(facts, patience_s=30) as platform:
+    async with target(port) as address, Platform.at(facts, retry_for_s=30) as platform:
         administrator = await platform.administrator()
         people = {}
         for name in ("without", "with", "quiet"):
