@@ -120,7 +120,7 @@ def test_results_are_those_of_result_nodes_and_go_with_their_time(world, uploads
     tenant = world.tenant()
     world.worker()
     task = submit(world, tenant, "model_photo", count=2)
-    world.settle_down()
+    world.run_to_end()
     results = uploads.results(tenant_id=tenant[0], task_id=task.task_id)
     assert [result.name for result in results] == ["compose_1", "compose_2"]
     assert uploads.results(tenant_id=world.tenant()[0], task_id=task.task_id) == []
@@ -150,9 +150,9 @@ def report(holding, kind="progress", **extra):
 def test_fifty_messages_a_second_are_one_write_in_five_seconds(world):
     task, _, holding = running_node(world, world.tenant())
     world.advance(6)  # since the claim, which wrote
-    world.life.beat(world.workers[0].card, [(UUID(holding.order["nodeId"]), 1)])
+    world.nodes.beat(world.workers[0].card, [(UUID(holding.order["nodeId"]), 1)])
     writes = Counter()
-    real = world.life.note_progress
+    real = world.nodes.note_progress
 
     def counted(one, **kwargs):
         writes["asked"] += 1
@@ -160,12 +160,12 @@ def test_fifty_messages_a_second_are_one_write_in_five_seconds(world):
         writes["written"] += changed
         return changed
 
-    world.life.note_progress = counted
+    world.nodes.note_progress = counted
     for sequence in range(1, 251):
         world.progress.handle([report(holding, sequence=sequence, progress=min(99, sequence))])
     assert writes == {"asked": 1, "written": 1}
     assert world.feed.progress(task.task_id)[f"node_{UUID(holding.order['nodeId']).hex}"] == (1, 99)
-    world.settle_down()
+    world.run_to_end()
 
 
 def test_a_batch_is_folded_to_the_newest_of_each_node(world):
@@ -173,7 +173,7 @@ def test_a_batch_is_folded_to_the_newest_of_each_node(world):
     batch = [report(holding, sequence=n, progress=p) for n, p in ((3, 60), (1, 20), (2, 40))]
     world.progress.handle(batch)
     assert [body["progress"] for body in world.notices if body["type"] == "task.progress"] == [60]
-    world.settle_down()
+    world.run_to_end()
 
 
 def test_a_late_or_stale_message_changes_nothing(world):
@@ -184,14 +184,14 @@ def test_a_late_or_stale_message_changes_nothing(world):
         report(holding, sequence=5, progress=91),
     ):
         world.progress.handle([late])
-    world.life.release(worker_id="w1", held=[(UUID(holding.order["nodeId"]), 1)])
+    world.nodes.release(worker_id="w1", held=[(UUID(holding.order["nodeId"]), 1)])
     deliver_all(world)
     world.progress.handle([report(holding, sequence=9, progress=95)])
     key = f"node_{UUID(holding.order['nodeId']).hex}"
     assert world.feed.progress(task.task_id)[key] == (2, 0)
     told = [body["progress"] for body in world.notices if body["type"] == "task.progress"]
     assert told == [50]
-    world.settle_down()
+    world.run_to_end()
 
 
 def test_without_redis_progress_is_written_down_and_results_count(world, monkeypatch):
@@ -209,7 +209,7 @@ def test_without_redis_progress_is_written_down_and_results_count(world, monkeyp
     (node,) = world.rows("SELECT progress FROM task_node WHERE task_id = %s", task.task_id)
     assert node["progress"] == 40
     world.finish(worker, holding)
-    world.settle_down()
+    world.run_to_end()
     assert world.task_row(task.task_id)["status"] == "COMPLETED"
 
 
@@ -310,7 +310,7 @@ def test_progress_in_an_emptied_redis_has_no_place_before_the_next_change(world)
     world.progress.handle([report(holding, sequence=1, progress=30)])
     heard = read(world, tenant, task, Place())
     assert [event.event for event in heard] == ["queued", "started"]
-    world.settle_down()
+    world.run_to_end()
 
 
 def test_a_listener_who_comes_again_after_every_event_hears_each_change_once_and_in_order(world):
@@ -338,7 +338,7 @@ def test_events_of_another_tenants_task_are_not_there(world):
     task, _, _ = running_node(world, tenant)
     with pytest.raises(Exception, match="no such task"):
         read(world, world.tenant(), task, Place())
-    world.settle_down()
+    world.run_to_end()
 
 
 def test_a_place_that_we_did_not_write_is_the_beginning():
@@ -361,7 +361,7 @@ class Post:
 def ended_task(world, tenant, **options):
     world.worker()
     task = submit(world, tenant, "crop", **options)
-    world.settle_down()
+    world.run_to_end()
     return task
 
 

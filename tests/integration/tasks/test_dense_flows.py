@@ -9,8 +9,8 @@ from artiway import ids
 from artiway.errors import Refused
 from artiway.tasks.lifecycle import DEPENDENCY_FAILED
 from artiway.tasks.model import FlowNode
-from tests.fakes.tasks import World
 from tests.integration.tasks.test_life import submit_flow
+from tests.simulation.world import World
 
 NODES = 141
 EDGES = NODES * (NODES - 1) // 2

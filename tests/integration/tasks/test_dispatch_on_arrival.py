@@ -8,8 +8,8 @@ from uuid import uuid4
 
 from artiway import bootstrap
 from artiway.tasks.model import WorkerCard
-from tests.fakes.tasks import POOL
 from tests.integration.tasks.test_life import deliver_all, running, submit
+from tests.simulation.world import POOL
 from tools.openapi import load_handler
 
 ROOT = Path(__file__).parents[3]
@@ -28,12 +28,12 @@ def test_a_worker_that_comes_is_given_what_waits_at_once(world):
 def test_a_worker_that_comes_without_slots_wakes_nobody(world):
     world.use_fair_queue()
     deliver_all(world)
-    world.nodes.register(WorkerCard("leaving", POOL, ("cutout",), 0), engine="fake")
+    world.node_store.register(WorkerCard("leaving", POOL, ("cutout",), 0), engine="fake")
     assert world.rows("SELECT 1 FROM outbox WHERE aggregate = 'worker:leaving'") == []
 
 
 def test_a_pool_without_a_lane_is_told_of_nobody(world):
-    world.nodes.register(WorkerCard("stray", "elsewhere", ("cutout",), 1), engine="fake")
+    world.node_store.register(WorkerCard("stray", "elsewhere", ("cutout",), 1), engine="fake")
     assert world.rows("SELECT 1 FROM outbox WHERE aggregate = 'worker:stray'") == []
 
 
@@ -42,9 +42,9 @@ def test_the_scheduler_takes_ready_nodes_and_arrived_workers_in_one_batch(world,
     submit(world, world.tenant(), "cutout")
     world.worker("w1", ["cutout"])
     monkeypatch.setattr(bootstrap, "scheduler", lambda: world.dispatcher)
-    while (letter := world.network.take()) is not None and not letter.destination.startswith("lane:"):
-        world.receive(letter)
-    assert letter is not None
+    while (message := world.network.take()) is not None and not message.destination.startswith("lane:"):
+        world.receive(message)
+    assert message is not None
     node = world.rows("SELECT node_id FROM task_node")[0]["node_id"]
     bodies = [{"type": "worker_came", "data": {"pool": POOL}}, {"type": "ready", "data": {"nodeId": str(node)}}, {}]
     records = [{"messageId": str(number), "body": json.dumps(body)} for number, body in enumerate(bodies)]
@@ -73,7 +73,7 @@ def test_news_are_kept_for_everybody_and_sent_to_those_who_listen(world):
     submit(world, (tenant_id, user_id), "cutout")
     world.superuser.execute("UPDATE websocket_connection SET closed_at = now() WHERE user_id = %s", [user_id])
     submit(world, (tenant_id, user_id), "cutout")
-    letters = [letter for letter in world.network.letters if letter.destination == "push"]
+    letters = [message for message in world.network.messages if message.destination == "push"]
     news = world.rows("SELECT sent_at FROM outbox WHERE aggregate = %s", f"user:{user_id}")
     assert (len(letters), len(news)) == (1, 2)
     assert all(row["sent_at"] is not None for row in news)

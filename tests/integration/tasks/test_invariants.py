@@ -13,8 +13,8 @@ from artiway.recovery.invariants import CHECKS
 from artiway.recovery.mirror import SlotMirror
 from artiway.recovery.repository import PostgresSlots
 from artiway.tasks.model import Left
-from tests.fakes.tasks import POOL, World
 from tests.integration.tasks.test_life import deliver_all, held, submit, submit_flow
+from tests.simulation.world import POOL, World
 
 BREAKS = {
     "holds_end_once": "UPDATE points_hold SET status = 'HELD', ended_at = NULL, charged = 0",
@@ -50,8 +50,8 @@ def broken_world(addresses, valkey):
     submit_flow(world, tenant, "fails", "fails>never", "done")
     deliver_all(world)
     world.fail(*held(world, "fails"), is_retryable=False)
-    world.settle_down()
-    world.assert_sound()
+    world.run_to_end()
+    world.assert_invariants()
     yield world
     for table in ("task_node", "points_ledger", "points_account"):
         world.superuser.execute(f"ALTER TABLE {table} ENABLE TRIGGER ALL".encode())
@@ -111,7 +111,7 @@ def test_a_sweeper_that_does_not_run_is_found(world):
     world.advance(31 + 300)
     check = next(check for check in world.invariants.check().checks if check.name == "sweepers_run")
     assert [row["status"] for row in check.violations] == ["PROCESSING"]
-    world.settle_down()
+    world.run_to_end()
 
 
 def test_an_order_that_was_credited_twice_or_never_is_found(world):
@@ -172,7 +172,7 @@ def mirrored(world):
     deliver_all(world)
     assert look(world, "slots_are_mirrored").checked == 1
     yield world, queue_of(POOL)
-    world.settle_down()
+    world.run_to_end()
 
 
 def test_a_slot_that_redis_never_heard_of_is_found_once_it_cannot_be_on_its_way(mirrored):

@@ -123,7 +123,7 @@ def publish_due(world, limit=DUE):
 
 
 def published(world):
-    data = [letter.body["data"] for letter in world.network.letters if letter.destination == "webhook"]
+    data = [message.body["data"] for message in world.network.messages if message.destination == "webhook"]
     return [(UUID(one["tenantId"]), UUID(one["deliveryId"])) for one in data]
 
 

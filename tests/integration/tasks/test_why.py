@@ -31,7 +31,7 @@ def test_each_node_that_has_not_ended_says_what_it_waits_for(world, why):
     world.finish(*held(world, running))
     deliver_all(world)
     assert running not in reasons(why, task)
-    world.settle_down()
+    world.run_to_end()
     assert reasons(why, task) == {}
 
 
@@ -40,7 +40,7 @@ def test_a_node_without_a_worker_says_so(world, why):
     deliver_all(world)
     assert reasons(why, task) == {"style_1": ("no_worker", None)}
     world.worker()
-    world.settle_down()
+    world.run_to_end()
 
 
 def test_a_node_of_a_tenant_at_its_cap_says_so(world, why):
@@ -50,7 +50,7 @@ def test_a_node_of_a_tenant_at_its_cap_says_so(world, why):
     deliver_all(world)
     found = sorted([*reasons(why, first).values(), *reasons(why, second).values()])
     assert [kind for kind, _ in found] == ["none", "tenant_cap"]
-    world.settle_down()
+    world.run_to_end()
 
 
 def test_after_redis_was_lost_the_answer_is_less_and_still_true(world, why):
@@ -59,7 +59,7 @@ def test_after_redis_was_lost_the_answer_is_less_and_still_true(world, why):
     world.redis.flushall()
     assert reasons(why, task) == {"style_1": ("turn", None)}
     world.worker()
-    world.settle_down()
+    world.run_to_end()
 
 
 def test_a_task_of_another_tenant_explains_nothing(world, why):
@@ -67,4 +67,4 @@ def test_a_task_of_another_tenant_explains_nothing(world, why):
     with pytest.raises(NoSuchTask):
         why.explain(tenant_id=world.tenant()[0], task_id=task.task_id)
     world.worker()
-    world.settle_down()
+    world.run_to_end()
