@@ -1,4 +1,4 @@
-"""A task's life on the real rules and PostgreSQL: accepted, run, delivered, settled; or not."""
+"""The life of a task with the real services and PostgreSQL: submission, run, results, settlement, failures."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def events_of(world, task):
     return [(row["event"], row["body"].get("node")) for row in rows]
 
 
-def test_three_model_photos_run_as_their_dag_says_and_are_charged(world):
+def test_model_photos_run_in_dag_order_and_are_charged(world):
     tenant = world.tenant(points=100)
     world.worker()
     task = submit(world, tenant, count=3)
@@ -74,20 +74,20 @@ def test_three_model_photos_run_as_their_dag_says_and_are_charged(world):
     assert running(world) == {"model_1", "model_2", "model_3"}
     world.finish(*held(world, "model_2"))
     deliver_all(world)
-    # A node waits for its own dependencies and for nothing else.
+    # A node waits for its own dependencies only.
     assert running(world) == {"model_1", "model_3", "compose_2"}
     world.run_to_end()
     row = world.task_row(task.task_id)
     assert (row["status"], row["charged_points"]) == ("COMPLETED", 30)
     assert world.balance(*tenant) == (70, 0)
     assert all(execution.is_over for execution in world.machine.executions.values())
-    told = events_of(world, task)
-    assert told[0] == ("queued", None)
-    assert told[-2:] == [("completed", None), ("settled", None)]
-    assert told.index(("completed", "cutout")) < told.index(("started", "model_1"))
+    events = events_of(world, task)
+    assert events[0] == ("queued", None)
+    assert events[-2:] == [("completed", None), ("settled", None)]
+    assert events.index(("completed", "cutout")) < events.index(("started", "model_1"))
 
 
-def test_a_worker_is_told_all_that_it_needs_and_where_inputs_are(world):
+def test_claim_returns_inputs_and_parameters(world):
     tenant = world.tenant()
     world.worker()
     picture = uuid4()
@@ -107,7 +107,7 @@ def test_a_worker_is_told_all_that_it_needs_and_where_inputs_are(world):
     world.run_to_end()
 
 
-def test_a_claim_is_given_once_and_again_to_the_same_worker_alone(world):
+def test_claim_succeeds_for_one_worker_only(world):
     tenant = world.tenant()
     task = submit(world, tenant, "style")
     world.worker()
@@ -125,7 +125,7 @@ def test_a_claim_is_given_once_and_again_to_the_same_worker_alone(world):
     world.run_to_end()
 
 
-def test_a_node_that_fails_for_good_cancels_all_that_depends_on_it_and_nothing_else(world):
+def test_failed_node_cancels_only_its_dependents(world):
     tenant = world.tenant(points=100)
     world.worker(slots=10)
     task = submit_flow(world, tenant, "a", "a>b", "b>c", "d", "d>e")
@@ -145,7 +145,7 @@ def test_a_node_that_fails_for_good_cancels_all_that_depends_on_it_and_nothing_e
     assert world.balance(*tenant) == (88, 0)
 
 
-def test_an_error_that_can_pass_is_tried_three_more_times_and_no_more(world):
+def test_retryable_failure_is_retried_three_times(world):
     tenant = world.tenant(points=100)
     world.worker()
     task = submit(world, tenant, "style")
@@ -162,7 +162,7 @@ def test_an_error_that_can_pass_is_tried_three_more_times_and_no_more(world):
     assert world.balance(*tenant) == (100, 0)
 
 
-def test_a_retry_waits_for_its_backoff(world):
+def test_retry_waits_for_its_backoff(world):
     tenant = world.tenant()
     world.worker()
     task = submit(world, tenant, "style")
@@ -178,7 +178,7 @@ def test_a_retry_waits_for_its_backoff(world):
     world.run_to_end()
 
 
-def test_a_late_result_of_an_attempt_that_was_given_up_changes_nothing(world):
+def test_late_result_of_old_attempt_changes_nothing(world):
     tenant = world.tenant()
     world.worker()
     task = submit(world, tenant, "style")
@@ -196,7 +196,7 @@ def test_a_late_result_of_an_attempt_that_was_given_up_changes_nothing(world):
     assert "/2/" in node["output"][0]["key"]
 
 
-def test_a_result_outside_its_attempts_place_is_refused(world):
+def test_result_outside_its_prefix_is_refused(world):
     tenant = world.tenant()
     world.worker()
     task = submit(world, tenant, "style")
@@ -210,7 +210,7 @@ def test_a_result_outside_its_attempts_place_is_refused(world):
     world.run_to_end()
 
 
-def test_a_beat_renews_and_tells_what_was_cancelled_or_taken_away(world):
+def test_heartbeat_renews_leases_and_reports_cancellation(world):
     tenant = world.tenant()
     worker = world.worker()
     task, other = submit(world, tenant, "style"), submit(world, tenant, "style")
@@ -225,7 +225,7 @@ def test_a_beat_renews_and_tells_what_was_cancelled_or_taken_away(world):
     world.run_to_end()
 
 
-def test_a_worker_that_goes_away_hands_back_without_costing_a_retry(world):
+def test_release_returns_nodes_without_a_retry(world):
     tenant = world.tenant()
     worker = world.worker()
     task = submit(world, tenant, "style")
@@ -241,7 +241,7 @@ def test_a_worker_that_goes_away_hands_back_without_costing_a_retry(world):
     world.run_to_end()
 
 
-def test_cancelling_stops_everything_at_once_and_charges_what_was_delivered(world):
+def test_cancel_stops_all_nodes_and_charges_results(world):
     tenant = world.tenant(points=100)
     world.worker(slots=10)
     task = submit_flow(world, tenant, "a", "a>b", "b>c", "d")
@@ -258,7 +258,7 @@ def test_cancelling_stops_everything_at_once_and_charges_what_was_delivered(worl
     assert all(execution.is_over for execution in world.machine.executions.values())
 
 
-def test_cancelling_a_colleagues_task_needs_task_manage(world):
+def test_cancel_of_colleagues_task_needs_task_manage(world):
     tenant = world.tenant()
     world.worker()
     task = submit(world, tenant, "style")
@@ -267,14 +267,14 @@ def test_cancelling_a_colleagues_task_needs_task_manage(world):
         world.tasks.cancel(tenant_id=tenant[0], task_id=task.task_id, requester=colleague)
     assert (refusal.value.code, refusal.value.details) == ("AUTH_403_FORBIDDEN", {"permission": "task.manage"})
     assert world.task_row(task.task_id)["cancel_requested_at"] is None
-    with pytest.raises(NoSuchTask):  # in another tenant it is not there, whatever one may
+    with pytest.raises(NoSuchTask):  # in another tenant it is not found, with any permission
         world.tasks.cancel(tenant_id=world.tenant()[0], task_id=task.task_id, requester=MANAGER)
     manager = Requester(colleague.user_id, may_manage=True)
     assert world.tasks.cancel(tenant_id=tenant[0], task_id=task.task_id, requester=manager) is TaskStatus.CANCELLED
     world.run_to_end()
 
 
-def test_a_user_cancels_and_retries_own_tasks(world):
+def test_user_cancels_and_retries_own_tasks(world):
     tenant = world.tenant()
     world.worker()
     owner = Requester(tenant[1], may_manage=False)
@@ -289,7 +289,7 @@ def test_a_user_cancels_and_retries_own_tasks(world):
     world.run_to_end()
 
 
-def test_retrying_a_colleagues_task_needs_task_manage(world):
+def test_retry_of_colleagues_task_needs_task_manage(world):
     tenant = world.tenant(points=100)
     world.worker()
     task = submit_flow(world, tenant, "a")
@@ -305,7 +305,7 @@ def test_retrying_a_colleagues_task_needs_task_manage(world):
     world.run_to_end()
 
 
-def test_a_task_that_has_ended_cannot_be_cancelled(world):
+def test_ended_task_cannot_be_cancelled(world):
     tenant = world.tenant()
     world.worker()
     task = submit(world, tenant, "style")
@@ -315,7 +315,7 @@ def test_a_task_that_has_ended_cannot_be_cancelled(world):
     assert refusal.value.code == "TASK_409_ENDED"
 
 
-def test_a_retry_runs_what_is_not_done_and_charges_that_alone(world):
+def test_retry_runs_and_charges_only_undone_nodes(world):
     tenant = world.tenant(points=100)
     world.worker(slots=10)
     task = submit_flow(world, tenant, "a", "a>b", "b>c", "d")
@@ -338,7 +338,7 @@ def test_a_retry_runs_what_is_not_done_and_charges_that_alone(world):
     assert set(world.machine.executions) == {str(task.task_id), f"{task.task_id}-2"}
 
 
-def test_the_queue_depth_is_kept_before_anything_is_held(world):
+def test_full_queue_refuses_before_points_are_held(world):
     tenant = world.tenant("free", queue_depth=2)
     before = world.balance(*tenant)
     for _ in range(2):
@@ -354,7 +354,7 @@ def test_the_queue_depth_is_kept_before_anything_is_held(world):
     world.run_to_end()
 
 
-def test_a_full_lane_refuses_before_anything_is_held(world):
+def test_full_lane_refuses_before_points_are_held(world):
     tenant = world.tenant("free", points=10)
     world.superuser.execute("INSERT INTO lane_setting (lane, depth_limit) VALUES ('free_default', 1)")
     submit(world, tenant, "crop")
@@ -366,7 +366,7 @@ def test_a_full_lane_refuses_before_anything_is_held(world):
     world.run_to_end()
 
 
-def test_a_suspended_tenant_may_not_submit(world):
+def test_suspended_tenant_may_not_submit(world):
     tenant = world.tenant(points=10)
     world.superuser.execute("UPDATE tenant SET status = 'SUSPENDED' WHERE tenant_id = %s", [tenant[0]])
     with pytest.raises(TenantSuspended) as refusal:
@@ -375,7 +375,7 @@ def test_a_suspended_tenant_may_not_submit(world):
     assert world.balance(*tenant) == (10, 0)
 
 
-def test_a_task_beyond_the_balance_leaves_nothing_behind(world):
+def test_task_beyond_balance_stores_nothing(world):
     tenant = world.tenant(points=5)
     with pytest.raises(InsufficientPoints):
         submit(world, tenant)
@@ -383,7 +383,7 @@ def test_a_task_beyond_the_balance_leaves_nothing_behind(world):
     assert world.rows("SELECT 1 FROM outbox WHERE destination LIKE 'machine%%'") == []
 
 
-def test_a_webhook_address_must_be_one(world):
+def test_invalid_webhook_url_is_refused(world):
     tenant = world.tenant()
     for url in (
         "ftp://example.com",
@@ -397,7 +397,7 @@ def test_a_webhook_address_must_be_one(world):
             submit(world, tenant, "crop", webhook_url=url)
 
 
-def test_an_estimate_says_price_lane_and_time_and_changes_nothing(world):
+def test_estimate_returns_price_and_changes_nothing(world):
     tenant = world.tenant("vip", points=0)
     world.worker(slots=2)
     asked = {"tenant_id": tenant[0], "inputs": {"product": uuid4()}, "params": {}}
@@ -414,14 +414,14 @@ def test_an_estimate_says_price_lane_and_time_and_changes_nothing(world):
     assert world.rows("SELECT 1 FROM task") == []
 
 
-def test_enterprises_have_a_lane_and_a_pool_of_their_own(world):
+def test_enterprise_has_its_own_lane_and_pool(world):
     task = submit(world, world.tenant("enterprise"), "crop")
     assert (task.lane, task.pool) == ("enterprise_exclusive", "enterprise")
     world.worker()
     world.run_to_end()
 
 
-def test_tasks_are_listed_newest_first_and_by_what_is_asked(world):
+def test_tasks_are_listed_newest_first_and_filtered(world):
     tenant, stranger = world.tenant(), world.tenant()
     first, second = submit(world, tenant, "crop"), submit(world, tenant, "style")
     submit(world, stranger, "crop")
@@ -439,11 +439,11 @@ def test_tasks_are_listed_newest_first_and_by_what_is_asked(world):
     world.run_to_end()
 
 
-def test_a_task_of_another_tenant_is_not_there(world):
+def test_task_of_another_tenant_is_not_found(world):
     tenant, stranger = world.tenant(), world.tenant()
     task = submit(world, tenant, "crop")
     with pytest.raises(NoSuchTask):
-        world.tasks.task(tenant_id=stranger[0], task_id=task.task_id)
+        world.tasks.view(tenant_id=stranger[0], task_id=task.task_id)
     for act in (world.tasks.cancel, world.tasks.retry):
         with pytest.raises(NoSuchTask):
             act(tenant_id=stranger[0], task_id=task.task_id, requester=MANAGER)
@@ -451,7 +451,7 @@ def test_a_task_of_another_tenant_is_not_there(world):
     world.run_to_end()
 
 
-def test_compensation_ends_what_has_not_ended(world):
+def test_compensation_ends_open_nodes(world):
     tenant = world.tenant(points=100)
     world.worker()
     task = submit_flow(world, tenant, "a", "a>b")

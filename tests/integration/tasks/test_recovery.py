@@ -1,4 +1,4 @@
-"""Each state that is no end has a sweeper."""
+"""The sweeps: each state that is not final has one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def sent(world, kind):
     return [message.body for message in world.network.messages if message.destination.startswith(kind)]
 
 
-def test_a_lost_worker_costs_a_retry_and_the_node_runs_again(world):
+def test_expired_lease_costs_a_retry(world):
     world.worker()
     task = submit(world, world.tenant(), "style")
     deliver_all(world)
@@ -37,7 +37,7 @@ def test_a_lost_worker_costs_a_retry_and_the_node_runs_again(world):
     assert world.task_row(task.task_id)["status"] == "COMPLETED"
 
 
-def test_a_beat_in_time_keeps_the_lease(world):
+def test_heartbeat_in_time_keeps_the_lease(world):
     world.worker()
     submit(world, world.tenant(), "style")
     deliver_all(world)
@@ -48,7 +48,7 @@ def test_a_beat_in_time_keeps_the_lease(world):
     world.run_to_end()
 
 
-def test_leases_that_end_together_are_left_alone_until_they_stay_ended(world):
+def test_leases_that_expire_together_get_grace(world):
     worker = world.worker(slots=10)
     tenant = world.tenant()
     for _ in range(6):
@@ -57,7 +57,7 @@ def test_leases_that_end_together_are_left_alone_until_they_stay_ended(world):
     assert len(worker.held) == 6
     world.advance(60)
     assert world.sweeper.leases() == 0
-    world.beat()  # the outage was ours, and short
+    world.beat()  # the platform was down for a short time
     assert len(worker.held) == 6
     world.advance(31 + SweepThresholds().outage_grace_s)
     assert world.sweeper.leases() == 6
@@ -65,7 +65,7 @@ def test_leases_that_end_together_are_left_alone_until_they_stay_ended(world):
     world.run_to_end()
 
 
-def test_work_that_nobody_took_is_offered_again_with_the_same_attempt(world):
+def test_unclaimed_work_message_is_resent(world):
     task = submit(world, world.tenant(), "style")
     world.worker()
     while not world.rows("SELECT 1 FROM slot_in_use"):
@@ -84,7 +84,7 @@ def test_work_that_nobody_took_is_offered_again_with_the_same_attempt(world):
     assert node_of(world, task)["attempt"] == 1
 
 
-def test_work_that_nobody_takes_for_long_gives_its_slot_back(world):
+def test_node_unclaimed_for_long_returns_its_slot(world):
     task = submit(world, world.tenant(), "style")
     world.worker()
     while not world.rows("SELECT 1 FROM slot_in_use"):
@@ -98,9 +98,9 @@ def test_work_that_nobody_takes_for_long_gives_its_slot_back(world):
     world.run_to_end()
 
 
-def test_a_node_that_no_execution_speaks_of_is_hinted_at(world):
+def test_node_without_execution_gets_ready_message(world):
     task = submit(world, world.tenant(), "style")
-    world.network.messages.clear()  # nobody ever starts an execution
+    world.network.messages.clear()  # no execution is started
     world.advance(31)
     world.sweeper.quick()
     (message,) = sent(world, "lane:")
@@ -109,7 +109,7 @@ def test_a_node_that_no_execution_speaks_of_is_hinted_at(world):
     world.run_to_end()
 
 
-def test_an_execution_that_was_lost_is_asked_for_again(world):
+def test_lost_execution_is_started_again(world):
     world.worker()
     task = submit_flow(world, world.tenant(), "a", "a>b")
     deliver_all(world)
@@ -122,7 +122,7 @@ def test_an_execution_that_was_lost_is_asked_for_again(world):
     world.run_to_end()
 
 
-def test_a_node_that_runs_for_hours_is_failed_or_run_again_by_tool(addresses, valkey):
+def test_long_running_node_fails_or_is_requeued(addresses, valkey):
     for tools, status in ((frozenset(), "FAILED"), (frozenset({"style"}), "COMPLETED")):
         world = World(addresses, valkey, requeued_tools=tools)
         world.worker()
@@ -139,7 +139,7 @@ def test_a_node_that_runs_for_hours_is_failed_or_run_again_by_tool(addresses, va
         world.close()
 
 
-def test_a_token_that_nobody_answered_is_answered(world):
+def test_unanswered_token_is_answered(world):
     world.worker()
     task = submit_flow(world, world.tenant(), "a", "a>b")
     deliver_all(world)
@@ -154,25 +154,27 @@ def test_a_token_that_nobody_answered_is_answered(world):
     assert world.task_row(task.task_id)["status"] == "COMPLETED"
 
 
-def test_the_token_of_a_node_that_is_over_is_answered_at_once(world):
+def test_token_of_ended_node_is_answered_at_once(world):
     world.worker()
     task = submit(world, world.tenant(), "style")
     world.run_to_end()
     node_id = node_of(world, task)["node_id"]
     world.node_store.mark_ready([node_id], {node_id: "late-token"})
     assert [body["data"]["token"] for body in sent(world, "machine:answer")] == ["late-token"]
-    world.nodes.await_dependencies(tenant_id=task.tenant_id, task_id=task.task_id, node_id=node_id, token="late-gate")
-    assert [body["data"]["token"] for body in sent(world, "machine:answer")] == ["late-token", "late-gate"]
+    world.nodes.await_dependencies(
+        tenant_id=task.tenant_id, task_id=task.task_id, node_id=node_id, token="late-dependencies"
+    )
+    assert [body["data"]["token"] for body in sent(world, "machine:answer")] == ["late-token", "late-dependencies"]
 
 
-def test_silent_workers_are_forgotten(world):
+def test_workers_without_heartbeat_are_deleted(world):
     world.worker()
     world.superuser.execute("UPDATE worker SET beat_at = now() - interval '10 minutes'")
     assert world.sweeper.slow()["workers"] == 1
     assert world.rows("SELECT 1 FROM worker") == []
 
 
-def test_a_sweep_that_fails_does_not_stop_the_others(world, monkeypatch):
+def test_failed_sweep_does_not_stop_the_others(world, monkeypatch):
     world.worker()
     submit(world, world.tenant(), "style")
     deliver_all(world)
@@ -188,12 +190,12 @@ def test_a_sweep_that_fails_does_not_stop_the_others(world, monkeypatch):
     world.run_to_end()
 
 
-def test_every_sweep_is_part_of_a_pass(world):
+def test_every_sweep_belongs_to_a_pass(world):
     assert set(world.sweeper.quick()) == {"leases", "unclaimed", "unready"}
     assert set(world.sweeper.slow()) == {"long_running", "executions", "tokens", "finished", "holds", "workers"}
 
 
-def test_a_task_that_did_not_end_with_its_last_node_is_ended(world):
+def test_task_without_open_nodes_is_ended(world):
     world.worker()
     tenant = world.tenant(points=100)
     task = submit(world, tenant, "style")
@@ -209,14 +211,14 @@ def test_a_task_that_did_not_end_with_its_last_node_is_ended(world):
     world.run_to_end()
 
 
-# What has expired
+# Expired objects
 
 
 def expired(world, table):
     return world.rows(f"SELECT key FROM {table} WHERE cleanup_status = 1")
 
 
-def test_what_is_past_its_time_is_deleted_and_nothing_else(world):
+def test_only_expired_objects_are_deleted(world):
     world.worker()
     old, young = (submit(world, world.tenant("free"), "style") for _ in range(2))
     world.run_to_end()
@@ -229,7 +231,7 @@ def test_what_is_past_its_time_is_deleted_and_nothing_else(world):
     assert world.sweeper.expire_objects() == 0
 
 
-def test_what_the_store_did_not_delete_is_tried_again_the_next_day(world):
+def test_failed_deletion_is_repeated_by_next_run(world):
     world.worker()
     task = submit(world, world.tenant("free"), "style")
     world.run_to_end()
@@ -243,7 +245,7 @@ def test_what_the_store_did_not_delete_is_tried_again_the_next_day(world):
 
 
 @pytest.mark.parametrize(("tier", "days"), [("free", 3), ("standard", 15), ("vip", 30), ("enterprise", 180)])
-def test_a_delivered_picture_is_kept_as_long_as_the_tier_says(world, tier, days):
+def test_result_is_kept_for_days_of_its_tier(world, tier, days):
     world.worker()
     submit(world, world.tenant(tier), "style")
     world.run_to_end()
@@ -251,7 +253,7 @@ def test_a_delivered_picture_is_kept_as_long_as_the_tier_says(world, tier, days)
     assert abs(row["kept"].total_seconds() - days * 86_400) < 60
 
 
-def test_the_database_itself_refuses_a_slot_without_an_attempt(world):
+def test_database_refuses_slot_without_attempt(world):
     world.worker()
     task = submit(world, world.tenant(), "style")
     deliver_all(world)
@@ -260,7 +262,7 @@ def test_the_database_itself_refuses_a_slot_without_an_attempt(world):
     world.run_to_end()
 
 
-def test_a_hold_of_a_live_task_is_never_touched(world):
+def test_hold_of_live_task_is_kept(world):
     tenant = world.tenant(points=100)
     submit(world, tenant, "style")
     world.advance(10_000)
@@ -270,7 +272,7 @@ def test_a_hold_of_a_live_task_is_never_touched(world):
     world.run_to_end()
 
 
-def test_a_hold_that_outlived_its_task_is_released(addresses, valkey):
+def test_hold_of_ended_task_is_released(addresses, valkey):
     world = World(addresses, valkey)
     tenant = world.tenant(points=100)
     hold_id = uuid4()

@@ -307,7 +307,7 @@ class TestSends:
         set_limits(world, sends=2)
         first, second, third, fourth = self.due(world, tenant, 4)
         (quiet,) = self.due(world, other, 1)
-        rows, depth, inner = world.webhooks._rows, [], {}
+        rows, depth, inner = world.webhooks._store, [], {}
 
         class Slow:
             """An address that takes as long as the other sends of the test."""
@@ -353,7 +353,7 @@ class TestSends:
     def test_send_that_died_frees_its_place(self, world):
         tenant = world.tenant()
         first, second = self.due(world, tenant, 2)
-        rows = world.webhooks._rows
+        rows = world.webhooks._store
         assert rows.take(tenant[0], first, lease_s=60, sends=1) is not None
         assert rows.take(tenant[0], second, lease_s=60, sends=1) is None
         world.superuser.execute("UPDATE webhook_delivery SET sending_until = now() WHERE sending_until IS NOT NULL")

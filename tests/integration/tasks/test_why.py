@@ -19,7 +19,7 @@ def reasons(why, task):
     return {reason.node.name: (reason.waiting_for, reason.position) for reason in found}
 
 
-def test_each_node_that_has_not_ended_says_what_it_waits_for(world, why):
+def test_open_nodes_are_explained(world, why):
     tenant = world.tenant()
     world.worker(slots=1)
     task = submit_flow(world, tenant, "a", "a>b", "c")
@@ -35,7 +35,7 @@ def test_each_node_that_has_not_ended_says_what_it_waits_for(world, why):
     assert reasons(why, task) == {}
 
 
-def test_a_node_without_a_worker_says_so(world, why):
+def test_node_without_worker_is_explained(world, why):
     task = submit(world, world.tenant(), "style")
     deliver_all(world)
     assert reasons(why, task) == {"style_1": ("no_worker", None)}
@@ -43,7 +43,7 @@ def test_a_node_without_a_worker_says_so(world, why):
     world.run_to_end()
 
 
-def test_a_node_of_a_tenant_at_its_cap_says_so(world, why):
+def test_node_of_tenant_at_cap_is_explained(world, why):
     tenant = world.tenant(concurrency=1)
     world.worker(slots=4)
     first, second = submit(world, tenant, "style"), submit(world, tenant, "style")
@@ -53,7 +53,7 @@ def test_a_node_of_a_tenant_at_its_cap_says_so(world, why):
     world.run_to_end()
 
 
-def test_after_redis_was_lost_the_answer_is_less_and_still_true(world, why):
+def test_explanation_without_redis_has_no_position(world, why):
     task = submit(world, world.tenant(), "style")
     deliver_all(world)
     world.redis.flushall()
@@ -62,7 +62,7 @@ def test_after_redis_was_lost_the_answer_is_less_and_still_true(world, why):
     world.run_to_end()
 
 
-def test_a_task_of_another_tenant_explains_nothing(world, why):
+def test_task_of_another_tenant_is_not_found(world, why):
     task = submit(world, world.tenant(), "style")
     with pytest.raises(NoSuchTask):
         why.explain(tenant_id=world.tenant()[0], task_id=task.task_id)

@@ -17,6 +17,7 @@ from artiway.bootstrap.tasks import nodes, task_store
 if TYPE_CHECKING:
     from artiway.recovery.deadletters import DeadLetters
     from artiway.recovery.invariants import Invariants
+    from artiway.recovery.repository import AuditJournal
     from artiway.recovery.service import Sweeper
 
 
@@ -51,29 +52,33 @@ def invariants() -> Invariants:
 
 
 @once
+def audit_journal() -> AuditJournal:
+    from artiway.recovery.repository import AuditJournal
+
+    return AuditJournal(base.service_database(), audit())
+
+
+@once
 def dead_letters() -> DeadLetters:
     from artiway.recovery.deadletters import DeadLetterQueue, DeadLetters
     from artiway.recovery.queue import SqsQueues
-    from artiway.recovery.repository import AuditJournal
 
     queues = [DeadLetterQueue(name, urls[0], urls[1:]) for name, urls in base.settings().dead_letters.items()]
     return DeadLetters(
         queues,
         SqsQueues(),
-        AuditJournal(base.service_database(), audit()),
+        audit_journal(),
         lock=lambda name: base.locks().hold(name, ttl_s=base.settings().dead_letter_lock_s),
     )
 
 
 def purge_expired() -> dict[str, int]:
-    """Delete a batch of idempotency keys, audit entries, sessions and logins whose time is over, over all tenants."""
+    """Delete a batch of expired idempotency keys, audit entries, sessions and logins of all tenants."""
     from artiway.idempotency import repository as idempotency_keys
 
-    limit = base.settings().purge_batch
-    keys = idempotency_keys.purge(base.service_database(), batch=limit, batches=base.settings().purge_batches)
-    with base.service_database().service_transaction() as tx:
-        return {
-            "idempotency_keys": keys,
-            "audit_entries": audit().purge(tx, limit=limit),
-            "accounts": accounts().purge(limit=limit),
-        }
+    limit, batches = base.settings().purge_batch, base.settings().purge_batches
+    return {
+        "idempotency_keys": idempotency_keys.purge(base.service_database(), batch=limit, batches=batches),
+        "audit_entries": audit_journal().purge(limit=limit),
+        "accounts": accounts().purge(limit=limit),
+    }
