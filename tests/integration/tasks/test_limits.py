@@ -161,4 +161,4 @@ class TestListeners:
                 feed.read(**asked, last=queued.entry_id)
         assert feed.read(**asked, last=queued.entry_id) == []
         world.worker()
-        world.settle_down()
+        world.run_to_end()
