@@ -23,6 +23,7 @@ def get_task_events(task_id: str) -> Response[str]:
     last = EntryId.parse(api.event.get("headers", {}).get("last-event-id"))
     events = bootstrap.task_events().read(
         tenant_id=api.identity.tenant_id,
+        user_id=api.identity.user_id,
         task_id=from_wire("task", task_id),
         last=last,
         wait_ms=settings.events_wait_ms,

@@ -207,7 +207,7 @@ def list_tools(cursor: http.Cursor = None, limit: http.Limit = 50) -> ToolsBody:
     )
 
 
-@api.post("/uploads", permission="task.submit", status=201)
+@api.post("/uploads", permission="task.submit", status=201, errors=[409])
 def create_upload(body: UploadBody) -> tuple[TicketBody, int]:
     """Permission to upload one picture directly to S3."""
     ticket = bootstrap.uploads().ticket(

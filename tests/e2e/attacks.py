@@ -69,7 +69,7 @@ def least(schema: dict[str, Any]) -> Any:
         case "array":
             return [least(schema["items"])] * schema.get("minItems", 0)
         case "integer" | "number":
-            return max(schema.get("minimum", 1), schema.get("exclusiveMinimum", 0) + 1)
+            return int(max(schema.get("minimum", 1), schema.get("exclusiveMinimum", 0) + 1))  # the document says 1.0
         case "boolean":
             return False
         case "string" if schema.get("format") == "date-time":

@@ -10,7 +10,11 @@ import pytest
 from redis import Redis
 
 from artiway.platform import redis as platform_redis
-from local.servers import free_port
+from artiway.platform.migrations import migrate
+from local import servers
+from local.servers import free_port, running, start_postgres, start_valkey
+from tests.conftest import Addresses, make_database, make_roles
+from tests.integration.common.hung import DATABASE
 from tests.integration.common.scripted_server import Server
 
 PATIENCE_S = 60
@@ -88,3 +92,23 @@ def serve() -> Iterator[Callable[[Callable[[socket.socket], None]], Server]]:
     yield start
     for server in servers:
         server.close()
+
+
+@pytest.fixture(scope="module")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.Server]:
+    """One of the module's own, migrated: freezing it harms no other test."""
+    home = tmp_path_factory.mktemp("postgres")
+    for folder in (home, *home.parents):  # the server's account must be able to walk there
+        if "pytest" in folder.name or folder == home:
+            folder.chmod(0o755)
+    with running(start_postgres(home, free_port(), is_durable=False)) as server:
+        make_roles(server.url)
+        make_database(server.url, DATABASE)
+        migrate(Addresses.of(server.url, DATABASE).owner)
+        yield server
+
+
+@pytest.fixture(scope="module")
+def valkey_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.Server]:
+    with running(start_valkey(tmp_path_factory.mktemp("valkey"), free_port(), is_durable=False)) as server:
+        yield server

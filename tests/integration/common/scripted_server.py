@@ -40,7 +40,7 @@ class Server:
     def _one(self, connection: socket.socket) -> None:
         with connection:
             try:
-                self.asked.append(connection.recv(65_536).split(b"\r\n")[0].decode())
+                self.asked.append(connection.recv(65_536).split(b"\r\n")[0].decode(errors="replace"))
                 self._answer(connection)
             except OSError:
                 pass  # the client left

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from artiway.delivery.feed.model import EntryId, as_text
-from artiway.delivery.uploads.model import NoSuchInput, NotAPicture, NotUploaded
+from artiway.delivery.uploads.model import NoSuchInput, NotAPicture, NotUploaded, OpenLimits
 from artiway.delivery.uploads.repository import PostgresUploads
 from artiway.delivery.uploads.service import Bounds, UploadService
 from artiway.delivery.webhooks.model import (
@@ -26,7 +26,7 @@ from artiway.tasks.model import NodeProgress
 from artiway.tasks.reports import report_from
 from tests.integration.tasks.test_life import deliver_all, held, submit
 
-BOUNDS = Bounds(bytes=1_000, pixels=1_000_000, side=4_000, url_ttl_s=900, upload_ttl_s=900)
+BOUNDS = Bounds(bytes=1_000, pixels=1_000_000, side=4_000, url_ttl_s=900, upload_ttl_s=900, opened=OpenLimits(3, 5))
 
 
 def png(width=64, height=64, size=100):
@@ -234,7 +234,7 @@ def test_view_shows_newest_progress_of_running_node(world, monkeypatch):
 
 
 def read(world, tenant, task, last):
-    return world.events.read(tenant_id=tenant[0], task_id=task.task_id, last=last, wait_ms=0)
+    return world.events.read(tenant_id=tenant[0], user_id=tenant[1], task_id=task.task_id, last=last, wait_ms=0)
 
 
 def test_client_continues_after_its_last_event(world):

@@ -43,7 +43,9 @@ def connect(url: SecretStr) -> Database:
     return Database(
         url.get_secret_value(),
         connect_timeout_s=settings().database_connect_timeout_s,
+        begin_timeout_s=settings().database_begin_timeout_s,
         statement_timeout_ms=settings().database_statement_timeout_ms,
+        request_timeout_s=settings().database_request_timeout_s,
     )
 
 
@@ -51,7 +53,12 @@ def connect(url: SecretStr) -> Database:
 def redis() -> Redis:
     from artiway.platform import redis as platform_redis
 
-    return platform_redis.connect(settings().redis_url.get_secret_value(), timeout_s=settings().redis_timeout_s)
+    return platform_redis.connect(
+        settings().redis_url.get_secret_value(),
+        timeout_s=settings().redis_timeout_s,
+        connect_timeout_s=settings().redis_connect_timeout_s,
+        breaker=redis_breaker(),
+    )
 
 
 @once
@@ -85,10 +92,10 @@ def cache() -> Cache:
 
 @once
 def redis_breaker() -> Breaker:
-    """One for all who can do without Redis."""
+    """One for all users of the client."""
     from artiway.platform.breaker import Breaker
 
-    return Breaker()
+    return Breaker(rest_s=settings().redis_rest_s)
 
 
 @once

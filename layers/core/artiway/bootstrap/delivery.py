@@ -34,6 +34,7 @@ def artefact_objects() -> S3Objects:
 
 @once
 def uploads() -> UploadService:
+    from artiway.delivery.uploads.model import OpenLimits
     from artiway.delivery.uploads.repository import PostgresUploads
     from artiway.delivery.uploads.service import Bounds, UploadService
 
@@ -43,6 +44,7 @@ def uploads() -> UploadService:
         side=base.settings().upload_side,
         url_ttl_s=base.settings().result_url_s,
         upload_ttl_s=base.settings().upload_url_s,
+        opened=OpenLimits(base.settings().uploads_open_per_user, base.settings().uploads_open_per_tenant),
     )
     return UploadService(PostgresUploads(base.database()), artefact_objects(), base.clock(), bounds)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @once
-def _merchant() -> Callable[[], Merchant]:
+def merchant() -> Callable[[], Merchant]:
     """Read anew every few minutes and at no one's request: keys rotate without a deployment."""
     from artiway.payments.wechat import merchant_from_json
     from artiway.platform.secrets import Secret
@@ -35,7 +35,7 @@ def _merchant() -> Callable[[], Merchant]:
 def wechat_pay() -> WechatPay:
     from artiway.payments.wechat import WechatPay
 
-    return WechatPay(_merchant(), base.clock())
+    return WechatPay(merchant(), base.clock())
 
 
 @once
@@ -87,7 +87,7 @@ def callbacks() -> CallbackService:
     from artiway.payments.callbacks import CallbackService
     from artiway.payments.wechat import Notary
 
-    return CallbackService(Notary(_merchant(), base.clock()), _credit(), _orders(), base.clock())
+    return CallbackService(Notary(merchant(), base.clock()), _credit(), _orders(), base.clock())
 
 
 @once

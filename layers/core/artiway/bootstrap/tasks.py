@@ -113,6 +113,9 @@ def progress() -> Progress:
 
 @once
 def task_events() -> FeedService:
+    from artiway.delivery.feed.queue import RedisListeners
     from artiway.delivery.feed.service import FeedService
 
-    return FeedService(task_store(), task_feed(), pause=base.pause())
+    limit = base.settings().events_per_user
+    listeners = RedisListeners(base.redis(), limit=limit, breaker=base.redis_breaker())
+    return FeedService(task_store(), task_feed(), listeners, pause=base.pause())

@@ -20,15 +20,27 @@ class Breaker:
     def __init__(self, *, rest_s: float = REST_S, now: Callable[[], float] = time.time) -> None:
         self._rest_s, self._now = rest_s, now
         self._failed_at: float | None = None
+        self._silent_at: float | None = None
 
     def guard(self, metric: str) -> Guard:
         return Guard(self, metric)
 
     def is_resting(self) -> bool:
-        return self._failed_at is not None and 0 <= self._now() - self._failed_at < self._rest_s
+        """After any failure, for those who can do without Redis: also one that is full is better left alone."""
+        return self._is_recent(self._failed_at)
 
     def rest(self) -> None:
         self._failed_at = self._now()
+
+    def is_silent(self) -> bool:
+        """After a call that was not answered, for everybody: the next one would wait as long."""
+        return self._is_recent(self._silent_at)
+
+    def fall_silent(self) -> None:
+        self._failed_at = self._silent_at = self._now()
+
+    def _is_recent(self, at: float | None) -> bool:
+        return at is not None and 0 <= self._now() - at < self._rest_s
 
 
 class Guard:

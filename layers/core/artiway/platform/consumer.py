@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
-from artiway.platform import logs, metrics, tracing
+from artiway.platform import logs, metrics, tracing, waits
 from artiway.platform.logs import Logger
 
 logger = Logger("consumer")
@@ -72,7 +72,7 @@ def decode(record: SQSRecord) -> Received:
 
 
 def consume(event: dict[str, Any], handle: Callable[[Received], object]) -> dict[str, Any]:
-    """Handle a batch. One record's failure is its own."""
+    """Handle a batch. One record's failure is its own, but a database that hangs is waited for once."""
     return _processed(event, handle, BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False))
 
 
@@ -98,7 +98,8 @@ def _processed(
                 logger.exception("message failed")
                 raise
 
-    return {**process_partial_response(event, handle_record, processor)}
+    with waits.counted(is_bounded=False):
+        return {**process_partial_response(event, handle_record, processor)}
 
 
 def _trace_of(record: SQSRecord) -> str | None:

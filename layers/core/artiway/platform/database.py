@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 import psycopg
 from psycopg import errors as pg
+from psycopg import generators, waiting
+from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import dict_row
 
 from artiway.errors import ArtiwayError, Unavailable
-from artiway.platform import iam_token
+from artiway.platform import iam_token, waits
 from artiway.platform.clock import Clock, SystemClock
 from artiway.platform.logs import Logger
 
@@ -22,6 +25,11 @@ logger = Logger("database")
 
 Row = dict[str, Any]
 RETRY_AFTER_S = 2
+# The server's own limit ends a statement so much earlier than ours: the work then ends with the wait.
+HEAD_START_S = 0.2
+# How often psycopg looks for signals while it waits; its own value.
+_POLL_S = 0.1
+_T = TypeVar("_T")
 _PASSING = (psycopg.OperationalError, pg.DeadlockDetected, pg.SerializationFailure, pg.QueryCanceled)
 
 
@@ -33,6 +41,47 @@ class DatabaseAway(Unavailable):
     def __init__(self, reason: str) -> None:
         super().__init__("the database is away; try again", retry_after_s=RETRY_AFTER_S)
         self.reason = reason
+
+
+class ServerSilent(psycopg.OperationalError):
+    """No answer in the time that there was. The connection is closed: what it was asked may still happen."""
+
+
+class _Connection(psycopg.Connection[Row]):
+    """Waits for each answer at most `limit_s`, on the client's clock: `statement_timeout` stops with the server."""
+
+    limit_s: float
+    request_s: float
+
+    def wait(self, gen: PQGen[_T], interval: float = _POLL_S, timeout: float | None = None) -> _T:
+        if timeout is not None:
+            return super().wait(gen, interval, timeout)
+        try:
+            with _waiting(self.limit_s, request_s=self.request_s) as left_s:
+                return super().wait(gen, interval, left_s)
+        except ServerSilent:
+            self.pgconn.finish()  # does not wait either
+            raise
+
+
+@contextlib.contextmanager
+def _waiting(limit_s: float, *, request_s: float) -> Iterator[float]:
+    """Count a wait against its request. Raises ServerSilent where there is no time left, or was not enough."""
+    waited = waits.current()
+    left_s = waited.left_s(limit_s, request_s=request_s)
+    if left_s <= 0:
+        raise ServerSilent("no time left to wait for the server")
+    began = time.monotonic()
+    try:
+        yield left_s
+    except psycopg.OperationalError as error:
+        if time.monotonic() - began < left_s:
+            raise
+        waited.is_server_silent = True
+        logger.warning("database did not answer in time", waited_s=round(left_s, 3))
+        raise ServerSilent("the server did not answer in time") from error
+    finally:
+        waited.total_s += time.monotonic() - began
 
 
 class Transaction:
@@ -79,21 +128,28 @@ class Transaction:
 
 
 class Database:
-    """One role's way into PostgreSQL. Used by one thread at a time, as a function's environment is."""
+    """One role's way into PostgreSQL. Used by one thread at a time, as a function's environment is.
+
+    The limits are for programs that nobody waits for; functions get theirs from the settings.
+    """
 
     def __init__(
         self,
         url: str,
         *,
-        connect_timeout_s: int = 3,
+        connect_timeout_s: float = 3,
+        begin_timeout_s: float = 8,
         statement_timeout_ms: int = 8_000,
+        request_timeout_s: float = 60,
         clock: Clock | None = None,
     ) -> None:
         self._url = url
         self._connect_timeout_s = connect_timeout_s
+        self._begin_timeout_s = begin_timeout_s
         self._statement_timeout_ms = statement_timeout_ms
+        self._request_timeout_s = request_timeout_s
         self._clock = clock
-        self._connection: psycopg.Connection[Row] | None = None
+        self._connection: _Connection | None = None
         self._active: Transaction | None = None
 
     @contextlib.contextmanager
@@ -162,25 +218,37 @@ class Database:
             raise
 
     def _begin(self, tenant_id: UUID | None) -> psycopg.Connection[Row]:
-        """Open the transaction and set its tenant in one round trip; a connection that died idle is replaced once."""
-        # The value is a UUID or empty, so that it can stand in the text of a query without parameters.
-        begin = (
-            f"BEGIN; SET LOCAL statement_timeout = {self._statement_timeout_ms};"
-            f" SET LOCAL app.tenant_id = '{tenant_id or ''}'"
-        ).encode()
+        """Open the transaction and set its tenant in one round trip; a connection that died idle is replaced once.
+
+        This needs no lock and no disk, so a server that lets it wait hangs: it has a short limit in every function.
+        """
         for is_last_try in (False, True):
             try:
                 if self._connection is None:
                     self._connection = self._connect()
                     is_last_try = True
-                self._connection.execute(begin)
+                self._connection.limit_s = self._begin_timeout_s
+                self._connection.execute(self._begin_text(tenant_id))
+                self._connection.limit_s = self._statement_limit_s
             except _PASSING as error:
                 self.close()
-                if is_last_try:
+                if is_last_try or isinstance(error, ServerSilent):
                     raise DatabaseAway(type(error).__name__) from error
             else:
                 return self._connection
         raise AssertionError("unreachable")
+
+    def _begin_text(self, tenant_id: UUID | None) -> bytes:
+        """The values are a number and a UUID or empty, so that they can stand in the text of a query."""
+        left_s = waits.current().left_s(self._statement_limit_s, request_s=self._request_timeout_s)
+        timeout_ms = max(1, round((left_s - HEAD_START_S) * 1_000))
+        return (
+            f"BEGIN; SET LOCAL statement_timeout = {timeout_ms}; SET LOCAL app.tenant_id = '{tenant_id or ''}'".encode()
+        )
+
+    @property
+    def _statement_limit_s(self) -> float:
+        return self._statement_timeout_ms / 1_000 + HEAD_START_S
 
     def _end(self, command: bytes) -> None:
         if self._connection is None:
@@ -193,16 +261,20 @@ class Database:
             return
         self._connection.execute(command)
 
-    def _connect(self) -> psycopg.Connection[Row]:
-        # No prepared statements, which would pin the session in RDS Proxy, and no start-up options, which it refuses.
-        return psycopg.connect(
+    def _connect(self) -> _Connection:
+        """All addresses of the host share one limit. libpq's own is no less than two seconds, for each of them."""
+        address = make_conninfo(
             with_iam_password(self._url, self._clock),
-            autocommit=True,
-            row_factory=dict_row,
-            prepare_threshold=None,
-            connect_timeout=self._connect_timeout_s,
             application_name=os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "artiway"),
         )
+        with _waiting(self._connect_timeout_s, request_s=self._request_timeout_s) as left_s:
+            connected = waiting.wait_conn(generators.connect(address), interval=_POLL_S, timeout=left_s)
+        connection = _Connection(connected, row_factory=dict_row)
+        connection.limit_s, connection.request_s = self._statement_limit_s, self._request_timeout_s
+        connection.autocommit = True
+        # No prepared statements, which would pin the session in RDS Proxy, and no start-up options, which it refuses.
+        connection.prepare_threshold = None
+        return connection
 
 
 def with_iam_password(url: str, clock: Clock | None = None) -> str:

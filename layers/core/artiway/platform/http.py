@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import inspect
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 from uuid import UUID
@@ -20,11 +22,11 @@ from aws_lambda_powertools.event_handler.openapi.exceptions import (
     RequestValidationError,
 )
 from aws_lambda_powertools.event_handler.openapi.params import Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from artiway.errors import ArtiwayError, NotAllowed, NotFound, Refused, TooMany, Unauthenticated
-from artiway.platform import logs, metrics, tracing
+from artiway.platform import logs, metrics, tracing, waits
 from artiway.platform.logs import Logger
 
 if TYPE_CHECKING:
@@ -38,6 +40,8 @@ JSON_DEPTH_LIMIT = 32
 # The widest integer that survives every JSON reader and PostgreSQL's bigint.
 INTEGER_LIMIT = 2**63 - 1
 IDEMPOTENCY_KEY_LIMIT = 200
+# For a 503 that says no time of its own, as on raw routes.
+RETRY_AFTER_S = 2
 _BODY_METHODS = frozenset({"POST", "PUT", "PATCH"})
 _PARAMETER = re.compile(r"<(\w+)>")
 _Handler = TypeVar("_Handler", bound=Callable[..., Any])
@@ -50,6 +54,7 @@ Cursor = Annotated[str | None, Query(max_length=200)]
 class Wire(BaseModel):
     """A shape on the wire: camelCase outside, unknown fields refused.
 
+    Answers are made by their Python names. A body is held to its own: `Api` reads it strictly and by camelCase alone.
     Its validator is built when it is first used: a request needs one or two of a function's many shapes.
     """
 
@@ -149,6 +154,7 @@ class Api:
         self._origin_secret = origin_secret
         self.resolver = APIGatewayHttpResolver(enable_validation=True, serializer=_to_json)
         self.rules: dict[str, _Rule] = {}
+        self._handlers: dict[str, Callable[..., Any]] = {}
         self._identity: Identity | None = None
         self._event: Mapping[str, Any] = {}
         self._limit: Decision | None = None
@@ -204,6 +210,7 @@ class Api:
             extensions["x-also"] = also
 
         def register(handler: _Handler) -> _Handler:
+            self._handlers[key] = handler
             return self.resolver.route(
                 rule,
                 method,
@@ -278,7 +285,11 @@ class Api:
         rule = self.rules.get(route_key)
         is_raw = rule is not None and rule.is_raw
         self._identity, self._limit = None, None
-        with tracing.traced(trace_id) as trace_id, logs.context(request_id=request_id, route=route_key):
+        with (
+            tracing.traced(trace_id) as trace_id,
+            logs.context(request_id=request_id, route=route_key),
+            waits.counted(is_bounded=True),
+        ):
             try:
                 answer = self._answer(event, rule, context)
             except ArtiwayError as error:
@@ -290,6 +301,7 @@ class Api:
                 answer = _failed(bug) if is_raw else _rendered(bug, request_id)
             answer["headers"] = {
                 "cache-control": "no-store",
+                **({"retry-after": str(RETRY_AFTER_S)} if answer["statusCode"] == 503 else {}),
                 **answer.get("headers", {}),
                 **_limit_headers(self._limit),
                 "x-request-id": request_id,
@@ -306,6 +318,8 @@ class Api:
         if not rule.is_public:
             self._admit(event, rule.permission)
         bounded = _bounded(event, is_raw=rule.is_raw)
+        if bounded["body"]:
+            _check_body(self._handlers[str(event["routeKey"])], bounded["body"])
 
         def perform() -> dict[str, Any]:
             answer = dict(self.resolver.resolve(bounded, context))
@@ -349,11 +363,7 @@ class Api:
         return {"statusCode": status, "headers": {"content-type": "application/json"}, "body": body}
 
     def _on_invalid(self, error: RequestValidationError) -> Response[str]:
-        fields = [
-            {"field": _field_name(problem.get("loc", ())), "reason": problem.get("msg") or problem.get("type", "")}
-            for problem in error.errors()
-        ]
-        return self._on_error(Refused("the request is not valid", fields=fields))
+        return self._on_error(_invalid(error.errors()))
 
     def _on_media_type(self, _: RequestUnsupportedContentType) -> Response[str]:
         return self._on_error(WrongMediaType("send application/json"))
@@ -524,6 +534,38 @@ def _check_value(value: Any, place: str, depth: int) -> None:
     elif isinstance(value, list):
         for position, item in enumerate(value):
             _check_value(item, f"{place}.{position}", depth + 1)
+
+
+@cache
+def _body_of_handler(handler: Callable[..., Any]) -> type[Wire] | None:
+    """The shape of the body that a handler takes. Found at its first request: names are read late, as they are."""
+    for parameter in inspect.signature(handler, eval_str=True).parameters.values():
+        if isinstance(parameter.annotation, type) and issubclass(parameter.annotation, Wire):
+            return parameter.annotation
+    return None
+
+
+def _check_body(handler: Callable[..., Any], text: str) -> None:
+    """Take each value for what it is: "5" and true are no numbers, 1 is not true, and a field has one name.
+
+    It reads the JSON text: a strict reading of Python's values would refuse times and words, which JSON has as text.
+    """
+    shape = _body_of_handler(handler)
+    if shape is None:
+        return
+    try:
+        shape.model_validate_json(text, strict=True, by_alias=True, by_name=False)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False, include_input=False)
+        raise _invalid([{**problem, "loc": ("body", *problem["loc"])} for problem in found]) from None
+
+
+def _invalid(problems: Sequence[Mapping[str, Any]]) -> Refused:
+    fields = [
+        {"field": _field_name(problem.get("loc", ())), "reason": problem.get("msg") or problem.get("type", "")}
+        for problem in problems
+    ]
+    return Refused("the request is not valid", fields=fields)
 
 
 def _field_name(location: Sequence[Any]) -> str:

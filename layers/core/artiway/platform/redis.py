@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
 from artiway.errors import Unavailable
@@ -14,6 +14,8 @@ from artiway.platform import iam_token
 
 if TYPE_CHECKING:
     from redis import Redis
+
+    from artiway.platform.breaker import Breaker
 
 RETRY_AFTER_S = 2
 
@@ -25,22 +27,31 @@ class RedisAway(Unavailable):
         super().__init__("Redis is away; try again", retry_after_s=RETRY_AFTER_S)
 
 
-def connect(url: str, *, timeout_s: float) -> Redis:
-    """A lazy client: nothing is opened before the first command."""
-    from redis import Redis
+def connect(
+    url: str, *, timeout_s: float, connect_timeout_s: float | None = None, breaker: Breaker | None = None
+) -> Redis:
+    """A lazy client: nothing is opened before the first command. The breaker is that of all its users."""
     from redis.backoff import NoBackoff
+    from redis.exceptions import ConnectionError  # noqa: A004
     from redis.retry import Retry
 
+    from artiway.platform.breaker import Breaker
+    from artiway.platform.redis_client import RestingRedis
+
     credentials = _iam_credentials(url)
-    return Redis.from_url(
+    made = RestingRedis.from_url(
         url if credentials is None else url.replace(f"{credentials.user}@", "", 1),
         credential_provider=credentials,
         decode_responses=True,
-        socket_connect_timeout=timeout_s,
+        socket_connect_timeout=connect_timeout_s or timeout_s,
         socket_timeout=timeout_s,
         health_check_interval=30,
-        retry=Retry(NoBackoff(), 1),  # one fresh connection for one that died idle
+        # One fresh connection for one that died idle. A time limit that ran out is not paid a second time.
+        retry=Retry(NoBackoff(), 1, supported_errors=(ConnectionError,)),
     )
+    client = cast("RestingRedis", made)
+    client.breaker = breaker or Breaker(rest_s=0)
+    return client
 
 
 def _iam_credentials(url: str) -> _IamCredentials | None:

@@ -19,11 +19,16 @@ class Settings(BaseSettings):
     database_url: SecretStr = SecretStr("")
     service_database_url: SecretStr = SecretStr("")
     owner_database_url: SecretStr = SecretStr("")
-    database_connect_timeout_s: int = Field(default=3, ge=1, le=10)
-    database_statement_timeout_ms: int = Field(default=8_000, ge=100, le=600_000)
+    # Sized for the API, which answers 503 within three seconds; functions that nobody waits for set longer ones.
+    database_connect_timeout_s: float = Field(default=1, gt=0, le=10)
+    database_begin_timeout_s: float = Field(default=1.5, gt=0, le=60)
+    database_statement_timeout_ms: int = Field(default=1_800, ge=10, le=600_000)
+    database_request_timeout_s: float = Field(default=2.5, gt=0, le=60)  # all waits of a request together
 
     redis_url: SecretStr = SecretStr("")
-    redis_timeout_s: float = Field(default=1.0, gt=0, le=10)
+    redis_connect_timeout_s: float = Field(default=0.3, gt=0, le=10)
+    redis_timeout_s: float = Field(default=0.7, gt=0, le=10)  # more than the feed blocks (TURN_MS)
+    redis_rest_s: float = Field(default=2, ge=0, le=60)  # without calls after one that was not answered
 
     token_jwks: str = ""
     token_key_id: str = ""
@@ -65,10 +70,13 @@ class Settings(BaseSettings):
     upload_bytes: int = Field(default=20_000_000, ge=1, le=100_000_000)
     upload_pixels: int = Field(default=40_000_000, ge=1, le=200_000_000)
     upload_side: int = Field(default=12_000, ge=1, le=65_535)
+    uploads_open_per_user: int = Field(default=500, ge=1, le=100_000)  # not used by a task yet
+    uploads_open_per_tenant: int = Field(default=2_000, ge=1, le=100_000)
     upload_url_s: int = Field(default=900, ge=60, le=3_600)
     result_url_s: int = Field(default=900, ge=60, le=86_400)
     events_wait_ms: int = Field(default=20_000, ge=0, le=25_000)
     events_retry_ms: int = Field(default=500, ge=0, le=60_000)
+    events_per_user: int = Field(default=5, ge=1, le=100)  # each that waits holds a function
     webhook_timeout_s: float = Field(default=8, gt=0, le=30)
     webhook_limit: int = Field(default=20, ge=1, le=1_000)  # that a tenant can register
     webhook_implied_limit: int = Field(default=100, ge=1, le=10_000)  # of a tenant, named by its tasks

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
-from artiway.errors import NotFound
+from artiway.errors import NotFound, Unavailable
 from artiway.platform import metrics
 from artiway.platform.clock import Clock
+from artiway.platform.logs import Logger
 from artiway.scheduling import fairness, forecast
 from artiway.scheduling.fairness import Fairness
 from artiway.scheduling.forecast import Changes
@@ -27,6 +28,7 @@ from artiway.scheduling.model import (
     WorkerState,
 )
 
+logger = Logger("operations")
 IMAGE_POOLS = ("gpu", "enterprise")
 ARRIVALS_LIMIT = 5_000
 GAUGE_WINDOW_S = 300
@@ -98,8 +100,12 @@ class OperationsService:
         self._book.set_lane(lane, change, actor_id=actor_id)
         pool = LANES[lane].pool
         if pool in IMAGE_POOLS:
-            self._scheduler.refresh(pool, is_forced=True)
-            self._scheduler.dispatch(pool)
+            try:
+                self._scheduler.refresh(pool, is_forced=True)
+                self._scheduler.dispatch(pool)
+            except Unavailable as error:
+                # The switch is stored; each scheduler reads it from the database at its next refresh.
+                logger.warning("switch not mirrored yet", lane=lane, reason=error.code)
         return self._book.lanes(lane)[0]
 
     def workers(self) -> list[WorkerState]:

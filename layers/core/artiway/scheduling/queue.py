@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 
 import redis
 
+from artiway.platform.redis import translated
 from artiway.scheduling import scripts
 from artiway.scheduling.keys import Keys
 from artiway.scheduling.model import (
@@ -81,7 +82,8 @@ class FairQueue:
 
     def attach(self) -> bool:
         """Take up the queue that Redis holds. False: there is none, and somebody has to rebuild it."""
-        self._epoch = self._text(self._client.get(self._keys.epoch))
+        with translated():
+            self._epoch = self._text(self._client.get(self._keys.epoch))
         try:
             return self._run("attach", 0) == "attached"
         except StaleEpoch:
@@ -237,7 +239,8 @@ class FairQueue:
 
     def _forget(self, epoch: str) -> None:
         if epoch:
-            self._client.unlink(self._keys.log(epoch), self._keys.places(epoch))
+            with translated():
+                self._client.unlink(self._keys.log(epoch), self._keys.places(epoch))
 
     # Looking at it
 
@@ -348,14 +351,16 @@ class FairQueue:
 
     def log(self) -> list[dict[str, str]]:
         """The decisions that are still kept, oldest first: verb, now, in, out."""
-        rows = cast("list[Any]", self._client.xrange(self._keys.log(self._epoch)))
+        with translated():
+            rows = cast("list[Any]", self._client.xrange(self._keys.log(self._epoch)))
         return [{self._text(k): self._text(v) for k, v in row.items()} for _, row in rows]
 
     # The wire
 
     def _run(self, verb: str, now_ms: int, *arguments: str | int) -> str:
         keys = self._keys.of(self._epoch)
-        answer = scripts.run(self._client, verb, keys, self._epoch, now_ms, *arguments)
+        with translated():
+            answer = scripts.run(self._client, verb, keys, self._epoch, now_ms, *arguments)
         if answer == "stale":
             raise StaleEpoch(f"epoch {self._epoch or '(none)'} is not in force")
         if answer.startswith("unknown_tenant\n"):

@@ -1348,6 +1348,8 @@ CREATE UNIQUE INDEX tenant_platform ON public.tenant USING btree (is_platform) W
 
 CREATE INDEX upload_expiry ON public.upload USING btree (expires_at) WHERE (cleanup_status = 0);
 
+CREATE INDEX upload_open ON public.upload USING btree (tenant_id, user_id) WHERE ((width IS NULL) AND (cleanup_status = 0));
+
 CREATE INDEX user_role_by_role ON public.user_role USING btree (tenant_id, role);
 
 CREATE INDEX webhook_delivery_due ON public.webhook_delivery USING btree (tenant_id, next_try_at) WHERE (status = 'PENDING'::text);

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Sequence
+import secrets
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
 from artiway import ids
-from artiway.delivery.feed.model import EntryId, StreamEvent
+from artiway.delivery.feed.model import EntryId, StreamEvent, TooManyListeners
 from artiway.events import Event
 from artiway.platform import scripts
-from artiway.platform.redis import translated
+from artiway.platform.breaker import Breaker
+from artiway.platform.redis import RedisAway, translated
 from artiway.tasks.model import NodeProgress, Published, Report
 
 if TYPE_CHECKING:
@@ -89,6 +92,29 @@ class RedisFeed:
             StreamEvent(EntryId.parse(entry_id), fields["event"], json.loads(fields["body"]))
             for entry_id, fields in rows
         ]
+
+
+class RedisListeners:
+    """Counts the requests that wait for events, with leases that expire after a crash. Without Redis: no limit."""
+
+    def __init__(self, redis: Redis, *, limit: int, breaker: Breaker | None = None) -> None:
+        self._redis, self._limit = redis, limit
+        self._guarded = (breaker or Breaker()).guard("ListenerLimitAway")
+        self._enter = scripts.load(redis, "enter_listener", LUA)
+
+    @contextlib.contextmanager
+    def lease(self, user_id: UUID, *, ttl_ms: int) -> Iterator[None]:
+        token, key = secrets.token_hex(8), f"task_listeners:{user_id}"
+        retry_ms = 0
+        with contextlib.suppress(RedisAway), self._guarded:
+            retry_ms = int(self._enter([key], [token, self._limit, ttl_ms]))
+        if retry_ms:
+            raise TooManyListeners(self._limit, retry_after_s=-(-retry_ms // 1_000))
+        try:
+            yield
+        finally:
+            with contextlib.suppress(RedisAway), self._guarded:
+                self._redis.zrem(key, token)
 
 
 def stream_key(task_id: UUID) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 from uuid import UUID
 
@@ -18,6 +19,8 @@ BATCH = 200
 # Shorter than the time that one command may take.
 TURN_MS = 500
 TURNS_PER_READ = 6
+# For the reads of the database during the wait. The lease of a crashed function expires after this.
+LEASE_SLACK_MS = 5_000
 
 
 class Stream(Protocol):
@@ -26,6 +29,11 @@ class Stream(Protocol):
     def after(self, task_id: UUID, last: EntryId, *, wait_ms: int, limit: int) -> list[StreamEvent]: ...
 
     def progress(self, task_id: UUID) -> Mapping[UUID, NodeProgress]: ...
+
+
+class Listeners(Protocol):
+    def lease(self, user_id: UUID, *, ttl_ms: int) -> AbstractContextManager[None]:
+        """Count one waiting request of the user while it is held. Raises TooManyListeners at the limit."""
 
 
 def announce(stream: Stream) -> Callable[[Sequence[Published]], None]:
@@ -54,16 +62,27 @@ class ProgressReader:
 
 
 class FeedService:
-    def __init__(self, store: TaskStore, stream: Stream, *, pause: Callable[[float], None]) -> None:
-        self._store, self._stream, self._pause = store, stream, pause
+    def __init__(
+        self, store: TaskStore, stream: Stream, listeners: Listeners, *, pause: Callable[[float], None]
+    ) -> None:
+        self._store, self._stream, self._listeners, self._pause = store, stream, listeners, pause
 
-    def read(self, *, tenant_id: UUID, task_id: UUID, last: EntryId, wait_ms: int) -> list[StreamEvent] | None:
-        """The events after `last`; waits up to `wait_ms` for the first. None: the task has ended, no event follows."""
+    def read(
+        self, *, tenant_id: UUID, user_id: UUID, task_id: UUID, last: EntryId, wait_ms: int
+    ) -> list[StreamEvent] | None:
+        """The events after `last`; waits up to `wait_ms` for the first. None: the task has ended, no event follows.
+
+        Raises TooManyListeners if there is no event yet and the user's limit of waiting requests is reached.
+        """
         task = self._task(tenant_id, task_id)
         if found := self._filled(tenant_id, task, last, self._after(task_id, last, 0)):
             return found
         if task.ended_at is not None:
             return None
+        with self._listeners.lease(user_id, ttl_ms=wait_ms + LEASE_SLACK_MS):
+            return self._wait(tenant_id, task_id, last, wait_ms)
+
+    def _wait(self, tenant_id: UUID, task_id: UUID, last: EntryId, wait_ms: int) -> list[StreamEvent]:
         for turn in range(1, wait_ms // TURN_MS + 1):
             arrived = self._after(task_id, last, TURN_MS)
             # An event that Redis lost does not arrive here: read the database from time to time.

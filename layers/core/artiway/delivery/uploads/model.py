@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from artiway.errors import NotFound, Refused
+from artiway.errors import Conflict, NotFound, Refused
 
 CONTENT_TYPES = ("image/png", "image/jpeg", "image/webp")
 
@@ -27,6 +27,24 @@ class NotAPicture(Refused):
 
 class NotUploaded(Refused):
     code = "UPLOAD_422_NOT_UPLOADED"
+
+
+class TooManyUploads(Conflict):
+    """The limit of uploads that no task has used is reached."""
+
+    code = "UPLOAD_409_TOO_MANY"
+
+    def __init__(self, owner: str, limit: int) -> None:
+        message = f"this {owner} has {limit} uploads that no task uses; use them, or wait until they expire"
+        super().__init__(message, limit=limit, of=owner)
+
+
+@dataclass(frozen=True)
+class OpenLimits:
+    """The number of uploads that no task has used yet."""
+
+    per_user: int
+    per_tenant: int
 
 
 @dataclass(frozen=True)

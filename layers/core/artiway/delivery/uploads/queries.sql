@@ -1,3 +1,13 @@
+-- name: lock_uploads
+-- Uploads of a tenant are added one at a time, so that no other is added between the count and the insert.
+SELECT pg_advisory_xact_lock(hashtextextended('uploads:' || current_tenant()::text, 0));
+
+-- name: count_open_uploads
+-- The uploads that no task has used; the limits bound their number.
+SELECT count(*) AS of_tenant, count(*) FILTER (WHERE user_id = %(user_id)s) AS of_user
+  FROM upload
+ WHERE tenant_id = current_tenant() AND width IS NULL AND cleanup_status = 0 AND expires_at > statement_timestamp();
+
 -- name: insert_upload
 INSERT INTO upload (tenant_id, input_id, user_id, key, content_type, bytes, expires_at)
 SELECT current_tenant(), %(input_id)s, %(user_id)s, %(key)s, %(content_type)s, %(bytes)s,

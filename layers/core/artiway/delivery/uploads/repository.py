@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from artiway.delivery.uploads.model import Upload
+from artiway.delivery.uploads.model import OpenLimits, TooManyUploads, Upload
 from artiway.platform import sql
 from artiway.platform.database import Database
 
@@ -22,8 +22,15 @@ class PostgresUploads:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def add(self, tenant_id: UUID, upload: Upload) -> None:
+    def add(self, tenant_id: UUID, upload: Upload, limits: OpenLimits) -> None:
         with self._database.tenant_transaction(tenant_id) as tx:
+            tx.run(SQL["lock_uploads"])
+            opened = tx.one(SQL["count_open_uploads"], {"user_id": upload.user_id})
+            assert opened is not None
+            if opened["of_user"] >= limits.per_user:
+                raise TooManyUploads("user", limits.per_user)
+            if opened["of_tenant"] >= limits.per_tenant:
+                raise TooManyUploads("tenant", limits.per_tenant)
             tx.run(
                 SQL["insert_upload"],
                 {

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from artiway import ids
 from artiway.delivery.uploads import pictures
-from artiway.delivery.uploads.model import NoSuchInput, NotAPicture, NotUploaded, Result, Ticket, Upload
+from artiway.delivery.uploads.model import NoSuchInput, NotAPicture, NotUploaded, OpenLimits, Result, Ticket, Upload
 from artiway.platform.clock import Clock
 from artiway.tasks.service import Picture
 
@@ -20,7 +20,8 @@ LONG_HEAD_BYTES = 1024 * 1024
 
 
 class UploadStore(Protocol):
-    def add(self, tenant_id: UUID, upload: Upload) -> None: ...
+    def add(self, tenant_id: UUID, upload: Upload, limits: OpenLimits) -> None:
+        """Raises TooManyUploads, and adds nothing, if a limit is reached."""
 
     def uploads(self, tenant_id: UUID, input_ids: Sequence[UUID]) -> Sequence[Upload]: ...
 
@@ -45,6 +46,7 @@ class Bounds:
     side: int
     url_ttl_s: int
     upload_ttl_s: int
+    opened: OpenLimits
 
 
 class UploadService:
@@ -58,7 +60,8 @@ class UploadService:
         input_id = ids.new_id()
         key = f"inputs/{tenant_id}/{input_id}"
         expires_at = self._clock.now() + timedelta(seconds=self.bounds.upload_ttl_s)
-        self._store.add(tenant_id, Upload(input_id, user_id, key, content_type, size, None, None, expires_at))
+        upload = Upload(input_id, user_id, key, content_type, size, None, None, expires_at)
+        self._store.add(tenant_id, upload, self.bounds.opened)
         url, headers = self._objects.upload_url(
             key, content_type=content_type, size=size, ttl_s=self.bounds.upload_ttl_s
         )

@@ -1,0 +1,164 @@
+"""Limits of uploads that no task uses, and of requests that wait for events."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from concurrent.futures import ThreadPoolExecutor
+from uuid import uuid4
+
+import pytest
+
+from artiway.delivery.feed.model import EntryId, TooManyListeners
+from artiway.delivery.feed.queue import RedisListeners
+from artiway.delivery.feed.service import FeedService
+from artiway.delivery.uploads.model import OpenLimits, TooManyUploads
+from artiway.delivery.uploads.repository import PostgresUploads
+from artiway.delivery.uploads.service import Bounds, UploadService
+from artiway.platform import redis as platform_redis
+from artiway.platform.database import Database
+from local.servers import free_port
+from tests.fakes.users import add_users
+from tests.integration.tasks.test_delivery import Objects, png
+from tests.integration.tasks.test_life import submit
+
+PER_USER, PER_TENANT = 3, 5
+BOUNDS = Bounds(1_000, 1_000_000, 4_000, 900, 900, OpenLimits(PER_USER, PER_TENANT))
+
+
+class TestUploads:
+    @pytest.fixture
+    def objects(self):
+        return Objects()
+
+    @pytest.fixture
+    def uploads(self, world, objects):
+        return UploadService(PostgresUploads(world.database), objects, world.clock, BOUNDS)
+
+    @pytest.fixture
+    def tenant(self, world):
+        return world.tenant()
+
+    @staticmethod
+    def make(uploads, tenant_id, user_id):
+        return uploads.ticket(tenant_id=tenant_id, user_id=user_id, content_type="image/png", size=100)
+
+    @staticmethod
+    def stored(world, tenant):
+        return len(world.rows("SELECT FROM upload WHERE tenant_id = %s", tenant[0]))
+
+    def test_user_at_the_limit_adds_no_upload(self, world, uploads, tenant):
+        for _ in range(PER_USER):
+            self.make(uploads, *tenant)
+        with pytest.raises(TooManyUploads) as refusal:
+            self.make(uploads, *tenant)
+        assert (refusal.value.code, refusal.value.status) == ("UPLOAD_409_TOO_MANY", 409)
+        assert refusal.value.details == {"limit": PER_USER, "of": "user"}
+        assert self.stored(world, tenant) == PER_USER
+        self.make(uploads, *world.tenant())
+
+    def test_tenant_at_the_limit_adds_no_upload(self, world, addresses, uploads, tenant):
+        colleagues = [uuid4(), uuid4()]
+        add_users(addresses.superuser, tenant[0], colleagues)
+        for user_id in (tenant[1], tenant[1], tenant[1], colleagues[0], colleagues[0]):
+            self.make(uploads, tenant[0], user_id)
+        with pytest.raises(TooManyUploads) as refusal:
+            self.make(uploads, tenant[0], colleagues[1])
+        assert refusal.value.details == {"limit": PER_TENANT, "of": "tenant"}
+        assert self.stored(world, tenant) == PER_TENANT
+
+    def test_used_and_expired_uploads_are_not_counted(self, world, uploads, objects, tenant):
+        for _ in range(2):
+            ticket = self.make(uploads, *tenant)
+            objects.stored[ticket.url.removeprefix("s3://")] = png()
+            uploads.inspect(tenant[0], [ticket.input_id])
+        over = self.make(uploads, *tenant)
+        world.superuser.execute("UPDATE upload SET expires_at = now() WHERE input_id = %s", [over.input_id])
+        for _ in range(PER_USER):
+            self.make(uploads, *tenant)
+        with pytest.raises(TooManyUploads):
+            self.make(uploads, *tenant)
+
+    def test_concurrent_requests_stay_within_the_limit(self, world, addresses, uploads, tenant):
+        def waits_for_lock():
+            query = "SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+            return bool(world.rows(query))
+
+        with contextlib.closing(Database(addresses.app)) as database, ThreadPoolExecutor(1) as pool:
+            second = UploadService(PostgresUploads(database), Objects(), world.clock, BOUNDS)
+            with world.database.tenant_transaction(tenant[0]):
+                for _ in range(PER_USER):
+                    self.make(uploads, *tenant)
+                other = pool.submit(self.make, second, *tenant)
+                while not (other.done() or waits_for_lock()):
+                    time.sleep(0.001)
+            with pytest.raises(TooManyUploads):
+                other.result(60)
+        assert self.stored(world, tenant) == PER_USER
+
+
+class TestListeners:
+    """Two requests of a user may wait."""
+
+    @pytest.fixture
+    def user_id(self):
+        return uuid4()
+
+    @pytest.fixture
+    def listeners(self, valkey):
+        return RedisListeners(valkey, limit=2)
+
+    def test_request_above_the_limit_is_refused(self, listeners, user_id):
+        with listeners.lease(user_id, ttl_ms=60_000), listeners.lease(user_id, ttl_ms=30_000):
+            with pytest.raises(TooManyListeners) as refusal, listeners.lease(user_id, ttl_ms=60_000):
+                pass
+            assert (refusal.value.code, refusal.value.status) == ("TASK_429_LISTENERS", 429)
+            assert 28 <= refusal.value.retry_after_s <= 30
+            with listeners.lease(uuid4(), ttl_ms=60_000):
+                pass
+        with listeners.lease(user_id, ttl_ms=60_000), listeners.lease(user_id, ttl_ms=60_000):
+            pass
+
+    def test_lease_of_crashed_function_expires(self, valkey, listeners, user_id):
+        seconds, _ = valkey.time()
+        dead = {"one": seconds * 1_000 - 1, "two": seconds * 1_000 - 2, "alive": (seconds + 60) * 1_000}
+        valkey.zadd(f"task_listeners:{user_id}", dead)
+        with listeners.lease(user_id, ttl_ms=60_000):
+            assert valkey.zcard(f"task_listeners:{user_id}") == 2
+        assert valkey.zrange(f"task_listeners:{user_id}", 0, -1) == ["alive"]
+
+    def test_key_is_deleted_with_last_lease(self, valkey, listeners, user_id):
+        with listeners.lease(user_id, ttl_ms=60_000):
+            assert 59_000 < valkey.pttl(f"task_listeners:{user_id}") <= 60_000
+        assert not valkey.exists(f"task_listeners:{user_id}")
+
+    def test_shorter_lease_does_not_end_longer_one(self, valkey, listeners, user_id):
+        with listeners.lease(user_id, ttl_ms=60_000), listeners.lease(user_id, ttl_ms=5_000):
+            assert valkey.pttl(f"task_listeners:{user_id}") > 50_000
+
+    def test_every_request_may_wait_without_redis(self, user_id):
+        with contextlib.closing(platform_redis.connect(f"redis://127.0.0.1:{free_port()}/0", timeout_s=0.1)) as away:
+            listeners = RedisListeners(away, limit=1)
+            with listeners.lease(user_id, ttl_ms=60_000), listeners.lease(user_id, ttl_ms=60_000):
+                pass
+
+    def test_full_redis_refuses_no_request(self, valkey, listeners, user_id):
+        valkey.config_set("maxmemory", "1")
+        try:
+            with listeners.lease(user_id, ttl_ms=60_000):
+                pass
+        finally:
+            valkey.config_set("maxmemory", "0")
+
+    def test_available_events_need_no_lease(self, world, valkey):
+        tenant_id, user_id = world.tenant()
+        task = submit(world, (tenant_id, user_id), "style")
+        feed = FeedService(world.store, world.feed, RedisListeners(valkey, limit=1), pause=lambda _: None)
+        asked = {"tenant_id": tenant_id, "user_id": user_id, "task_id": task.task_id, "wait_ms": 0}
+        with RedisListeners(valkey, limit=1).lease(user_id, ttl_ms=60_000):
+            (queued,) = feed.read(**asked, last=EntryId())
+            with pytest.raises(TooManyListeners):
+                feed.read(**asked, last=queued.entry_id)
+        assert feed.read(**asked, last=queued.entry_id) == []
+        world.worker()
+        world.run_to_end()
