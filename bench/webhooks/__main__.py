@@ -1,8 +1,8 @@
-"""What one tenant's webhooks cost another tenant: `python -m bench.webhooks [--quick]`.
+"""The cost of one tenant's webhooks for another tenant: `python -m bench.webhooks [--quick]`.
 
 A tenant tries to register 2,000 webhooks, a second one registers none. They take turns: each submits 40 tasks, and
 meanwhile a third tenant submits tasks of one node, one after the other. Its median with webhooks, divided by its median
-without, must be at most 1.5. Both come from one run, so what else the machine does falls on both alike.
+without, must be at most 1.5. Both come from one run, so that other load affects both equally.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from uuid import UUID
 
 import psycopg
 
-from bench.tasks.__main__ import LIMIT_SECONDS, LOOK_SECONDS, POLICY, SLOTS
+from bench.tasks.__main__ import LIMIT_SECONDS, POLICY, POLL_SECONDS, SLOTS
 from bench.tasks.idle_worker import IdleWorkers
 from local import photos
 from local.servers import free_port
@@ -42,7 +42,7 @@ GOAL_RATIO = 1.5
 
 
 class Target(BaseHTTPRequestHandler):
-    """Takes every delivery."""
+    """Accepts every delivery."""
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -50,7 +50,7 @@ class Target(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: Any) -> None:
-        """Nothing."""
+        """Write no log."""
 
 
 @contextmanager
@@ -64,8 +64,8 @@ def target() -> Iterator[str]:
         server.server_close()
 
 
-class Truth:
-    """The stack's database, as its superuser: looking there disturbs less than asking the API."""
+class DatabaseProbe:
+    """Reads the stack's database as superuser: polling the API would disturb the measurement."""
 
     def __init__(self, url: str) -> None:
         self._connection = psycopg.connect(url, autocommit=True)
@@ -75,8 +75,8 @@ class Truth:
         row = self._connection.execute(query, [UUID(task_id.partition("_")[2])]).fetchone()
         return row is not None and bool(row[0])
 
-    def is_quiet(self) -> bool:
-        """No task runs, and no delivery waits: the next phase finds nothing of this one."""
+    def is_idle(self) -> bool:
+        """Whether no task runs and no delivery waits, so that phases do not overlap."""
         row = self._connection.execute(
             b"SELECT NOT EXISTS (SELECT FROM task WHERE ended_at IS NULL)"
             b" AND NOT EXISTS (SELECT FROM webhook_delivery WHERE status = 'PENDING')"
@@ -89,20 +89,20 @@ class Truth:
         return dict(rows)
 
 
-async def until(is_so: Any, what: str) -> None:
+async def until(condition: Any, fault: str) -> None:
     deadline = time.perf_counter() + LIMIT_SECONDS
-    while not is_so():
+    while not condition():
         if time.perf_counter() > deadline:
-            raise TimeoutError(what)
-        await asyncio.sleep(LOOK_SECONDS)
+            raise TimeoutError(fault)
+        await asyncio.sleep(POLL_SECONDS)
 
 
 async def register(person: Person, address: str, count: int) -> Counter[str]:
-    """What became of so many tries, by code."""
+    """Try to register `count` webhooks and count the results by code."""
     outcomes: Counter[str] = Counter()
     numbers = iter(range(count))
 
-    async def ask() -> None:
+    async def create() -> None:
         for number in numbers:
             try:
                 await person.call("POST", "/webhooks", {"url": f"{address}/{number}"})
@@ -110,15 +110,15 @@ async def register(person: Person, address: str, count: int) -> Counter[str]:
             except Refused as error:
                 outcomes[str(error.body["code"])] += 1
 
-    await asyncio.gather(*(ask() for _ in range(CLIENTS)))
+    await asyncio.gather(*(create() for _ in range(CLIENTS)))
     return outcomes
 
 
-async def phase(loud: tuple[Person, str], quiet: tuple[Person, str], truth: Truth) -> list[float]:
-    """Seconds that each task of the quiet tenant took while the loud one's were under way."""
+async def phase(busy: tuple[Person, str], quiet: tuple[Person, str], database: DatabaseProbe) -> list[float]:
+    """Seconds of each task of the quiet tenant while the tasks of the busy tenant run."""
 
     async def flood() -> None:
-        person, product = loud
+        person, product = busy
         await asyncio.gather(*(person.submit("crop", {"product": product}) for _ in range(TASKS)))
 
     flooding = asyncio.create_task(flood())
@@ -127,16 +127,16 @@ async def phase(loud: tuple[Person, str], quiet: tuple[Person, str], truth: Trut
     for _ in range(PROBES):
         began = time.perf_counter()
         task_id = (await person.submit("crop", {"product": product}))["taskId"]
-        await until(lambda task_id=task_id: truth.has_ended(task_id), "the quiet tenant's task did not end")
+        await until(lambda task_id=task_id: database.has_ended(task_id), "the quiet tenant's task did not end")
         took.append(time.perf_counter() - began)
     await flooding
-    await until(truth.is_quiet, "tasks or deliveries did not end")
+    await until(database.is_idle, "tasks or deliveries did not end")
     return took
 
 
 async def measure(facts: dict[str, Any], address: str, *, rounds: int) -> dict[str, Any]:
-    truth = Truth(facts["databaseUrl"])
-    async with Platform.at(facts, patience_s=30) as platform:
+    database = DatabaseProbe(facts["databaseUrl"])
+    async with Platform.at(facts, retry_for_s=30) as platform:
         administrator = await platform.administrator()
         people = {}
         for name in ("without", "with", "quiet"):
@@ -144,9 +144,9 @@ async def measure(facts: dict[str, Any], address: str, *, rounds: int) -> dict[s
             people[name] = person, await person.upload(photos.shirt(photos.BLUE, side=64))
         outcomes = await register(people["with"][0], address, REGISTRATIONS)
         took: dict[str, list[float]] = {"without": [], "with": []}
-        for number in range(-1, rounds):  # the first one finds cold functions and is not counted
+        for number in range(-1, rounds):  # the first round warms the functions and does not count
             for name, seconds in took.items():
-                found = await phase(people[name], people["quiet"], truth)
+                found = await phase(people[name], people["quiet"], database)
                 if number >= 0:
                     seconds += found
     medians = {name: round(statistics.median(seconds) * 1_000, 1) for name, seconds in took.items()}
@@ -158,7 +158,7 @@ async def measure(facts: dict[str, Any], address: str, *, rounds: int) -> dict[s
         "slowestMs": {name: round(max(seconds) * 1_000, 1) for name, seconds in took.items()},
         "ratio": round(medians["with"] / medians["without"], 2),
         "goal": GOAL_RATIO,
-        "deliveries": truth.deliveries(),
+        "deliveries": database.deliveries(),
         "machine": {"cores": os.cpu_count(), "load": round(os.getloadavg()[0], 1)},
     }
 
