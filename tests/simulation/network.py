@@ -55,7 +55,11 @@ class Network:
             self.messages[index].due = self.now + chance.choice([0, 0, 35, 90])
             return self.messages[index]
         message = self.messages.pop(index)
-        if self.chaos.lose and message.destination.partition(":")[0] in MAY_BE_LOST and chance.random() < self.chaos.lose:
+        if (
+            self.chaos.lose
+            and message.destination.partition(":")[0] in MAY_BE_LOST
+            and chance.random() < self.chaos.lose
+        ):
             return self.take()
         return message
 
