@@ -12,7 +12,7 @@ from artiway.identity.model import PASSWORD_LENGTH, Tokens
 from artiway.ids import to_wire
 from artiway.platform import http
 
-api = http.Api("auth", gate=bootstrap.gate, origin_secret=bootstrap.origin_secret)
+api = http.Api("auth", access_check=bootstrap.access_check, origin_secret=bootstrap.origin_secret)
 handler = api.handler
 
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from artiway.errors import Unauthenticated
-from artiway.identity.tokens import Verifier
+from artiway.identity.token_verifier import Verifier
 
 
 @cache

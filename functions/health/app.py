@@ -23,7 +23,7 @@ class HealthBody(http.Wire):
 @api.get("/health", public=True)
 def get_health() -> HealthBody:
     """Whether PostgreSQL and Redis are there."""
-    health = bootstrap.health().look()
+    health = bootstrap.health().check()
     return HealthBody(status="ok" if health.is_ok else "degraded", checks=dict(health.checks))
 
 

@@ -17,7 +17,7 @@ from artiway.ids import from_wire, to_wire
 from artiway.platform import http
 from artiway.scheduling.model import LaneChange, LaneState, TenantPolicy, Waits
 
-api = http.Api("operations", gate=bootstrap.gate)
+api = http.Api("operations", access_check=bootstrap.access_check)
 handler = api.handler
 
 PoolName = Literal["gpu", "enterprise"]
@@ -587,10 +587,10 @@ class GuardBody(http.Wire):
 @api.get("/ops/health", permission="ops.read")
 def get_guard() -> GuardBody:
     """Whether the platform keeps up, and the readings behind that."""
-    found = bootstrap.guard().look()
+    report = bootstrap.guard().report()
     return GuardBody(
-        state=found.state,
-        checks=dict(found.health.checks),
+        state=report.state,
+        checks=dict(report.health.checks),
         readings=[
             ReadingBody(
                 name=reading.name,
@@ -599,6 +599,6 @@ def get_guard() -> GuardBody:
                 limit=reading.limit,
                 unit=reading.unit,
             )
-            for reading in found.readings
+            for reading in report.readings
         ],
     )

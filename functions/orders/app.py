@@ -15,7 +15,7 @@ from artiway.ids import from_wire, new_id, to_wire
 from artiway.payments.model import Channel, Order, OrderStatus, RefundStatus
 from artiway.platform import http
 
-api = http.Api("orders", gate=bootstrap.gate, origin_secret=bootstrap.origin_secret)
+api = http.Api("orders", access_check=bootstrap.access_check, origin_secret=bootstrap.origin_secret)
 handler = api.handler
 
 

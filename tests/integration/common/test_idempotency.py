@@ -9,9 +9,8 @@ import psycopg
 import pytest
 
 from artiway.errors import Refused
-from artiway.idempotency import repository
 from artiway.idempotency.model import InProgress, KeyInvalid, KeyReused
-from artiway.idempotency.repository import PostgresKeys
+from artiway.idempotency.repository import ExpiredKeys, PostgresKeys
 from artiway.idempotency.service import IdempotencyService
 from artiway.outbox.model import Message
 from artiway.outbox.repository import Outbox
@@ -196,7 +195,7 @@ def test_the_purge_takes_what_has_expired_in_batches(once, effect, service_datab
     run(once, effect, key="young")
 
     def purge(batches: int) -> int:
-        return repository.purge(service_database, batch=2, batches=batches)
+        return ExpiredKeys(service_database, batches=batches).purge(limit=2)
 
     assert [purge(1), purge(3), purge(3)] == [2, 3, 0]
     assert run(once, effect, key="young") == (201, '{"run":6}')

@@ -19,7 +19,7 @@ from artiway.audit.repository import AuditLog
 from artiway.bootstrap import payments
 from artiway.identity.repository import PostgresAccounts
 from artiway.identity.service import AuthService
-from artiway.identity.tokens import Verifier
+from artiway.identity.token_verifier import Verifier
 from artiway.ids import new_id, to_wire
 from artiway.platform import http
 from tests.conftest import Addresses

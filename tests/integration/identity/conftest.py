@@ -19,7 +19,7 @@ from artiway.identity.repository import PostgresAccounts
 from artiway.identity.service import AuthService
 from artiway.identity.tenants.repository import PostgresTenants
 from artiway.identity.tenants.service import TenantService
-from artiway.identity.tokens import Verifier
+from artiway.identity.token_verifier import Verifier
 from tests.fakes.clock import FixedClock
 from tests.fakes.identity import Forgetful, KnownPeople, LocalSigner, QuickPasswords, Somewhere
 

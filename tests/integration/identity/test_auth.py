@@ -13,6 +13,7 @@ import pytest
 
 from artiway.audit.repository import AuditLog
 from artiway.errors import Refused
+from artiway.identity.administrators import AdministratorService
 from artiway.identity.model import (
     AccountClosed,
     BadCredentials,
@@ -28,7 +29,7 @@ from artiway.identity.passwords import Argon2Passwords
 from artiway.identity.repository import PostgresAccounts
 from artiway.identity.tokens import TokenExpired
 from artiway.platform.database import Database
-from tests.fakes.identity import LocalSigner
+from tests.fakes.identity import LocalSigner, QuickPasswords
 from tests.integration.identity.conftest import make_auth
 
 # An hour instead of a second: no test may depend on how fast this machine is.
@@ -440,12 +441,24 @@ def test_what_is_stored_of_a_token_is_its_hash_alone(identity, addresses):
 # --- the first administrator
 
 
-def test_the_administrator_is_made_once_and_has_every_permission(identity, service_database, addresses):
-    store = PostgresAccounts(service_database, AuditLog())
-    first = store.put_administrator(email="admin@artiway.local", password_hash="quick:one")
+def administrators(service_database) -> AdministratorService:
+    return AdministratorService(PostgresAccounts(service_database, AuditLog()), QuickPasswords())
+
+
+def test_same_administrator_password_ends_no_session(identity, service_database):
+    service = administrators(service_database)
+    first = service.ensure(login="admin@artiway.local", password="one")
     before = identity.auth.login(login="admin@artiway.local", password="one", address="")
-    again = store.put_administrator(email="admin@artiway.local", password_hash="quick:two")
-    second = store.put_administrator(email="other@artiway.local", password_hash="quick:three")
+    assert service.ensure(login="Admin@artiway.local", password="one") == first
+    assert identity.auth.refresh(before.refresh_token)
+
+
+def test_administrator_is_made_once_with_every_permission(identity, service_database, addresses):
+    service = administrators(service_database)
+    first = service.ensure(login="admin@artiway.local", password="one")
+    before = identity.auth.login(login="admin@artiway.local", password="one", address="")
+    again = service.ensure(login="admin@artiway.local", password="two")
+    second = service.ensure(login="other@artiway.local", password="three")
     assert first == again != second
     assert rows(addresses, "SELECT count(*) FROM tenant WHERE is_platform") == [(1,)]
     with pytest.raises(TokenNotAccepted):  # another password ends what the old one opened
@@ -454,10 +467,10 @@ def test_the_administrator_is_made_once_and_has_every_permission(identity, servi
     assert "tenant.manage" in identity.verifier.verify(tokens.access_token).permissions
 
 
-def test_nobody_else_becomes_administrator_by_their_address(identity, service_database):
+def test_user_of_another_tenant_becomes_no_administrator(identity, service_database):
     identity.register("ann")
     with pytest.raises(LoginTaken):
-        PostgresAccounts(service_database, AuditLog()).put_administrator(email="ann@example.com", password_hash="x")
+        administrators(service_database).ensure(login="ann@example.com", password="x")
 
 
 def test_what_is_over_is_purged_and_what_lives_stays(identity, service_database, addresses):

@@ -14,7 +14,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from artiway.errors import Unauthenticated
 from artiway.identity import tokens
-from artiway.identity.tokens import TokenExpired, Verifier
+from artiway.identity.token_verifier import Verifier
+from artiway.identity.tokens import TokenExpired
 from tests.fakes.identity import LocalSigner
 from tools.openapi import load_handler
 

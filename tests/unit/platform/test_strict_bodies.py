@@ -85,7 +85,7 @@ def handlers() -> dict[str, http.Api]:
     """By route; the authorizer's word is enough, so that nothing but the body is looked at."""
     found = {}
     for api in apis().values():
-        api.gate = None
+        api.access_check = None
         found |= dict.fromkeys(api.rules, api)
     return found
 

@@ -75,3 +75,7 @@ class AuditTrail:
     def find(self, wanted: AuditFilter, *, cursor: str | None, limit: int) -> AuditPage:
         with self._service.service_transaction() as tx:
             return self._log.find(tx, wanted, cursor=cursor, limit=limit)
+
+    def purge(self, *, limit: int) -> int:
+        with self._service.service_transaction() as tx:
+            return self._log.purge(tx, limit=limit)

@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Protocol
 from uuid import UUID
 
 from artiway.errors import ArtiwayError
@@ -101,8 +101,8 @@ class Store(Protocol):
 
 
 class WechatLogin(Protocol):
-    def exchange(self, app: str, code: str) -> Any:
-        """The person behind a code: appid, openid and perhaps a unionid."""
+    def exchange(self, app: str, code: str) -> WechatPerson:
+        """The person to whom WeChat gave this code."""
 
 
 class Locator(Protocol):
@@ -192,8 +192,7 @@ class AuthService:
     def login_by_wechat(self, *, app: str, code: str, address: str) -> Tokens:
         """A person whom WeChat vouches for. The first time makes a tenant of their own."""
         found_location = self._locator.begin(address)
-        answer = self._wechat.exchange(app, code)
-        person = WechatPerson(answer.appid, answer.openid, answer.unionid)
+        person = self._wechat.exchange(app, code)
         method = LoginMethod.WECHAT_MINI if app == "mini" else LoginMethod.WECHAT_WEB
         account = self._store.account_by_wechat(person)
         if account is None:

@@ -31,6 +31,7 @@ from artiway.platform.logs import Logger
 
 if TYPE_CHECKING:
     from artiway.platform.ratelimit import Decision
+    from artiway.platform.secrets import OptionalSecret
 
 logger = Logger("http")
 
@@ -104,7 +105,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Request:
-    """What the gate looks at: the authorizer's finding, and the request exactly as it was sent."""
+    """What the access check reads: the authorizer's context and the request exactly as it was sent."""
 
     found: Mapping[str, Any]
     method: str
@@ -119,16 +120,16 @@ class Admission:
     limit: Decision | None = None
 
 
-class Gate(Protocol):
-    """Stands before every protected route of a function."""
+class AccessPort(Protocol):
+    """The access check before every protected route of a function."""
 
     def admit(self, request: Request) -> Admission:
-        """Who is asking, and whether their turn has come. Raises Unauthenticated for nobody."""
+        """The caller's identity and rate limit. Raises Unauthenticated for a caller without an identity."""
 
     def once(
         self, identity: Identity, *, key: str, request_hash: str, perform: Callable[[], tuple[int, str]]
     ) -> tuple[int, str]:
-        """Perform, unless it was performed before under this key: then the answer of that time."""
+        """Run `perform` once for this key. A repeated request gets the stored answer."""
 
 
 @dataclass(frozen=True)
@@ -142,15 +143,18 @@ class _Rule:
 class Api:
     """A function's routes. `permission=None` is any logged-in user; a route open to all must say `public=True`.
 
-    `gate` makes the gate when the first protected route is called. Without one the authorizer's word is all there is.
-    `origin_secret` is what CloudFront alone knows; without it nobody is believed to be CloudFront.
+    `access_check` is called when the first protected route is. Without one the API trusts the authorizer's context.
+    `origin_secret` proves that a request came through CloudFront; without it no viewer address is trusted.
     """
 
     def __init__(
-        self, area: str, gate: Callable[[], Gate] | None = None, origin_secret: Callable[[], str] | None = None
+        self,
+        area: str,
+        access_check: Callable[[], AccessPort] | None = None,
+        origin_secret: Callable[[], OptionalSecret] | None = None,
     ) -> None:
         self.area = area
-        self.gate = gate
+        self.access_check = access_check
         self._origin_secret = origin_secret
         self.resolver = APIGatewayHttpResolver(enable_validation=True, serializer=_to_json)
         self.rules: dict[str, _Rule] = {}
@@ -261,7 +265,7 @@ class Api:
         headers = self._event.get("headers", {})
         viewer, proof = str(headers.get("true-client-ip", "")), str(headers.get("x-origin-verify", ""))
         if viewer and proof and self._origin_secret is not None:
-            secret = self._origin_secret()
+            secret = self._origin_secret().text()
             if secret and hmac.compare_digest(proof.encode(), secret.encode()):
                 return viewer
         return str(self._event.get("requestContext", {}).get("http", {}).get("sourceIp", ""))
@@ -333,9 +337,9 @@ class Api:
         return perform()
 
     def _admit(self, event: Mapping[str, Any], permission: str | None) -> None:
-        """The gate says who and when; the route says whether they may."""
+        """Set the identity and check the rate limit, then check the route's permission."""
         request = _request(event)
-        admission = Admission(_trusted(request)) if self.gate is None else self.gate().admit(request)
+        admission = Admission(_trusted(request)) if self.access_check is None else self.access_check().admit(request)
         identity, self._limit = admission.identity, admission.limit
         if self._limit is not None and not self._limit.is_allowed:
             raise TooMany("too many requests", retry_after_s=max(1, self._limit.retry_after_s))
@@ -346,7 +350,7 @@ class Api:
     def _once(self, key: str, event: Mapping[str, Any], perform: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Only what succeeded is kept under the key: what was refused changed nothing and may be tried again."""
         _checked_key(key)
-        if self.gate is None:
+        if self.access_check is None:
             return perform()
 
         def performed() -> tuple[int, str]:
@@ -357,7 +361,9 @@ class Api:
 
         request_hash = _request_hash(self.identity, event)
         try:
-            status, body = self.gate().once(self.identity, key=key, request_hash=request_hash, perform=performed)
+            status, body = self.access_check().once(
+                self.identity, key=key, request_hash=request_hash, perform=performed
+            )
         except _NotKept as refusal:
             return refusal.answer
         return {"statusCode": status, "headers": {"content-type": "application/json"}, "body": body}

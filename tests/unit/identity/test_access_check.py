@@ -9,9 +9,9 @@ from uuid import UUID, uuid4
 import pytest
 
 from artiway.errors import Unauthenticated
+from artiway.identity.access_check import AccessCheck
 from artiway.identity.model import Access
 from artiway.platform import http
-from artiway.platform.gate import AccessGate
 from artiway.platform.ratelimit import Decision
 from tools.openapi import apis
 
@@ -60,7 +60,7 @@ class Body(http.Wire):
 @pytest.fixture
 def world():
     accounts, limiter, once = Accounts(), Limiter(), Once()
-    api = http.Api("test", gate=lambda: AccessGate(accounts, limiter, lambda: once))
+    api = http.Api("test", access_check=lambda: AccessCheck(accounts, limiter, lambda: once))
     api.performed = 0
 
     @api.post("/things", permission="thing.write", status=201, idempotent=True)
@@ -195,7 +195,7 @@ def test_a_key_that_is_no_key_is_refused_by_name(world, key):
     assert body["details"]["fields"][0]["field"] == "Idempotency-Key"
 
 
-def test_no_function_has_a_protected_route_without_a_gate():
+def test_no_function_has_a_protected_route_without_access_check():
     for name, api in apis().items():
         if any(not rule.is_public for rule in api.rules.values()):
-            assert api.gate is not None, name
+            assert api.access_check is not None, name
