@@ -256,7 +256,7 @@ def world(
     simulator: WechatPayService,
     clock_file: Path,
 ) -> Iterator[World]:
-    """An empty world at noon. Afterwards the books are true, whatever the case did."""
+    """An empty world at noon. Afterwards the records are true, whatever the case did."""
     clock = FileClock(clock_file)
     clock.set(NOON)
     call("POST", f"{simulator.url}/sim/reset", {})

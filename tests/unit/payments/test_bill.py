@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artiway.payments.bill import Bill, BillPayment, BillRefund, Books, Difference, compare, fen, parse
+from artiway.payments.bill import Bill, BillPayment, BillRefund, Difference, OurRecords, compare, fen, parse
 from artiway.payments.model import BillBroken
 
 HEADER = (
@@ -105,10 +105,10 @@ def test_an_older_bills_columns_are_known():
 
 
 def test_nothing_against_nothing_is_no_difference():
-    assert compare(Bill([], []), Books({}, {}, {}, {}, {})) == []
+    assert compare(Bill([], []), OurRecords({}, {}, {}, {}, {})) == []
 
 
 def test_a_payment_that_a_person_knows_of_already_is_no_finding():
     bill = Bill([BillPayment("t1", "o1", 990)], [])
-    assert [one.kind for one in compare(bill, Books({}, {}, {}, {}, {}))] == [Difference.MISSING_HERE]
-    assert compare(bill, Books({}, {}, {}, {}, {"t1": 990})) == []
+    assert [one.kind for one in compare(bill, OurRecords({}, {}, {}, {}, {}))] == [Difference.MISSING_HERE]
+    assert compare(bill, OurRecords({}, {}, {}, {}, {"t1": 990})) == []

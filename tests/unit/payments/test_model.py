@@ -69,11 +69,11 @@ def test_any_sequence_of_refunds_takes_each_share_and_in_the_end_exactly_all(
 @pytest.mark.parametrize("heard", list(permutations(RefundStatus)))
 def test_in_whatever_order_it_is_heard_of_a_final_state_stays(heard: tuple[RefundStatus, ...]):
     now = RefundStatus.REQUESTED
-    for news in heard:
-        if may_become(now, news):
+    for report in heard:
+        if may_become(now, report):
             assert not now.is_final
-            now = news
-    first_final = next(news for news in heard if news.is_final)
+            now = report
+    first_final = next(report for report in heard if report.is_final)
     assert now is first_final
 
 

@@ -26,7 +26,7 @@ class Backlog:
         self.due |= dict.fromkeys(claimed, leased_until)
         return [SimpleNamespace(order_id=order_id, query_tries=1) for order_id in claimed]
 
-    def put_off_order(self, order: Any, at: datetime) -> None:
+    def postpone_order(self, order: Any, at: datetime) -> None:
         self.due[order.order_id] = at
 
     def claim_due_refunds(self, **_: object) -> Sequence[Any]:
@@ -40,7 +40,7 @@ class SlowOrders:
         self.asked: list[Any] = []
         self._clock = clock
 
-    def ask(self, order: Any) -> None:
+    def query(self, order: Any) -> None:
         self._clock.advance(seconds=1)
         self.asked.append(order.order_id)
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from artiway.payments.model import Forged, PaymentAway, Undecryptable
-from artiway.payments.wechat import Merchant, Notary, merchant_from_json, verify
+from artiway.payments.wechat import Merchant, NotificationReader, merchant_from_json, verify
 from artiway.platform.secrets import KEPT_S, Secret
 from local.wechat_keys import Keys, Signer
 from tests.fakes.clock import FixedClock
@@ -92,7 +92,7 @@ def test_certificate_and_public_key_are_both_believed_and_only_if_both_are_in_th
 )
 def test_what_is_signed_and_makes_no_sense_is_unreadable_and_not_a_crash(platform: Signer, body: bytes):
     with pytest.raises(Undecryptable):
-        Notary(merchant, FixedClock(NOW)).open(platform.sign(body), body)
+        NotificationReader(merchant, FixedClock(NOW)).read(platform.sign(body), body)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"privateKeyPem": "x"}', json.dumps({"apiV3Key": "short"})])
@@ -124,14 +124,14 @@ def test_a_new_platform_key_is_taken_up_without_a_deployment_and_asked_for_by_ag
     monkeypatch.setattr("artiway.platform.secrets.aws.client", lambda _service: Manager())
     elapsed = [0.0]
     secret = Secret("arn", now=lambda: elapsed[0])
-    notary = Notary(lambda: merchant_from_json(secret.text()), FixedClock(NOW))
+    reader = NotificationReader(lambda: merchant_from_json(secret.text()), FixedClock(NOW))
     letter = b"{}"
     for _ in range(50):
         with pytest.raises(Forged, match="unknown_serial"):
-            notary.open(platform.sign(letter), letter)
+            reader.read(platform.sign(letter), letter)
     assert len(reads) == 1
     text = json.dumps(KEYS.secret("http://x"))
     elapsed[0] = KEPT_S
     with pytest.raises(Undecryptable):  # verified now: an empty letter cannot be opened
-        notary.open(platform.sign(letter), letter)
+        reader.read(platform.sign(letter), letter)
     assert len(reads) == 2

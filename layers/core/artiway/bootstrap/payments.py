@@ -85,9 +85,9 @@ def orders() -> OrderService:
 @once
 def callbacks() -> CallbackService:
     from artiway.payments.callbacks import CallbackService
-    from artiway.payments.wechat import Notary
+    from artiway.payments.wechat import NotificationReader
 
-    return CallbackService(Notary(merchant(), base.clock()), _credit(), _orders(), base.clock())
+    return CallbackService(NotificationReader(merchant(), base.clock()), _credit(), _orders(), base.clock())
 
 
 @once
