@@ -110,7 +110,7 @@ def test_case_05_the_refusals_are_counted(world: World, function_log: Path):
     world.pay(order, kind="forge")
     counted = [json.loads(line) for line in function_log.read_text().splitlines() if '"CallbacksRefused"' in line]
     assert counted[-1]["reason"] == "signature"
-    assert counted[-1]["CallbacksRefused"] == 1
+    assert counted[-1]["CallbacksRefused"] == [1.0]
 
 
 def test_case_06_a_signed_notification_that_cannot_be_opened_is_an_alert_and_is_sent_again(world: World):

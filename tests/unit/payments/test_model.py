@@ -89,5 +89,5 @@ def test_the_packages_that_ship_can_be_bought():
     ],
 )
 def test_a_list_of_packages_that_makes_no_sense_is_refused(text: str):
-    with pytest.raises(ValueError, match="packages"):
+    with pytest.raises(ValueError, match="unique id"):
         packages(text)

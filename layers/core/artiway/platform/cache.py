@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from artiway.platform import metrics, scripts
 from artiway.platform.breaker import Breaker
 from artiway.platform.cache_level import FirstLevel
-from artiway.platform.cache_loader import HEAD_KEY, Life, Limits, Loader, loading_key, value_key
+from artiway.platform.cache_loader import Life, Limits, Loader
 from artiway.platform.cache_statistics import Statistics
 from artiway.platform.logs import Logger
 from artiway.platform.redis import RedisAway
+from artiway.platform.redis_keys import CACHE_HEAD, CACHE_LOG, cache_loading, cache_value
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -32,7 +33,6 @@ logger = Logger("cache")
 T = TypeVar("T")
 
 JITTER_S = 300
-_LOG_KEY = "cache:log"
 _LOG_ENTRIES = 1_000
 _SCAN_COUNT = 500
 _decode = json.JSONDecoder().raw_decode  # we wrote the text ourselves: no blanks to skip on the hot path
@@ -79,7 +79,7 @@ class Cache:
     def invalidate(self, key: str) -> bool:
         """Forget a key everywhere. False when Redis is away: other processes then keep it until its TTL ends."""
         self._forget_here(lambda known: known == key)
-        return self._forget_shared(lambda: self._announce(key, [value_key(key), loading_key(key)]))
+        return self._forget_shared(lambda: self._announce(key, [cache_value(key), cache_loading(key)]))
 
     def invalidate_prefix(self, prefix: str) -> bool:
         """Forget all keys that begin so."""
@@ -88,7 +88,7 @@ class Cache:
         def forget() -> None:
             # Tokens first: a loading that began before us has then either lost its token, or stored its value early
             # enough for the second scan to be sure to see it.
-            for pattern in (loading_key(_escaped(prefix)), value_key(_escaped(prefix))):
+            for pattern in (cache_loading(_escaped(prefix)), cache_value(_escaped(prefix))):
                 for batch in _batches(self._redis.scan_iter(f"{pattern}*", count=_SCAN_COUNT)):
                     self._redis.unlink(*batch)
             self._announce(f"{prefix}*", [])  # last: what others read meanwhile may still be old
@@ -118,9 +118,9 @@ class Cache:
         try:
             with self._guarded:
                 if self._first.is_synced(asked_at, self._limits.sync_s):
-                    stored = cast("str | None", self._redis.get(value_key(key)))
+                    stored = cast("str | None", self._redis.get(cache_value(key)))
                 else:
-                    stored, head = cast("list[str | None]", self._redis.mget(value_key(key), HEAD_KEY))
+                    stored, head = cast("list[str | None]", self._redis.mget(cache_value(key), CACHE_HEAD))
                     self._catch_up(head, asked_at)
         except RedisAway:
             return None
@@ -141,7 +141,7 @@ class Cache:
             return
         news: list[str] | None = None
         if known is not None:
-            entries = cast("list[tuple[str, dict[str, str]]]", self._redis.xrange(_LOG_KEY, min=known, max=head))
+            entries = cast("list[tuple[str, dict[str, str]]]", self._redis.xrange(CACHE_LOG, min=known, max=head))
             # The log still holds the last entry that we saw, so it holds all that came after.
             if entries and entries[0][0] == known and entries[-1][0] == head:
                 news = [fields["what"] for _, fields in entries[1:]]
@@ -153,7 +153,7 @@ class Cache:
 
     def _announce(self, what: str, doomed: list[str]) -> str:
         birth = random.randrange(1, 2**31)  # noqa: S311 (tells logs apart, guards nothing)
-        return str(self._invalidate([_LOG_KEY, HEAD_KEY, *doomed], [what, _LOG_ENTRIES, birth]))
+        return str(self._invalidate([CACHE_LOG, CACHE_HEAD, *doomed], [what, _LOG_ENTRIES, birth]))
 
     def _forget_shared(self, forget: Callable[[], object]) -> bool:
         try:

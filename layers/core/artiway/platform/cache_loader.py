@@ -15,22 +15,14 @@ from artiway.platform.breaker import Guard
 from artiway.platform.cache_level import FirstLevel
 from artiway.platform.cache_statistics import Statistics
 from artiway.platform.redis import RedisAway
+from artiway.platform.redis_keys import CACHE_HEAD, cache_loading, cache_value
 
 if TYPE_CHECKING:
     from redis import Redis
 
-HEAD_KEY = "cache:head"
 NULL_TTL_S = 300
 _POLL_S = 0.005
 _LONGEST_POLL_S = 0.05
-
-
-def value_key(key: str) -> str:
-    return f"cache:value:{key}"
-
-
-def loading_key(key: str) -> str:
-    return f"cache:loading:{key}"
 
 
 @dataclass(frozen=True)
@@ -173,4 +165,4 @@ class Loader:
 
 
 def _keys(key: str) -> list[str]:
-    return [value_key(key), loading_key(key), HEAD_KEY]
+    return [cache_value(key), cache_loading(key), CACHE_HEAD]

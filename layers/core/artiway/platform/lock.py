@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from artiway.errors import Conflict, Unavailable
-from artiway.platform import metrics, scripts
+from artiway.platform import metrics, redis_keys, scripts
 from artiway.platform import redis as platform_redis
 from artiway.platform.breaker import Breaker
 from artiway.platform.logs import Logger
@@ -32,7 +32,6 @@ LONGEST_POLL_S = 0.25
 # An owner's clock may run slower than the server's by a hundredth, and the server's counts whole milliseconds.
 DRIFT = 0.01
 CLOCK_GRAIN_S = 0.002
-_FENCE_KEY = "lock-fence"
 
 
 class LockTaken(Conflict):
@@ -182,16 +181,20 @@ class Locks:
 
     def renew(self, name: str, token: str, *, ttl_s: float) -> Outcome:
         with _translated(name):
-            return Outcome(self._renew([_key(name)], [token, _ms(ttl_s), self._server_now()]))
+            return Outcome(self._renew([redis_keys.lock(name)], [token, _ms(ttl_s), self._server_now()]))
 
     def release(self, name: str, token: str) -> Outcome:
         with _translated(name):
-            return Outcome(self._release([_key(name)], [token]))
+            return Outcome(self._release([redis_keys.lock(name)], [token]))
 
     def _try(self, name: str, token: str, *, ttl_s: float) -> int:
         try:
             with self._guarded:
-                return int(self._acquire([_key(name), _FENCE_KEY], [token, _ms(ttl_s), self._server_now()]))
+                return int(
+                    self._acquire(
+                        [redis_keys.lock(name), redis_keys.LOCK_FENCE], [token, _ms(ttl_s), self._server_now()]
+                    )
+                )
         except platform_redis.RedisAway as error:
             if error.__cause__ is not None:
                 # We did ask, so the lock may be ours though the answer is lost: do not leave it to its TTL.
@@ -212,10 +215,6 @@ class Locks:
         if was_lost:
             metrics.emit("LocksLost", 1)
             logger.warning("lock lost before its owner ended", lock=lock.name, fence=lock.fence)
-
-
-def _key(name: str) -> str:
-    return f"lock:{name}"
 
 
 def _ms(seconds: float) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from artiway.platform import scripts
+from artiway.platform import redis_keys, scripts
 from artiway.platform.breaker import Breaker
 from artiway.platform.redis import RedisAway
 
@@ -46,7 +46,7 @@ class RateLimiter:
 
     def take(self, buckets: Sequence[Bucket]) -> Decision:
         _check(buckets)
-        keys = [f"rate:{key}" for key, _, _ in buckets]
+        keys = [redis_keys.rate(key) for key, _, _ in buckets]
         now_ms: str | int = "" if self._server_now_ms is None else self._server_now_ms()
         sizes = [number for _, rate_per_s, burst in buckets for number in (rate_per_s, burst)]
         try:
