@@ -1,4 +1,4 @@
-"""Ways in and out: registration, logins, refresh, logout. The only function that signs tokens."""
+"""Registration, logins, refresh and logout. Only this function signs tokens."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class WechatTokensBody(TokensBody):
 
 @api.post("/auth/register", public=True, status=201, errors=[409, 429])
 def register(body: RegisterBody) -> tuple[TokensBody, int]:
-    """Make a tenant and its owner, and log them in."""
+    """Create a tenant and its owner, and log the owner in."""
     tokens = bootstrap.auth().register(
         tenant_name=body.tenant_name,
         email=body.email,
@@ -74,14 +74,14 @@ def log_in(body: LoginBody) -> TokensBody:
 
 @api.post("/auth/wechat", public=True, errors=[401, 403, 429])
 def log_in_by_wechat(body: WechatBody) -> WechatTokensBody:
-    """Log in with a code of the mini program or of the web's OAuth. The first time makes an account."""
+    """Log in with a code of the mini program or of the web's OAuth. The first login creates an account."""
     tokens = bootstrap.auth().login_by_wechat(app=body.app, code=body.code, address=api.client_address)
     return WechatTokensBody(**_wire(tokens), is_new=tokens.is_new)
 
 
 @api.post("/auth/refresh", public=True, errors=[401, 403])
 def refresh(body: RefreshBody) -> TokensBody:
-    """A new pair of tokens for an unused refresh token. Reuse revokes the whole family."""
+    """A new pair of tokens for an unused refresh token. Reuse ends the session."""
     return TokensBody(**_wire(bootstrap.auth().refresh(body.refresh_token)))
 
 

@@ -21,7 +21,7 @@ from tests.integration.common.hung import DATABASE, frozen
 
 # What is promised to a client of the API.
 ANSWER_S = 3
-TENANT = uuid4()
+TENANT, USER = uuid4(), uuid4()
 INSERT = b"INSERT INTO outbox (tenant_id, aggregate, destination, body) VALUES (%(tenant)s, 'a', 'q', '{}')"
 
 
@@ -179,10 +179,10 @@ def test_a_commit_without_an_answer_is_done_once(postgres_server, connect):
 
     database._end = end_of_a_frozen_server
     with answered_in_time(), pytest.raises(DatabaseAway):
-        once.run(tenant_id=TENANT, key="k", request_hash="h", perform=perform)
+        once.run(tenant_id=TENANT, user_id=USER, key="k", request_hash="h", perform=perform)
     until.close()
     del database._end
-    assert once.run(tenant_id=TENANT, key="k", request_hash="h", perform=perform) == (201, "made")
+    assert once.run(tenant_id=TENANT, user_id=USER, key="k", request_hash="h", perform=perform) == (201, "made")
     assert rows(database) == before + 1
 
 

@@ -27,7 +27,7 @@ VENDORS = {
 # Third-party packages without I/O, which every module may import.
 PURE_LIBRARIES = {"pydantic"}
 # Parts of the platform without a vendor in their interface, which a service may import.
-PURE_PLATFORM = {"clock", "logs", "metrics", "redis_keys", "tracing"}
+PURE_PLATFORM = {"clock", "logs", "metrics", "ports", "redis_keys", "tracing"}
 # Modules that call a vendor, by name.
 ADAPTERS = {
     "repository",  # PostgreSQL

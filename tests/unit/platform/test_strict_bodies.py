@@ -149,7 +149,7 @@ def test_what_json_has_as_text_is_still_read(handlers, operation):
             return {name: full(part) for name, part in schema["properties"].items()}
         if schema.get("type") == "array":
             return [full(schema["items"])]
-        return "https://example.com/" if "http" in schema.get("pattern", "") else least(schema)
+        return "https://example.com/" if "://" in schema.get("pattern", "") else least(schema)
 
     route = f"{operation.method} {operation.path}"
     http._check_body(handlers[route]._handlers[route], json.dumps(full(of(operation))))

@@ -1,4 +1,4 @@
-"""Idempotency keys in PostgreSQL, under a lock per key that lasts as long as the transaction."""
+"""Idempotency keys in PostgreSQL, with an advisory lock per key until the transaction ends."""
 
 from __future__ import annotations
 

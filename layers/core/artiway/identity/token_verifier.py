@@ -16,7 +16,7 @@ _REQUIRED = ["exp", "iat", "sub", "jti", "iss", "aud"]
 
 
 class Verifier:
-    """Knows the public keys by their ids and nothing else: no network, no database."""
+    """Needs only the public keys: no network, no database."""
 
     def __init__(self, jwks: str, *, issuer: str) -> None:
         keys = json.loads(jwks or '{"keys": []}')["keys"]
@@ -24,15 +24,15 @@ class Verifier:
         self._issuer = issuer
 
     def verify(self, token: str) -> Claims:
-        """The claims of a genuine, current access token; anything else is refused."""
+        """The claims of a valid access token. Raises Unauthenticated or TokenExpired."""
         if len(token) > LENGTH_LIMIT:
             raise Unauthenticated("the token is too long")
         try:
-            # Only to find the key: decoding looks at the header again, with the signature.
+            # Only to find the key: decode() reads the header again and checks the signature.
             header = json.loads(jwt.utils.base64url_decode(token.partition(".")[0]))
             key = self._keys.get(str(header.get("kid")))
             if key is None or header.get("typ") != TOKEN_TYPE:
-                raise Unauthenticated("the token is not one of ours")
+                raise Unauthenticated("the token was not issued here")
             payload = jwt.decode(
                 token,
                 key=key,

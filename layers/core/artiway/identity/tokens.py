@@ -14,7 +14,7 @@ from artiway.errors import Unauthenticated
 
 ALGORITHM = "ES256"
 AUDIENCE = "artiway-api"
-TOKEN_TYPE = "at+jwt"  # noqa: S105 (RFC 9068: an access token, so that no other JWT of ours passes for one)
+TOKEN_TYPE = "at+jwt"  # noqa: S105 (RFC 9068: no other JWT of ours passes for an access token)
 LIFETIME_S = 900
 
 
@@ -24,7 +24,7 @@ class TokenExpired(Unauthenticated):
 
 @dataclass(frozen=True)
 class Claims:
-    """What an access token says: who, in which tenant, and what they may."""
+    """The claims of an access token: user, tenant and permissions."""
 
     tenant_id: UUID
     user_id: UUID
@@ -36,7 +36,7 @@ class Claims:
 
 
 class Signer(Protocol):
-    """Signs with a key that never leaves its keeper."""
+    """Signs with a key that never leaves KMS."""
 
     key_id: str
 
@@ -55,7 +55,7 @@ def issue(
     now: datetime,
     lifetime_s: int = LIFETIME_S,
 ) -> str:
-    """Make a token that lives from now on for a short time."""
+    """Make a signed access token that expires after `lifetime_s`."""
     header = {"alg": ALGORITHM, "typ": TOKEN_TYPE, "kid": signer.key_id}
     payload = {
         "iss": issuer,

@@ -21,6 +21,7 @@ from artiway.platform.cache_level import FirstLevel
 from artiway.platform.cache_loader import Life, Limits, Loader
 from artiway.platform.cache_statistics import Statistics
 from artiway.platform.logs import Logger
+from artiway.platform.ports import JITTER_S
 from artiway.platform.redis import RedisAway
 from artiway.platform.redis_keys import CACHE_HEAD, CACHE_LOG, cache_loading, cache_value
 
@@ -32,7 +33,7 @@ __all__ = ["Cache", "Limits"]
 logger = Logger("cache")
 T = TypeVar("T")
 
-JITTER_S = 300
+
 _LOG_ENTRIES = 1_000
 _SCAN_COUNT = 500
 _decode = json.JSONDecoder().raw_decode  # our own text has no blanks to skip, and this is the hot path

@@ -1,4 +1,4 @@
-"""The gate's questions, as `artiway_app`: the key or token names its tenant, the row policies do the rest."""
+"""The access check's queries, as `artiway_app`: the key or token names its tenant, the row policies do the rest."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class PostgresAccess:
 
 
 class SpentNonces:
-    """PostgreSQL's unique key is the truth; Redis only refuses a repetition without asking it."""
+    """The unique key in PostgreSQL decides. Redis only refuses most repetitions earlier."""
 
     def __init__(self, database: Database, redis: Redis, clock: Clock) -> None:
         self._database, self._redis, self._clock = database, redis, clock
