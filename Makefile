@@ -1,4 +1,4 @@
-# Everything starts here. A fresh machine needs Python 3.11+, make and a package index; nothing else.
+# A fresh machine needs Python 3.11+, make and a package index.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash -euo pipefail
 PYTHON ?= python3
@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := .tools/uv/bin/uv
 export PYTHONPATH := layers/core:.
-# Children compile once and start warm, whatever the caller's shell says.
+# Child processes write bytecode and start faster, whatever the caller's shell sets.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help
@@ -19,14 +19,14 @@ $(UV):
 	@$(PYTHON) -m venv .tools/uv || { echo "This Python has no venv module (on Debian: apt-get install python3-venv)."; exit 1; }
 	@.tools/uv/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 
-# One environment for the product, the stack and the tests, exactly as locked.
+# One environment for the product, the stack and the tests, from the lock.
 $(VENV)/.ready: requirements.lock | $(UV)
 	@echo "Installing the locked packages ..."
 	@$(UV) venv --quiet --allow-existing --python $(PYTHON) $(VENV)
 	@$(UV) pip sync --quiet --python $(BIN)/python --require-hashes --compile-bytecode requirements.lock
 	@touch $@
 
-# Tools whose own pins disagree with ours live apart.
+# Tools whose pins conflict with ours have environments of their own.
 .tools/%/.ready: tools/%.lock | $(UV)
 	@echo "Installing $* ..."
 	@$(UV) venv --quiet --clear --python $(PYTHON) .tools/$*
@@ -38,15 +38,15 @@ run: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready ## start the who
 	@$(BIN)/python -m local
 
 .PHONY: demo
-demo: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready ## play two tenants' story and save the pictures
+demo: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready ## play a story with two tenants and save the pictures
 	@$(BIN)/python -m local.demo
 
 .PHONY: chaos
-chaos: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready ## kill workers, servers and Redis under load, then check the invariants
+chaos: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready ## kill workers, servers and Redis under load, then audit tasks and points
 	@$(BIN)/python -m local.chaos
 
 .PHONY: lock
-lock: $(UV) ## resolve all pins anew
+lock: $(UV) ## resolve all pins again
 	$(UV) pip compile -q --upgrade --universal --python-version 3.11 --no-emit-index-url --generate-hashes --no-header --group dev pyproject.toml -o requirements.lock
 	$(UV) pip compile -q --universal --python-version 3.11 --no-emit-index-url --generate-hashes --no-header -c requirements.lock pyproject.toml -o layers/core/requirements.txt
 	for tool in emulator sam checkov worker; do \
@@ -87,13 +87,13 @@ sam-local: $(VENV)/.ready .tools/sam/.ready ## run every event with `sam local i
 	@tools/sam_local.sh
 
 .PHONY: clean
-clean: ## remove what make built (not the state in .artiway)
+clean: ## remove what make installed and built (not the state in .artiway)
 	rm -rf $(VENV) .tools .aws-sam .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .PHONY: openapi
-openapi: $(VENV)/.ready ## write the OpenAPI document anew from the routes
+openapi: $(VENV)/.ready ## write the OpenAPI document from the routes
 	@$(BIN)/python -m tools.openapi
 
 .PHONY: schema
-schema: $(VENV)/.ready ## write schema.sql anew from the migrations
+schema: $(VENV)/.ready ## write schema.sql from the migrations
 	@$(BIN)/python -m tools.schema

@@ -1,4 +1,4 @@
-"""`make run`: start the platform on this machine, say where it is, stop it all on Ctrl-C."""
+"""`make run`: starts the platform on this machine, prints its addresses and stops it on Ctrl-C."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import threading
 from pathlib import Path
 
-if sys.version_info < (3, 11):  # noqa: UP036 (whoever starts this by hand may have an old Python)
+if sys.version_info < (3, 11):  # noqa: UP036 (a user may start this with an older Python)
     sys.exit(f"Artiway needs Python 3.11 or newer; this is {sys.version.split()[0]}.")
 
 from local.supervisor import supervised
@@ -28,7 +28,7 @@ READY = """
 
 
 def main(interrupted: threading.Event) -> int:
-    # Here, where a signal is handled: loading them takes a while.
+    # Imported after the signal handlers are set: these imports take long enough to be interrupted.
     from local.lambdas import DEFAULT_SANDBOXES
     from local.stack import CannotStart, Stack
     from local.workers import Workers
@@ -58,7 +58,7 @@ def main(interrupted: threading.Event) -> int:
             interrupted.wait()
     except CannotStart as error:
         return _refuse(str(error))
-    except KeyboardInterrupt:  # while it started
+    except KeyboardInterrupt:  # a signal arrived during the start
         pass
     print("stopped", flush=True)
     return 0

@@ -1,4 +1,4 @@
-"""The platform's first administrator, made by the deployment itself and remembered in the home."""
+"""The platform's first administrator. The deployment creates the user; the home folder keeps the password."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FUNCTION = "DeployFunction"
 
 
 def ensure(lambda_url: str, home: Path) -> dict[str, str]:
-    """Somebody to log in as. The password is made once per home, readable by its owner alone."""
+    """Create the administrator if needed. The password is generated once per home; only its owner can read it."""
     file = home / "admin.json"
     if not file.exists():
         write_whole(file, json.dumps({"login": LOGIN, "password": secrets.token_urlsafe(18)}))
@@ -24,5 +24,5 @@ def ensure(lambda_url: str, home: Path) -> dict[str, str]:
         FunctionName=FUNCTION, Payload=json.dumps({"action": "bootstrap-admin", **admin}).encode()
     )
     if "FunctionError" in answer:
-        raise ServerFailed(f"the administrator could not be made: {answer['Payload'].read().decode()[:500]}")
+        raise ServerFailed(f"the administrator could not be created: {answer['Payload'].read().decode()[:500]}")
     return admin

@@ -1,4 +1,4 @@
-"""The books of a run, as its shops can check them: each task's pictures against each task's entries in the ledger."""
+"""Checks the results of each task against its ledger entries, as a tenant can read both through the API."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Entry = tuple[str, int, int]
 
 
 def entries_by_task(ledger: Iterable[Mapping[str, Any]]) -> dict[str, list[Entry]]:
-    """Oldest first, of a ledger that comes newest first. What is not about a task is left out."""
+    """The entries that refer to a task, oldest first. The API lists the ledger newest first."""
     found: dict[str, list[Entry]] = {}
     for entry in ledger:
         kind, _, task = entry["reference"].partition(":")
@@ -21,13 +21,13 @@ def entries_by_task(ledger: Iterable[Mapping[str, Any]]) -> dict[str, list[Entry
 
 
 def wanted_of(view: Mapping[str, Any]) -> int:
-    """How many pictures a task was to deliver: its nodes on which no other depends."""
+    """The number of pictures that a complete task delivers: one for each node on which no other node depends."""
     needed = {name for node in view["nodes"] for name in node["dependsOn"]}
     return sum(node["name"] not in needed for node in view["nodes"])
 
 
 def faults_of(view: Mapping[str, Any], entries: list[Entry]) -> Iterator[str]:
-    """What is wrong with one task that is over: its status, its charge, its hold."""
+    """Faults in the status, the charge and the hold of a finished task."""
     task, price, delivered, wanted = view["taskId"], view["pricePoints"], len(view["results"]), wanted_of(view)
     share = price * delivered // wanted
     ends = {"COMPLETED": delivered == wanted, "PARTIAL": 0 < delivered < wanted, "FAILED": delivered == 0}

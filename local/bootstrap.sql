@@ -1,7 +1,7 @@
--- What Aurora brings on AWS and a fresh server lacks: the roles and the database of the platform.
+-- The roles and the database of the platform. On AWS the deployment of Aurora creates them.
 
--- name: make_roles
--- DDL takes no parameters, so the passwords arrive as settings of the session.
+-- name: create_roles
+-- DDL takes no parameters, so set_role_password passes the passwords as session settings.
 DO $$
 DECLARE
     wanted text;
@@ -13,18 +13,18 @@ BEGIN
         EXECUTE format('ALTER ROLE %I LOGIN PASSWORD %L', wanted, current_setting('bootstrap.' || wanted));
     END LOOP;
     ALTER ROLE artiway_owner CREATEROLE;
-    -- A mere CREATEROLE account may give a database only to a role that it belongs to.
+    -- An account with CREATEROLE alone may create a database only for a role of which it is a member.
     IF NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN
         EXECUTE format('GRANT artiway_owner TO %I', current_user);
     END IF;
 END
 $$;
 
--- name: pass_password
+-- name: set_role_password
 SELECT set_config('bootstrap.' || %(role)s, %(password)s, false);
 
--- name: is_database_there
+-- name: database_exists
 SELECT EXISTS (SELECT FROM pg_database WHERE datname = 'artiway');
 
--- name: make_database
+-- name: create_database
 CREATE DATABASE artiway OWNER artiway_owner;

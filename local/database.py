@@ -1,4 +1,4 @@
-"""Roles and database of the platform on a server that has neither, and each role's address."""
+"""Creates the roles and the database of the platform on an empty PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ SQL = load("local", "bootstrap.sql")
 
 
 def bootstrap(url: str, home: Path) -> Mapping[str, str]:
-    """Make what is missing, and return each role's own address."""
+    """Create the roles and the database where missing, and return the connection URL of each role."""
     passwords = _passwords(home)
     try:
         with psycopg.connect(url, autocommit=True, connect_timeout=5) as connection:
             for role, password in passwords.items():
-                connection.execute(SQL["pass_password"], {"role": role, "password": password})
-            connection.execute(SQL["make_roles"])
-            found = connection.execute(SQL["is_database_there"]).fetchone()
+                connection.execute(SQL["set_role_password"], {"role": role, "password": password})
+            connection.execute(SQL["create_roles"])
+            found = connection.execute(SQL["database_exists"]).fetchone()
             if not found or not found[0]:
-                connection.execute(SQL["make_database"])
+                connection.execute(SQL["create_database"])
     except psycopg.Error as error:
         raise ServerFailed(f"the database could not be prepared: {error}") from error
     address = urlsplit(url)
@@ -38,12 +38,12 @@ def bootstrap(url: str, home: Path) -> Mapping[str, str]:
 
 
 def in_database(url: str) -> str:
-    """The given account's address of the platform's database."""
+    """The same server and account, with the platform's database."""
     return urlsplit(url)._replace(path=f"/{DATABASE}").geturl()
 
 
 def _passwords(home: Path) -> dict[str, str]:
-    """Made once per home, readable by its owner alone."""
+    """Generated once per home. Only the owner can read the file."""
     file = home / "database.json"
     if not file.exists():
         write_whole(file, json.dumps({role: secrets.token_urlsafe(24) for role in ROLES}))

@@ -1,4 +1,4 @@
-"""`make demo`: two shops ask for pictures at once. Plays it, shows it, saves the pictures, prints the settlement."""
+"""`make demo`: two shops submit tasks at once. It shows the progress, saves the pictures, prints the ledgers."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ from local.workers import Workers
 LIMIT_SECONDS = 300
 GRANT_POINTS = 100
 BAR_CELLS = 28
-LOOK_SECONDS = 0.4
+POLL_SECONDS = 0.4
 GREETING_SECONDS = 30
 SETTLED_SECONDS = 15
 FAIRNESS_SECONDS = 300
 
 
 @dataclass
-class Guest:
-    """One tenant of the story: who they are, what they ask for, what they were told."""
+class Tenant:
+    """One tenant of the demo: its user, its task and the events that it received."""
 
-    letter: str
+    label: str
     title: str
     person: Person
     count: int
     product: photos.Garment
     task: dict[str, Any] = field(default_factory=dict)
     view: dict[str, Any] = field(default_factory=dict)
-    told: list[dict[str, Any]] = field(default_factory=list)
+    events: list[dict[str, Any]] = field(default_factory=list)
     is_settled: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Screen:
-    """Bars that move where there is a terminal; elsewhere a line for each event and nothing that moves."""
+    """Moving progress bars on a terminal; on other outputs one line for each event."""
 
     def __init__(self) -> None:
         self._is_terminal = sys.stdout.isatty()
@@ -86,9 +86,9 @@ def main(interrupted: threading.Event) -> int:
 
 @contextlib.contextmanager
 def _stack(home: Path, interrupted: threading.Event) -> Iterator[Mapping[str, Any]]:
-    """The stack that runs in this home, or one of our own until the story is over."""
+    """The stack that runs in this home, or a new one that stops with the demo."""
     if facts := running_facts(home):
-        print(f"The stack at {facts['consoleUrl']} is running: the story plays there.", flush=True)
+        print(f"The stack at {facts['consoleUrl']} is running: the demo uses it.", flush=True)
         yield facts
         return
     port = int(os.environ.get("ARTIWAY_PORT") or DEFAULT_PORT)
@@ -105,19 +105,19 @@ def _stack(home: Path, interrupted: threading.Event) -> Iterator[Mapping[str, An
 
 
 async def _play(facts: Mapping[str, Any], folder: Path) -> int:
-    async with Platform.at(facts, patience_s=20) as platform:
+    async with Platform.at(facts, retry_for_s=20) as platform:
         administrator = await platform.administrator()
         await administrator.wait_for_workers(len(catalogue.load().types))
-        await _rehearse(administrator)
-        guests = [
-            Guest(
+        await _warm_up(administrator)
+        tenants = [
+            Tenant(
                 "A",
                 "VIP shop, weight 5",
                 await administrator.open_shop("Silk & Co", points=GRANT_POINTS, tier="vip", weight=5),
                 count=3,
                 product=photos.BLUE,
             ),
-            Guest(
+            Tenant(
                 "B",
                 "free shop, weight 1",
                 await administrator.open_shop("Corner Store", points=GRANT_POINTS, tier="free", weight=1),
@@ -126,51 +126,51 @@ async def _play(facts: Mapping[str, Any], folder: Path) -> int:
             ),
         ]
         screen = Screen()
-        inputs = [await guest.person.upload(_photo(guest, folder)) for guest in guests]
+        inputs = [await tenant.person.upload(_photo(tenant, folder)) for tenant in tenants]
         async with contextlib.AsyncExitStack() as sockets:
-            for guest in guests:
-                await sockets.enter_async_context(_listening(guest, screen))
-            for guest, input_id in zip(guests, inputs, strict=True):
-                guest.task = await guest.person.submit("model_photo", {"product": input_id}, count=guest.count)
-            print("\nA asks, and B right after it:")
-            for guest in guests:
-                await _show_hold(guest)
+            for tenant in tenants:
+                await sockets.enter_async_context(_listening(tenant, screen))
+            for tenant, input_id in zip(tenants, inputs, strict=True):
+                tenant.task = await tenant.person.submit("model_photo", {"product": input_id}, count=tenant.count)
+            print("\nA submits a task, then B:")
+            for tenant in tenants:
+                await _show_hold(tenant)
             print()
-            is_over = await _watch(guests, screen)
-        _show_order(guests)
-        for guest in guests:
-            await _show_end(guest, folder)
-        await _show_fairness(administrator, guests)
-        is_right = is_over and all(_is_right(guest) for guest in guests)
-        print("\nThe story is over: both were served, charged and told." if is_right else "\nThe story went wrong.")
+            is_over = await _watch(tenants, screen)
+        _show_order(tenants)
+        for tenant in tenants:
+            await _show_end(tenant, folder)
+        await _show_fairness(administrator, tenants)
+        is_right = is_over and all(_is_right(tenant) for tenant in tenants)
+        print("\nThe demo is over: both got pictures, charges and events." if is_right else "\nThe demo failed.")
         return 0 if is_right else 1
 
 
-async def _rehearse(administrator: Person) -> None:
-    """A third shop's picture, made before anybody counts: the story is of turns, not of functions that start cold."""
-    print("A third shop has a picture made first, so that everything is warm ...", flush=True)
-    shop = await administrator.open_shop("Rehearsal", points=GRANT_POINTS, tier="standard")
+async def _warm_up(administrator: Person) -> None:
+    """Run one task of a third shop first, so that cold starts do not change the order that the demo shows."""
+    print("A third shop runs one task first, so that all functions are warm ...", flush=True)
+    shop = await administrator.open_shop("Warm-up", points=GRANT_POINTS, tier="standard")
     task = await shop.submit("model_photo", {"product": await shop.upload(photos.shirt(photos.BLUE, side=160))})
     async with asyncio.timeout(LIMIT_SECONDS):
-        while (await shop.task(task["taskId"]))["status"] not in ENDED:  # noqa: ASYNC110 (it changes elsewhere)
-            await asyncio.sleep(LOOK_SECONDS)
+        while (await shop.task(task["taskId"]))["status"] not in ENDED:  # noqa: ASYNC110 (the platform changes it)
+            await asyncio.sleep(POLL_SECONDS)
 
 
-def _photo(guest: Guest, folder: Path) -> bytes:
-    picture = photos.shirt(guest.product)
-    (folder / f"{guest.letter}-product.png").write_bytes(picture)
+def _photo(tenant: Tenant, folder: Path) -> bytes:
+    picture = photos.shirt(tenant.product)
+    (folder / f"{tenant.label}-product.png").write_bytes(picture)
     return picture
 
 
 @contextlib.asynccontextmanager
-async def _listening(guest: Guest, screen: Screen) -> AsyncIterator[None]:
-    """Connected and greeted, so that nothing is missed."""
-    platform = guest.person.platform
-    url = f"{platform.facts['wsUrl']}?token={guest.person.token}"
+async def _listening(tenant: Tenant, screen: Screen) -> AsyncIterator[None]:
+    """Connect and wait for the greeting, so that no event is missed."""
+    platform = tenant.person.platform
+    url = f"{platform.facts['wsUrl']}?token={tenant.person.token}"
     async with platform.session.ws_connect(url) as socket:
         greeting = await socket.receive_json(timeout=GREETING_SECONDS)
         assert greeting["type"] == "connected", greeting
-        listener = asyncio.create_task(_listen(guest, socket, screen))
+        listener = asyncio.create_task(_listen(tenant, socket, screen))
         try:
             yield
         finally:
@@ -179,99 +179,101 @@ async def _listening(guest: Guest, screen: Screen) -> AsyncIterator[None]:
                 await listener
 
 
-async def _listen(guest: Guest, socket: aiohttp.ClientWebSocketResponse, screen: Screen) -> None:
+async def _listen(tenant: Tenant, socket: aiohttp.ClientWebSocketResponse, screen: Screen) -> None:
     async for message in socket:
-        heard = message.json()
-        guest.told.append(heard)
-        kind, node = heard["type"].removeprefix("task."), heard.get("node", "")
+        event = message.json()
+        tenant.events.append(event)
+        kind, node = event["type"].removeprefix("task."), event.get("node", "")
         if kind != "progress":
-            indent = "" if guest.letter == "A" else " " * 30
-            screen.event(f"{indent}{guest.letter} {node or 'task'} {kind}")
+            indent = "" if tenant.label == "A" else " " * 30
+            screen.event(f"{indent}{tenant.label} {node or 'task'} {kind}")
         if kind == "settled":
-            guest.is_settled.set()
+            tenant.is_settled.set()
 
 
-async def _watch(guests: list[Guest], screen: Screen) -> bool:
-    """Until both are over and both were told so."""
+async def _watch(tenants: list[Tenant], screen: Screen) -> bool:
+    """Wait until both tasks have ended and both tenants got the settlement event."""
     deadline = time.monotonic() + LIMIT_SECONDS
     while time.monotonic() < deadline:
-        for guest in guests:
-            guest.view = await guest.person.task(guest.task["taskId"])
-        screen.bars([line for guest in guests for line in _bars(guest)])
-        if all(guest.view["status"] in ENDED for guest in guests):
+        for tenant in tenants:
+            tenant.view = await tenant.person.task(tenant.task["taskId"])
+        screen.bars([line for tenant in tenants for line in _bars(tenant)])
+        if all(tenant.view["status"] in ENDED for tenant in tenants):
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.gather(*(guest.is_settled.wait() for guest in guests)), SETTLED_SECONDS)
+                await asyncio.wait_for(
+                    asyncio.gather(*(tenant.is_settled.wait() for tenant in tenants)), SETTLED_SECONDS
+                )
             return True
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(POLL_SECONDS)
     print(f"not over after {LIMIT_SECONDS} s", file=sys.stderr)
     return False
 
 
-def _bars(guest: Guest) -> list[str]:
+def _bars(tenant: Tenant) -> list[str]:
     marks = {"COMPLETED": "■", "PROCESSING": "▶", "QUEUED": "·", "PENDING": " "}
-    nodes = "  ".join(f"{node['name']} {marks.get(node['status'], '×')}" for node in guest.view["nodes"])
-    filled = guest.view["progress"] * BAR_CELLS // 100
+    nodes = "  ".join(f"{node['name']} {marks.get(node['status'], '×')}" for node in tenant.view["nodes"])
+    filled = tenant.view["progress"] * BAR_CELLS // 100
     bar = "█" * filled + "░" * (BAR_CELLS - filled)
-    return [f"  {guest.letter} {bar} {guest.view['progress']:3d} %  {nodes}"]
+    return [f"  {tenant.label} {bar} {tenant.view['progress']:3d} %  {nodes}"]
 
 
-async def _show_hold(guest: Guest) -> None:
-    points = await guest.person.call("GET", "/points")
+async def _show_hold(tenant: Tenant) -> None:
+    points = await tenant.person.call("GET", "/points")
     print(
-        f"  {guest.letter}  {guest.title:20}  {guest.count} model photos in lane {guest.task['lane']:13}"
-        f"  price {guest.task['pricePoints']}, frozen {points['frozen']}, left {points['balance']}"
+        f"  {tenant.label}  {tenant.title:20}  {tenant.count} model photos in lane {tenant.task['lane']:13}"
+        f"  price {tenant.task['pricePoints']}, frozen {points['frozen']}, balance {points['balance']}"
     )
 
 
-def _show_order(guests: list[Guest]) -> None:
-    """Among nodes that wait for one worker the clock decides; a node that comes to a free worker runs at once."""
-    starts = [start for guest in guests for start in story.starts_of(guest.letter, guest.view, guest.told)]
-    print("\nWho began when, on the one worker of each type:")
+def _show_order(tenants: list[Tenant]) -> None:
+    """The fair queue orders the nodes that wait for a worker; a node that finds its worker free starts at once."""
+    starts = [start for tenant in tenants for start in story.starts_of(tenant.label, tenant.view, tenant.events)]
+    print("\nOrder of starts on the worker of each type:")
     for kind, row in story.order(starts).items():
         print(f"  {kind:8} {' '.join(map(str, row))}")
-    heavy, light = guests
-    for reason in story.reasons(starts, heavy=heavy.letter, light=light.letter):
+    heavy, light = tenants
+    for reason in story.reasons(starts, heavy=heavy.label, light=light.label):
         print(f"  {reason}")
 
 
-async def _show_end(guest: Guest, folder: Path) -> None:
-    guest.view = await guest.person.task(guest.task["taskId"])
-    print(f"\n{guest.letter}  {guest.title}: {guest.view['status']}, charged {guest.view['chargedPoints']} points")
-    for result in guest.view["results"]:
-        file = folder / f"{guest.letter}-{result['name']}.png"
-        file.write_bytes(await guest.person.fetch(result["url"]))
+async def _show_end(tenant: Tenant, folder: Path) -> None:
+    tenant.view = await tenant.person.task(tenant.task["taskId"])
+    print(f"\n{tenant.label}  {tenant.title}: {tenant.view['status']}, charged {tenant.view['chargedPoints']} points")
+    for result in tenant.view["results"]:
+        file = folder / f"{tenant.label}-{result['name']}.png"
+        file.write_bytes(await tenant.person.fetch(result["url"]))
         print(f"   picture  {file}  {result['width']} x {result['height']}")
-    engines = {node["engine"]["name"]: node["engine"] for node in guest.view["nodes"] if node["engine"]}
+    engines = {node["engine"]["name"]: node["engine"] for node in tenant.view["nodes"] if node["engine"]}
     for engine in engines.values():
         print(f"   made by  {engine['name']} {engine.get('version', '')} (neural: {engine.get('isNeural', '?')})")
-    print(f"   told     {len(guest.told)} WebSocket messages")
-    for entry in reversed(await guest.person.all_of("/points/ledger")):
+    print(f"   events   {len(tenant.events)} WebSocket messages")
+    for entry in reversed(await tenant.person.all_of("/points/ledger")):
         print(
             f"   ledger   {entry['kind']:8} balance {entry['balanceDelta']:+5d}  frozen {entry['frozenDelta']:+4d}"
             f"  ->  {entry['balance']} and {entry['frozen']}"
         )
 
 
-async def _show_fairness(administrator: Person, guests: list[Guest]) -> None:
+async def _show_fairness(administrator: Person, tenants: list[Tenant]) -> None:
     found = await administrator.call("GET", f"/ops/fairness?windowSeconds={FAIRNESS_SECONDS}")
-    letters = {guest.person.tenant_id: guest.letter for guest in guests}
+    labels = {tenant.person.tenant_id: tenant.label for tenant in tenants}
     print(f"\nFairness of the last {FAIRNESS_SECONDS // 60} minutes (GPU seconds as the scheduler counted them)")
     for share in found["tenants"]:
         print(
-            f"   {letters.get(share['tenantId'], 'another'):7}  weight {share['weight']}  {share['service']:6.1f} s"
+            f"   {labels.get(share['tenantId'], 'another'):7}  weight {share['weight']}  {share['service']:6.1f} s"
             f"  share {share['share']:4.0%}"
-            f"  {'contending' if share['isContending'] else 'not always waiting, so not compared'}"
+            f"  {'contending' if share['isContending'] else 'had no node waiting at times, so not compared'}"
         )
     if worst := found["worstPair"]:
         print(f"   worst pair: {worst['gap']:.1f} s per weight apart, {worst['bound']:.1f} s allowed")
 
 
-def _is_right(guest: Guest) -> bool:
-    heard = {message["type"] for message in guest.told}
-    is_told = {"task.started", "task.completed", "task.settled"} <= heard
-    results = len(guest.view["results"])
-    is_charged = guest.view["chargedPoints"] == guest.task["pricePoints"] == 10 * guest.count
-    return guest.view["status"] == "COMPLETED" and results == guest.count and is_charged and is_told
+def _is_right(tenant: Tenant) -> bool:
+    types = {event["type"] for event in tenant.events}
+    has_events = {"task.started", "task.completed", "task.settled"} <= types
+    results = len(tenant.view["results"])
+    is_charged = tenant.view["chargedPoints"] == tenant.task["pricePoints"] == 10 * tenant.count
+    return tenant.view["status"] == "COMPLETED" and results == tenant.count and is_charged and has_events
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Plays CloudFront in front of the APIs: one address for the console, /api and /ws, and who the viewer is."""
+"""Takes CloudFront's place: one address for the console, /api and /ws, with the headers that CloudFront adds."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Edge:
         self._port, self._console, self._aws_url = port, console.resolve(), aws_url
         self._http, self._websocket = http, websocket
         self.origin_secret = origin_secret
-        # Not before all of the stack is there, nor while the template is deployed anew: half an API answers wrongly.
+        # Closed until the whole stack runs and while the template is deployed again: a partial API answers wrongly.
         self.is_open = is_open
         self._session: aiohttp.ClientSession | None = None
         self._runner: web.AppRunner | None = None
@@ -53,7 +53,7 @@ class Edge:
             timeout=timeout,
             connector=connector,
             auto_decompress=False,
-            # Only what the viewer sent: no header of our own making.
+            # Forward the viewer's headers alone: aiohttp would add these by itself.
             skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
         )
         app = web.Application(client_max_size=PAYLOAD_BYTES)
@@ -71,7 +71,7 @@ class Edge:
             await self._session.close()
 
     def _headers(self, request: web.Request, api: Api) -> CIMultiDict[str]:
-        """What a viewer may not say of itself is dropped, then said by us."""
+        """Drop the headers that a viewer could forge, then set them from the connection."""
         headers = CIMultiDict(
             (name, value)
             for name, value in request.headers.items()
@@ -81,11 +81,11 @@ class Edge:
         forwarded = headers.pop("x-forwarded-for", "")
         headers["true-client-ip"], headers["x-origin-verify"] = host, self.origin_secret
         headers["x-forwarded-for"] = f"{forwarded}, {host}" if forwarded else host
-        # By the connection: a request line with a whole address names a scheme of its own.
+        # Read from the connection: a viewer chooses the scheme of an absolute request line.
         is_encrypted = request.transport is not None and request.transport.get_extra_info("sslcontext") is not None
         headers["x-forwarded-proto"] = "https" if is_encrypted else "http"
         headers.setdefault("x-amzn-trace-id", new_trace_id())
-        if not headers.get("authorization"):  # as the distribution's function NamelessRequests does
+        if not headers.get("authorization"):  # as the CloudFront function NamelessRequests does
             headers["authorization"] = "none"
         headers["Host"] = f"{api.api_id}.execute-api.127.0.0.1"
         return headers
@@ -115,7 +115,7 @@ class Edge:
             return _unreachable()
 
     async def _connect(self, request: web.Request) -> web.StreamResponse:
-        """The API decides about the handshake before the client is told anything."""
+        """Connect to the API first: its answer decides whether the viewer's handshake succeeds."""
         assert self._session is not None
         if self._websocket is None:
             return _problem(404, "ROUTE_404_UNKNOWN", "This stack has no WebSocket API.")
@@ -132,20 +132,20 @@ class Edge:
         viewer = web.WebSocketResponse(max_msg_size=FRAME_BYTES)
         async with upstream:
             await viewer.prepare(request)
-            pumps = [asyncio.ensure_future(_pump(viewer, upstream)), asyncio.ensure_future(_pump(upstream, viewer))]
+            copies = [asyncio.ensure_future(_copy(viewer, upstream)), asyncio.ensure_future(_copy(upstream, viewer))]
             try:
-                await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait(copies, return_when=asyncio.FIRST_COMPLETED)
             finally:
-                for pump in pumps:
-                    pump.cancel()
-                await asyncio.gather(*pumps, return_exceptions=True)
+                for copy in copies:
+                    copy.cancel()
+                await asyncio.gather(*copies, return_exceptions=True)
             with contextlib.suppress(ConnectionError, TimeoutError):
                 await upstream.close(code=viewer.close_code or 1000)
                 await viewer.close(code=upstream.close_code or 1000)
         return viewer
 
     async def _static(self, request: web.Request) -> web.StreamResponse:
-        """A file of the console, or its start page for an address that the page itself makes sense of."""
+        """A file of the console, or index.html for a path that the page routes itself."""
         file = (self._console / request.match_info["tail"]).resolve()
         if file.is_relative_to(self._console) and file.is_file():
             return web.FileResponse(file, headers={"Cache-Control": "no-cache"})
@@ -156,20 +156,20 @@ class Edge:
 
 
 def _target(request: web.Request) -> str:
-    """Path and query. A client may send the whole address in the request line (RFC 9112), and gets the same answer."""
+    """Path and query. An absolute request line (RFC 9112) gives the same target."""
     if request.raw_path.startswith("/"):
         return request.raw_path
     return request.rel_url.raw_path_qs
 
 
 def _exact(url: str) -> URL:
-    """The path and query exactly as the viewer wrote them: an API may sign or compare them."""
+    """Keep the encoding of path and query as the viewer sent it: an API may sign or compare them."""
     return URL(url, encoded=True)
 
 
 async def _relay(request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
     if answer.status == 502 and b'"errorType"' in await answer.read():
-        # A function failed without answering. AWS shows the viewer nothing of why.
+        # The function failed without an answer. AWS hides the reason from the viewer.
         return web.json_response({"message": "Internal Server Error"}, status=500)
     kept = [(name, value) for name, value in answer.headers.items() if name.lower() not in HOP_BY_HOP]
     response = web.StreamResponse(status=answer.status, headers=CIMultiDict(kept))
@@ -184,7 +184,7 @@ async def _relay(request: web.Request, answer: aiohttp.ClientResponse) -> web.St
     return response
 
 
-async def _pump(
+async def _copy(
     source: web.WebSocketResponse | aiohttp.ClientWebSocketResponse,
     sink: web.WebSocketResponse | aiohttp.ClientWebSocketResponse,
 ) -> None:

@@ -1,4 +1,4 @@
-"""MiniStack plays AWS. It is volatile by decision: each run starts it empty and deploys the template into it."""
+"""MiniStack emulates AWS. It keeps no resources: each run starts it empty and deploys the template into it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def start_emulator(home: Path, port: int, *, python: Path = PYTHON) -> Server:
     for folder in (objects, scratch):
         folder.mkdir(parents=True, exist_ok=True)
     log = home / "emulator.log"
-    # Nothing of the caller's AWS settings: this process must never find a real account.
+    # The process gets none of the caller's AWS settings, so it can never reach a real account.
     environment = {
         "PATH": os.environ.get("PATH", ""),
         "HOME": str(home.resolve()),
@@ -60,13 +60,13 @@ def start_emulator(home: Path, port: int, *, python: Path = PYTHON) -> Server:
             stderr=output,
             start_new_session=True,
         )
-    # It does not leave while task tokens are parked, and has nothing to lose: no long good-bye.
+    # It does not stop while Step Functions wait for a task token. It has no state to save, so it is killed soon.
     server = Server("the AWS emulator", f"http://127.0.0.1:{port}", port, process, log, STOP_SECONDS)
     return server.wait_until_open()
 
 
 def client(service: str, url: str) -> Any:
-    """A boto3 client that can reach nothing but this machine."""
+    """A boto3 client whose endpoint is on this machine and whose credentials are fake."""
     import boto3
 
     session = boto3.Session(aws_access_key_id="test", aws_secret_access_key="test", region_name=REGION)  # noqa: S106
@@ -77,9 +77,9 @@ def client(service: str, url: str) -> Any:
 def deploy(
     url: str, body: dict[str, Any], *, parameters: Mapping[str, str], failures: Sequence[str] = ()
 ) -> dict[str, str]:
-    """One create_stack, and its outputs. A failure names the resources and their reasons.
+    """Create the CloudFormation stack and return its outputs. An error lists the failed resources with reasons.
 
-    `failures` is filled by the Lambda server: a custom resource whose function failed never answers the emulator.
+    The Lambda server fills `failures`: a custom resource whose function failed never answers the emulator.
     """
     cloudformation = client("cloudformation", url)
     try:
@@ -111,7 +111,7 @@ def deploy(
 
 
 def _uploaded(url: str, body: dict[str, Any]) -> str:
-    """CloudFormation takes 51,200 bytes in a request, and a megabyte from a bucket."""
+    """Upload the template: a request to CloudFormation holds 51,200 bytes, an object in a bucket a megabyte."""
     storage = client("s3", url)
     with contextlib.suppress(storage.exceptions.BucketAlreadyOwnedByYou):  # buckets outlive a run
         storage.create_bucket(Bucket=TEMPLATE_BUCKET)
@@ -120,14 +120,14 @@ def _uploaded(url: str, body: dict[str, Any]) -> str:
 
 
 async def configuration(session: aiohttp.ClientSession, url: str, name: str) -> Configuration:
-    """What a function became once deployed, with all references resolved, read back from where they were resolved."""
+    """The deployed function with all references resolved, read from the emulator, which resolves them."""
     async with session.get(f"{url}/2015-03-31/functions/{name}/configuration") as answer:
         answer.raise_for_status()
         deployed = await answer.json(content_type=None)
     variables = deployed.get("Environment", {}).get("Variables", {})
-    astray = [key for key, value in variables.items() if "amazonaws.com" in value]
-    if astray:
-        raise ServerFailed(f"{name} would call real AWS: {', '.join(astray)}")
+    real_aws = [key for key, value in variables.items() if "amazonaws.com" in value]
+    if real_aws:
+        raise ServerFailed(f"{name} would call real AWS: {', '.join(real_aws)}")
     logging = deployed.get("LoggingConfig", {})
     return Configuration(
         handler=deployed["Handler"],

@@ -1,7 +1,7 @@
-"""Runs the functions: the Lambda Runtime API towards `awslambdaric` children, the Invoke API towards callers.
+"""Runs the functions. It serves the Lambda Runtime API to `awslambdaric` processes and the Invoke API to callers.
 
-A sandbox is one child process and takes one event at a time, as on AWS: its module state survives between calls, a
-time-out or a crash ends it, and it sees nothing of the environment in which the stack was started.
+A sandbox is one child process and handles one event at a time, as on AWS: its module state survives between calls, a
+time-out or a crash ends it, and it does not inherit the environment in which the stack was started.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PROXY_VARIABLE = "MINISTACK_LAMBDA_PROXY_URL"
 
 @dataclass(frozen=True)
 class Function:
-    """What the template says about a function that the emulator does not need to know."""
+    """Properties of a function that the template holds and the emulator does not need."""
 
     name: str
     folder: Path
@@ -53,7 +53,7 @@ class Function:
 
 @dataclass(frozen=True)
 class Configuration:
-    """What the deployed function looks like once all references are resolved."""
+    """The deployed function with all references resolved."""
 
     handler: str
     timeout_seconds: int
@@ -92,7 +92,7 @@ class Invocation:
 
 
 class LogFile:
-    """What a function's sandboxes print. Two files of bounded size: the present one and the one before."""
+    """The output of a function's sandboxes, in two files of bounded size: the current one and the previous one."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -112,7 +112,7 @@ class LogFile:
 
 
 class Sandbox(asyncio.SubprocessProtocol):
-    """One child process and the Runtime API that it talks to: it asks for events, one after the other."""
+    """One child process and the Runtime API from which it requests one event after another."""
 
     def __init__(self, function: Function, files: Mapping[str, float], log: LogFile) -> None:
         self.function = function
@@ -176,7 +176,7 @@ class Sandbox(asyncio.SubprocessProtocol):
         self._closed.set()
 
     async def end(self) -> None:
-        """Returns when the child is gone and reaped."""
+        """Kill the child and return when it has been reaped."""
         self.is_spent = True
         if self._transport is not None:
             if not self._exited.is_set():
@@ -186,7 +186,7 @@ class Sandbox(asyncio.SubprocessProtocol):
         await self._runner.cleanup()
 
     async def run(self, invocation: Invocation) -> Outcome:
-        """The clock starts when the child takes the event: starting up is not the handler's time."""
+        """Run one event. The time-out counts from when the child takes the event, so a cold start does not count."""
         self._tail.clear()
         self.current = invocation
         if self._exited.is_set():
@@ -207,7 +207,7 @@ class Sandbox(asyncio.SubprocessProtocol):
             )
             invocation.fail("Sandbox.Timedout", f"{what} timed out after {seconds}.00 seconds")
         outcome = await invocation.outcome
-        # The child wrote its last log lines before it answered: let the loop read the pipe.
+        # The child wrote its last log lines before it answered; two turns of the loop read them from the pipe.
         for _ in range(2):
             await asyncio.sleep(0)
         self.current = None
@@ -250,7 +250,7 @@ class Sandbox(asyncio.SubprocessProtocol):
 
 
 class Pool:
-    """The sandboxes of one function: warm ones are used again, until they are old or the code has changed."""
+    """The sandboxes of one function. A warm sandbox is used again until it is old or the code has changed."""
 
     def __init__(self, function: Function, server: LambdaServer) -> None:
         self.function = function
@@ -300,7 +300,7 @@ class Pool:
         sandbox = Sandbox(self.function, self._files, self._log)
         try:
             await sandbox.start(self._server.environment(self.function, configuration), configuration.handler)
-        except BaseException:  # also where the call is cancelled: the child may have been started
+        except BaseException:  # a cancelled call may already have started the child
             await sandbox.end()
             raise
         self._all.add(sandbox)
@@ -315,7 +315,7 @@ class Pool:
         task.add_done_callback(self._ending.discard)
 
     def _drop_stale(self) -> None:
-        """An edited file retires the warm sandboxes before the next call; those that died are no use either."""
+        """End the idle sandboxes that have exited, and all idle ones when a source file has changed."""
         for sandbox in [one for one in self._idle if one.is_spent]:
             self._idle.remove(sandbox)
             self._end(sandbox)
@@ -327,7 +327,7 @@ class Pool:
             file: changed for root in (self.function.folder, self.function.layer) for file, changed in _sources(root)
         }
         if files != self._files:
-            # Byte code is matched to its source by the second, which two quick edits may share.
+            # Python compares byte code with its source by whole seconds, which two quick edits may share.
             for file, _ in files.items() - (self._files or files).items():
                 Path(cache_from_source(file)).unlink(missing_ok=True)
             self._files = files
@@ -340,12 +340,12 @@ class Pool:
             self._end(sandbox)
 
     def forget(self) -> None:
-        """The function was deployed anew: ask again what it looks like."""
+        """Read the configuration again at the next call: the function was deployed anew."""
         self.configuration = None
         self.retire()
 
     async def close(self) -> None:
-        """Returns when the children are gone: the event loop ends next, and nobody would be left to reap them."""
+        """Return when the children have been reaped: the event loop, which reaps them, stops next."""
         for sandbox in list(self._all):
             self._end(sandbox)
         await asyncio.gather(*self._ending)
@@ -353,7 +353,7 @@ class Pool:
 
 
 def _sources(folder: Path) -> Iterator[tuple[str, float]]:
-    """The files that a function is made of, with their modification times."""
+    """The source files of a function with their modification times."""
     for place, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if name != "__pycache__"]
         for name in files:
@@ -367,7 +367,7 @@ def new_trace_id() -> str:
 
 
 def trace_of(payload: bytes, header: str | None) -> str:
-    """The trace goes on from the request or the message that caused the call."""
+    """The trace id of the request or message that caused the call, or a new one."""
     try:
         event = json.loads(payload)
         record = (event.get("Records") or [{}])[0]
@@ -378,7 +378,7 @@ def trace_of(payload: bytes, header: str | None) -> str:
 
 
 class LambdaServer:
-    """All functions of a stack behind one loopback port. Lives in one event loop."""
+    """All functions of a stack behind one loopback port. It runs in one event loop."""
 
     def __init__(
         self,
@@ -407,10 +407,10 @@ class LambdaServer:
         )
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", self.port, backlog=1024).start()
-        self._keep(asyncio.create_task(self._retire_idle()))
+        self._track(asyncio.create_task(self._retire_idle()))
 
     async def stop(self) -> None:
-        self._is_stopping = True  # the emulator goes on calling until it is stopped itself
+        self._is_stopping = True  # the emulator keeps calling until it is stopped
         for task in list(self._background):
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
@@ -423,7 +423,7 @@ class LambdaServer:
             pool.forget()
 
     def environment(self, function: Function, configuration: Configuration) -> dict[str, str]:
-        """What AWS gives a python function, its own variables, and where AWS is. Nothing of the caller's shell."""
+        """The variables that Lambda sets, the function's own and the emulator's address; none of the caller's shell."""
         version = f"{sys.version_info.major}.{sys.version_info.minor}"
         logging = {"AWS_LAMBDA_LOG_FORMAT": configuration.log_format} if configuration.log_format == "JSON" else {}
         if configuration.log_level:
@@ -457,18 +457,18 @@ class LambdaServer:
             for pool in self._pools.values():
                 pool.retire(IDLE_SECONDS)
 
-    def _keep(self, task: asyncio.Task[Any]) -> None:
+    def _track(self, task: asyncio.Task[Any]) -> None:
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
     async def _call(self, pool: Pool, payload: bytes, request_id: str, trace_id: str) -> Outcome:
-        """A caller that hangs up does not stop the function."""
+        """Invoke a function. It keeps running when the caller disconnects."""
         task = asyncio.create_task(pool.invoke(payload, request_id, trace_id))
-        self._keep(task)
+        self._track(task)
         return await asyncio.shield(task)
 
     async def _invoke(self, request: web.Request) -> web.Response:
-        """The Lambda Invoke API, as boto3 speaks it."""
+        """The Lambda Invoke API, as boto3 calls it."""
         if self._is_stopping:
             return _refusal(503, "ServiceException", "the stack is stopping")
         name = function_name(request.match_info["name"])
@@ -487,7 +487,7 @@ class LambdaServer:
             case "DryRun":
                 return web.Response(status=204, headers=headers)
             case "Event":
-                self._keep(asyncio.create_task(pool.invoke(payload, request_id, trace_id)))
+                self._track(asyncio.create_task(pool.invoke(payload, request_id, trace_id)))
                 return web.Response(status=202, headers=headers)
         outcome = await self._call(pool, payload, request_id, trace_id)
         if outcome.is_error:
@@ -497,7 +497,7 @@ class LambdaServer:
         return web.Response(body=outcome.payload, content_type="application/json", headers=headers)
 
     async def _proxy(self, request: web.Request) -> web.Response:
-        """The emulator calls a function: the event in, the answer out, status 500 for a function's error."""
+        """A call by the emulator: event in, result out, status 500 for a function's error."""
         if self._is_stopping:
             return _refusal(503, "ServiceException", "the stack is stopping")
         pool = self._pools.get(request.match_info["name"])
@@ -516,7 +516,7 @@ class LambdaServer:
 def _runner(*routes: web.RouteDef) -> web.AppRunner:
     app = web.Application(client_max_size=PAYLOAD_BYTES * 2)
     app.add_routes(routes)
-    # A child that is ended while it waits for work must not keep the server from stopping.
+    # A child that waits for an event must not keep the server from stopping.
     return web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
 
 
@@ -525,7 +525,7 @@ def function_arn(name: str) -> str:
 
 
 def function_name(reference: str) -> str:
-    """A name, a partial or a whole ARN, each with or without a version or an alias, is the function that it names."""
+    """The function name in a name, a partial or a full ARN, each with or without a version or an alias."""
     tail = reference.rpartition("function:")[2]
     return tail.partition(":")[0]
 

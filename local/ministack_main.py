@@ -1,10 +1,11 @@
-"""Starts MiniStack with some repairs. Runs in the emulator's own environment, pinned by hash, not in ours.
+"""Starts MiniStack with patches. It runs in the emulator's own environment, whose packages are pinned by hash.
 
-A function's error keeps its own name and text (Step Functions catches by name). A bucket whose objects are already on
-disk is adopted by the new deployment instead of refused. A signing key is the same after a restart, so that tokens that
-are out there stay valid. S3 answers signed requests only, as a private bucket does. And no caller sleeps while there is
-work: a long poll ends when its message comes, a consumer is called when its queue has something, an execution begins
-when it is started, calls to functions share connections.
+- A function's error keeps its name and text: Step Functions catches errors by name.
+- A new deployment adopts a bucket whose objects are on disk; MiniStack would refuse its name.
+- A signing key survives a restart, so issued tokens stay valid.
+- S3 answers signed requests only, as a private bucket does.
+- Calls start without polling delays: a long poll ends when a message arrives, a consumer is called when its queue has
+  messages, an execution starts at once, and calls to functions reuse connections.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from ministack.services.cloudformation import provisioners  # type: ignore[impor
 
 Json = dict[str, Any]
 Answer = tuple[int, Json, Any]
-# The key pair that the whole local stack signs with.
+# The access key of the whole local stack.
 ACCESS_KEY = SECRET = "test"  # noqa: S105 (of an emulator)
-# Well below what the Lambda server waits before it closes an idle connection: one that is used again is open.
-KEPT_SECONDS = 20
-# What a long poll looks at by itself: messages whose delay or invisibility has ended.
-LOOK_SECONDS = 0.2
-# The rest before the first state of an execution; waits and retries that a machine asks for are longer.
-REST_SECONDS = 0.15
+# Shorter than the Lambda server's time-out for idle connections, so that a reused connection is still open.
+IDLE_SECONDS = 20
+# A long poll also checks at this interval for messages whose delay or visibility timeout has ended.
+POLL_SECONDS = 0.2
+# MiniStack sleeps this long before the first state of an execution. Waits and retries of a machine are longer.
+START_DELAY_SECONDS = 0.15
 
 
 class Connections:
@@ -46,7 +47,7 @@ class Connections:
         self._idle: deque[tuple[float, http.client.HTTPConnection]] = deque()
 
     def take(self, host: str, port: int | None) -> http.client.HTTPConnection:
-        horizon = time.monotonic() - KEPT_SECONDS
+        horizon = time.monotonic() - IDLE_SECONDS
         while self._idle:
             try:
                 since, connection = self._idle.pop()
@@ -65,7 +66,7 @@ connections = Connections()
 
 
 def call_function(function: Json, event: Json, url: str, request_id: str) -> Json:
-    """No time-out here: the Lambda server has the function's, and counts only the time that is the handler's."""
+    """Call a function through the Lambda server, which applies the function's time-out."""
     target = urlsplit(url)
     connection = connections.take(target.hostname or "", target.port)
     headers = {"Content-Type": "application/json", "X-Amzn-Lambda-Request-Id": request_id}
@@ -81,7 +82,7 @@ def call_function(function: Json, event: Json, url: str, request_id: str) -> Jso
 
 
 class Arrivals:
-    """Who waits for a message of which queue. Messages are sent by the event loop and by threads."""
+    """Wakes the long polls of a queue when a message is sent. The event loop and other threads send messages."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, set[asyncio.Event]] = {}
@@ -98,28 +99,28 @@ class Arrivals:
 
     async def receive(self, data: Json, url: str) -> Json:
         queue = sqs._get_q(data.get("QueueUrl", url), "sqs:ReceiveMessage")  # noqa: SLF001
-        asked = data.get("WaitTimeSeconds")
-        wait = int(queue["attributes"].get("ReceiveMessageWaitTimeSeconds", "0") if asked is None else asked)
+        requested = data.get("WaitTimeSeconds")
+        wait = int(queue["attributes"].get("ReceiveMessageWaitTimeSeconds", "0") if requested is None else requested)
         deadline = time.monotonic() + wait
         self._loop = asyncio.get_running_loop()
         arrived = asyncio.Event()
         waiting = self._waiting.setdefault(id(queue), set())
-        waiting.add(arrived)  # before the look, so that nothing comes unseen between the two
+        waiting.add(arrived)  # before the first receive, so that no message arrives between the two
         try:
             while True:
                 arrived.clear()
                 found: Json = await self._receive({**data, "WaitTimeSeconds": 0}, url)
-                left = deadline - time.monotonic()
-                if found or left <= 0:
+                remaining = deadline - time.monotonic()
+                if found or remaining <= 0:
                     return found
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(arrived.wait(), min(left, LOOK_SECONDS))
+                    await asyncio.wait_for(arrived.wait(), min(remaining, POLL_SECONDS))
         finally:
             waiting.discard(arrived)
 
 
 class Batches:
-    """A consumer's batch has as many messages as its event source asks for; MiniStack stops at ten."""
+    """Fills a batch up to the batch size of its event source; MiniStack stops at ten messages."""
 
     def __init__(self) -> None:
         self._receive = sqs._receive_messages_for_esm  # noqa: SLF001
@@ -131,15 +132,15 @@ class Batches:
         return batch
 
 
-class Prompt:
-    """The clock of Step Functions, without the rest that it takes before each execution."""
+class ClockWithoutStartDelay:
+    """The `time` module for Step Functions, without the sleep before each execution."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(time, name)
 
     @staticmethod
     def sleep(seconds: float) -> None:
-        if seconds > REST_SECONDS:
+        if seconds > START_DELAY_SECONDS:
             time.sleep(seconds)
 
 
@@ -161,7 +162,7 @@ def create_key(logical_id: str, properties: Json, stack_name: str) -> tuple[str,
         form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
         partial = file.with_suffix(".partial")
         partial.write_bytes(f"{made_id}\n".encode() + record["_private_key"].private_bytes(*form))
-        partial.rename(file)  # whole or not there, whenever this process is killed
+        partial.rename(file)  # atomic: this process may be killed at any time
     elif "_private_key" in record:
         key_id, _, pem = file.read_bytes().partition(b"\n")
         kept_id = key_id.decode()
@@ -172,11 +173,11 @@ def create_key(logical_id: str, properties: Json, stack_name: str) -> tuple[str,
 
 
 def signature_fault(method: str, path: str, headers: Json, query: Json, body: bytes) -> tuple[str, str] | None:
-    """Code and message for an S3 request whose signature is missing or wrong. MiniStack checks links, not headers."""
-    is_link = "X-Amz-Signature" in query
-    if is_link and query.get("X-Amz-Algorithm") == ["AWS4-HMAC-SHA256"]:
-        return None  # MiniStack checks signature and expiry of a link, its access key included
-    if is_link or not headers.get("authorization", "").startswith("AWS4-HMAC-SHA256 "):
+    """Code and message for an S3 request without a valid signature. MiniStack checks presigned URLs, not headers."""
+    is_presigned = "X-Amz-Signature" in query
+    if is_presigned and query.get("X-Amz-Algorithm") == ["AWS4-HMAC-SHA256"]:
+        return None  # MiniStack checks access key, signature and expiry of a presigned URL
+    if is_presigned or not headers.get("authorization", "").startswith("AWS4-HMAC-SHA256 "):
         return "AccessDenied", "Access Denied"
     signature = sigv4.parse_header_signature(headers)
     if isinstance(signature, tuple):
@@ -193,12 +194,12 @@ def signature_fault(method: str, path: str, headers: Json, query: Json, body: by
 
 
 def signed_only(handle: Callable[..., Awaitable[Answer]]) -> Callable[..., Awaitable[Answer]]:
-    """S3 as MiniStack serves it, for requests that carry a valid signature."""
+    """MiniStack's S3 handler, restricted to requests with a valid signature."""
 
     async def handle_request(
         method: str, path: str, headers: Json, body: bytes, query_params: Json, **more: Any
     ) -> Answer:
-        # MiniStack rewrites a virtual host's path; the client signed the one that it sent.
+        # MiniStack rewrites the path of a virtual-hosted request; the client signed the original path.
         sent = more.get("signed_path") or path
         fault = None if more.get("internal") else signature_fault(method, sent, headers, query_params, body)
         if fault is not None:
@@ -216,7 +217,7 @@ if __name__ == "__main__":
     sqs._act_receive_message = sqs._HANDLERS["ReceiveMessage"] = arrivals.receive  # noqa: SLF001
     sqs._receive_messages_for_esm = Batches().receive  # noqa: SLF001
     lambda_svc._ESM_IDLE_WAKE_GAP_SECONDS = 0  # noqa: SLF001
-    stepfunctions.time = Prompt()
+    stepfunctions.time = ClockWithoutStartDelay()
     lambda_svc._execute_function_proxy = call_function  # noqa: SLF001
     s3.handle_request = signed_only(s3.handle_request)
     provisioners.s3_bucket_name_conflict = lambda _name: None

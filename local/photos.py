@@ -1,4 +1,4 @@
-"""Draws a product photo without any library: a garment on a plain ground, with soft edges, as a PNG."""
+"""Draws a product photo as a PNG without a library: a shirt with soft edges on a plain background."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def shirt(garment: Garment, *, side: int = 800) -> bytes:
 
 
 def png(rows: Sequence[bytes], width: int) -> bytes:
-    """Rows of RGB triples as a file."""
+    """A PNG file from rows of RGB triples."""
     header = struct.pack(">IIBBBBB", width, len(rows), 8, 2, 0, 0, 0)
     body = zlib.compress(b"".join(b"\0" + row for row in rows), 6)
     parts = (_chunk(b"IHDR", header), _chunk(b"IDAT", body), _chunk(b"IEND", b""))
@@ -49,7 +49,7 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 
 def _row(garment: Garment, y: int, side: int) -> bytes:
     down = y / side
-    row = _ground(y, down, side)
+    row = _background(y, down, side)
     is_stripe = any(abs(down - middle) < 0.011 for middle in (0.55, 0.60))
     depth = 7 * min(1.0, max(0.0, (down - 0.25) * 5))
     for x, share in _cover(SHIRT, y, side).items():
@@ -63,8 +63,8 @@ def _row(garment: Garment, y: int, side: int) -> bytes:
     return bytes(row)
 
 
-def _ground(y: int, down: float, side: int) -> bytearray:
-    """A wall in soft light, a little uneven: a flat colour is no photo."""
+def _background(y: int, down: float, side: int) -> bytearray:
+    """A background with soft light and a little noise, so that it resembles a photo."""
     light = 238 - 24 * down
     grains = (((x * 7919 + y * 104_729) % GRAINS) / GRAINS * 4 - 2 for x in range(GRAINS))
     pattern = bytes(int(light + tint + grain) for grain in grains for tint in (2, 0, -3))
@@ -72,7 +72,7 @@ def _ground(y: int, down: float, side: int) -> bytearray:
 
 
 def _cover(outline: Points, y: int, side: int) -> dict[int, float]:
-    """How much of each pixel of a row lies inside the outline."""
+    """The share of each pixel in a row that lies inside the outline."""
     cover: dict[int, float] = {}
     for line in range(LINES_PER_ROW):
         height = (y + (line + 0.5) / LINES_PER_ROW) / side

@@ -1,4 +1,4 @@
-"""The processes that a run started, kept on disk: the next run ends what a kill -9 left behind."""
+"""The pids that a run started, kept on disk. After a kill -9 the next run ends these processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GRACE_SECONDS = 5
 
 
 class Processes:
-    """A file per process, holding what tells it from a later process that happens to get the same number."""
+    """One file per process. It holds the start time, which a later process with the same pid does not share."""
 
     def __init__(self, home: Path) -> None:
         self._folder = home / "processes"
@@ -26,7 +26,7 @@ class Processes:
         (self._folder / str(pid)).unlink(missing_ok=True)
 
     def end_leftovers(self) -> list[int]:
-        """Ask, then insist, and return once they are gone. PostgreSQL shuts down cleanly on SIGINT."""
+        """Send SIGINT, then SIGKILL; return when the processes have ended. PostgreSQL stops cleanly on SIGINT."""
         found = {int(file.name): file.read_text() for file in self._folder.iterdir()}
         ours = [pid for pid, known in found.items() if known and identity(pid) == known]
         for number in (signal.SIGINT, signal.SIGKILL):
@@ -42,7 +42,7 @@ class Processes:
 
 
 def identity(pid: int) -> str:
-    """When the process started and what it is; empty when there is none (or only its corpse)."""
+    """The pid and start time of a process; empty if it has ended or is a zombie."""
     stat = Path(f"/proc/{pid}/stat")
     if not Path("/proc/self/stat").exists():
         found = subprocess.run(
@@ -57,7 +57,7 @@ def identity(pid: int) -> str:
 
 
 def holder_of(port: int) -> str:
-    """Who listens on a local port, as far as this system tells: ` (pid 12, python)` or nothing."""
+    """The process that listens on a local port, as ` (pid 12: python …)`; empty where /proc does not show it."""
     with contextlib.suppress(OSError):
         listening = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
         sockets = {f"socket:[{f[9]}]" for f in listening if int(f[1].rpartition(":")[2], 16) == port and f[3] == "0A"}

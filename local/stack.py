@@ -1,4 +1,4 @@
-"""The whole platform on one machine: servers, emulator, functions and edge, started together and stopped together."""
+"""The whole platform on one machine: starts and stops the servers, the emulator, the functions and the edge."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ ROOT = Path(__file__).resolve().parent.parent
 WATCH_SECONDS = 0.5
 WAIT_SECONDS = 0.05
 RETRY_SECONDS = 5
-# A launcher that was killed a moment ago still holds the lock while the kernel ends it.
+# A killed launcher holds the lock until the kernel has ended it.
 LOCK_SECONDS = 1.0
 T = TypeVar("T")
 
 
 class CannotStart(RuntimeError):
-    """The stack did not start; the message tells what to do about it."""
+    """The stack did not start. The message says what the user can do."""
 
 
 class Service(Protocol):
-    """Something else that belongs to a running stack. It sees the stack's facts and may add to them."""
+    """A part that starts after the stack. It reads the stack's facts and may add its own."""
 
     name: str
 
@@ -52,7 +52,7 @@ class Service(Protocol):
 
 
 class Stack:
-    """Start with `with`, or with start() and stop(). `facts` is what stack.json says."""
+    """Start it with `with`, or with start() and stop(). `facts` is the content of stack.json."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Stack:
         interrupted: threading.Event | None = None,
         report: Callable[[str], None] = lambda _line: None,
     ) -> None:
-        """A start gives up with KeyboardInterrupt at its next step once `interrupted` is set."""
+        """When `interrupted` is set, a start raises KeyboardInterrupt at its next step."""
         self.home, self.port = home.resolve(), port
         self.facts: dict[str, Any] = {}
         self.outputs: Mapping[str, str] = {}
@@ -119,7 +119,7 @@ class Stack:
 
     @contextlib.contextmanager
     def unwatched(self) -> Iterator[None]:
-        """Within this, a server that dies stays dead: for tests of what the platform does meanwhile."""
+        """Do not restart servers that end: for tests of the platform without a server."""
         with self._watching:
             yield
 
@@ -129,10 +129,10 @@ class Stack:
         self.home.mkdir(parents=True, exist_ok=True)
         self._lock()
         self._processes = Processes(self.home)
-        # Last of a stop and still under the lock: what any other stop missed is on record.
+        # Runs last in a stop, under the lock: it ends the recorded processes that another step did not end.
         self._cleanup.callback(self._processes.end_leftovers)
         if ended := self._processes.end_leftovers():
-            self._say(f"ended {len(ended)} processes of a run that was killed")
+            self._report_line(f"ended {len(ended)} processes of a killed run")
         if port_is_open(self.port):
             holder = holder_of(self.port)
             raise CannotStart(f"port {self.port} is taken{holder}; choose another with ARTIWAY_PORT=<port>")
@@ -144,7 +144,7 @@ class Stack:
         if self._redis_url is None:
             starters["valkey"] = lambda: start_valkey(self.home, self._ports["valkey"])
         self._starters = starters
-        # A stop is registered before its start, everywhere: a signal may come between any two lines.
+        # Every stop is registered before its start, because an interrupt can come between any two lines.
         for name in starters:
             self._cleanup.callback(self._stop_server, name)
         self._check_interrupt()
@@ -156,14 +156,14 @@ class Stack:
             translated = translation.result()
         self._check_interrupt()
         self._local = self._localise(translated)
-        self._say(f"template.yaml translated: {len(self._local.functions)} functions")
+        self._report_line(f"template.yaml translated: {len(self._local.functions)} functions")
 
         self._check_interrupt()
         self._start_loop()
         self._start_wechat_login()
         self._start_wechat_pay()
         self._allow_targets()
-        self._aside(self._deploy)
+        self._in_thread(self._deploy)
         self._edge = Edge(
             port=self.port,
             console=self._console,
@@ -176,44 +176,44 @@ class Stack:
         self._cleanup.callback(lambda: self._run(self._edge.stop()))
         self._run(self._edge.start())
         if administrator.FUNCTION in self._local.functions:
-            self.facts["admin"] = self._aside(lambda: administrator.ensure(self._lambda_url, self.home))
+            self.facts["admin"] = self._in_thread(lambda: administrator.ensure(self._lambda_url, self.home))
         for service in self._services:
             self._check_interrupt()
             self._cleanup.callback(service.stop)
             self.facts |= service.start(self.facts)
-            self._say(f"{service.name} started")
+            self._report_line(f"{service.name} started")
         self._check_interrupt()
         self._write_facts()
         self._cleanup.callback(self._close_edge)
-        self._edge.is_open = True  # last: who gets an answer finds stack.json
+        self._edge.is_open = True  # last, so that a client that gets an answer finds stack.json
         watcher = threading.Thread(target=self._watch, name="watcher", daemon=True)
         self._cleanup.callback(_join, watcher)
         watcher.start()
 
-    def _say(self, line: str) -> None:
+    def _report_line(self, line: str) -> None:
         self._report(f"{time.monotonic() - self._started_at:6.1f} s  {line}")
 
     def _check_interrupt(self) -> None:
         if self._interrupted.is_set():
             raise KeyboardInterrupt
 
-    def _aside(self, work: Callable[[], T]) -> T:
-        """Wait for calls to our own servers, or for an interrupt. The calls fail once the servers are stopped."""
+    def _in_thread(self, call: Callable[[], T]) -> T:
+        """Run calls to the local servers in a thread, so that an interrupt ends the wait for them."""
         future: Future[T] = Future()
 
         def run() -> None:
             try:
-                future.set_result(work())
+                future.set_result(call())
             except BaseException as error:  # noqa: BLE001 (the waiting thread raises it)
                 future.set_exception(error)
 
-        threading.Thread(target=run, name="aside", daemon=True).start()
+        threading.Thread(target=run, name="call", daemon=True).start()
         while not wait([future], timeout=WAIT_SECONDS).done:
             self._check_interrupt()
         return future.result()
 
     def _lock(self) -> None:
-        """The kernel lets go of the lock when its holder dies, however it dies."""
+        """Take the lock of this home. The kernel releases it when the holder ends, also after kill -9."""
         file: IO[str] = (self.home / "lock").open("a+")
         self._cleanup.callback(file.close)
         deadline = time.monotonic() + LOCK_SECONDS
@@ -231,7 +231,7 @@ class Stack:
         file.flush()
 
     def _choose_ports(self) -> None:
-        """The same ports as last time where they are free, so that what others noted down stays true."""
+        """Use the ports of the last run where they are free, so that addresses stay valid."""
         file = self.home / "ports.json"
         before: dict[str, int] = json.loads(file.read_text()) if file.exists() else {}
         self._ports: dict[str, int] = {}
@@ -249,11 +249,11 @@ class Stack:
         server = self._starters[name]()
         self.servers[name] = server
         self._processes.add(server.process.pid)
-        self._say(f"{server.name} on port {server.port}")
+        self._report_line(f"{server.name} on port {server.port}")
 
     def _stop_server(self, name: str) -> None:
         server = self.servers.get(name)
-        if server is None:  # it did not start
+        if server is None:  # the server did not start
             return
         server.stop()
         self._processes.remove(server.process.pid)
@@ -262,7 +262,7 @@ class Stack:
         superuser = self._database_url or self.servers["postgres"].url
         redis_url = self._redis_url or self.servers["valkey"].url
         urls = database.bootstrap(superuser, self.home)
-        self._say("database and roles ready")
+        self._report_line("database and roles ready")
         self.facts = {
             "apiUrl": f"{self.url}/api/v1",
             "wsUrl": f"ws://127.0.0.1:{self.port}/ws",
@@ -289,7 +289,7 @@ class Stack:
         )
 
     def _start_loop(self) -> None:
-        """Lambda server and edge share one event loop in a thread of its own."""
+        """Start the thread whose event loop runs the Lambda server and the edge."""
         self._loop = asyncio.new_event_loop()
         thread = threading.Thread(target=self._loop.run_forever, name="loop", daemon=True)
 
@@ -318,7 +318,7 @@ class Stack:
         self._run(self._lambdas.start())
 
     def _start_wechat_login(self) -> None:
-        """Before the deployment, which is told its address."""
+        """Start it before the deployment, which gets its address as a parameter."""
         if "WechatLoginUrl" not in self._local.body.get("Parameters", {}):
             return
         wechat = WechatLogin(self._ports["wechat_login"])
@@ -327,7 +327,7 @@ class Stack:
         self._parameters.setdefault("WechatLoginUrl", wechat.url)
 
     def _start_wechat_pay(self) -> None:
-        """The simulator. Its merchant secret is deployed, or another one if ARTIWAY_WECHAT_SECRET names a file."""
+        """Start the simulator and deploy its merchant secret, or the secret in the file ARTIWAY_WECHAT_SECRET."""
         if "WechatPaySecretText" not in self._local.body.get("Parameters", {}):
             return
         service = WechatPayService(port=self._ports["wechat_pay"], home=self.home)
@@ -343,7 +343,7 @@ class Stack:
         self._parameters.setdefault("PublicUrl", self.url)
 
     def _allow_targets(self) -> None:
-        """The operator's list reaches the functions as a parameter, as it does on AWS."""
+        """Pass the operator's list to the functions as a template parameter, as on AWS."""
         text = os.environ.get("ARTIWAY_ALLOWED_TARGETS", "")
         try:
             targets = parse_targets(text)
@@ -353,8 +353,8 @@ class Stack:
             allowed = ",".join(f"{host}:{port}" for host, port in sorted(targets))
             self._parameters.setdefault("AllowedTargets", allowed)
 
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     def _deploy(self) -> None:
         self._lambdas.failures.clear()
@@ -362,17 +362,17 @@ class Stack:
         self.outputs = emulator.deploy(
             self._aws_url, self._local.body, parameters=self._parameters, failures=self._lambdas.failures
         )
-        self._say(f"template deployed: {len(self._local.body['Resources'])} resources")
+        self._report_line(f"template deployed: {len(self._local.body['Resources'])} resources")
 
     def _origin_secret(self) -> str:
-        """What the edge proves itself with, as the deployment made it up."""
+        """The secret that the deployment generated and the edge sends with each request."""
         arn = self.outputs.get("OriginSecretArn")
         if arn is None:
             return ""
         return str(emulator.client("secretsmanager", self._aws_url).get_secret_value(SecretId=arn)["SecretString"])
 
     def _write_facts(self) -> None:
-        """Readable by its owner alone: the database's password is in it. Gone when nothing runs."""
+        """Write stack.json, which exists only while the stack runs. It holds passwords: only the owner can read it."""
         file = self.home / "stack.json"
         self._cleanup.callback(lambda: file.unlink(missing_ok=True))
         write_whole(file, json.dumps(self.facts, indent=2) + "\n")
@@ -383,16 +383,16 @@ class Stack:
     # --- running
 
     def _watch(self) -> None:
-        """A server that dies is started again; the emulator also gets its template back."""
+        """Restart each server that ends. The emulator also gets the template deployed again."""
         while not self._is_stopping.wait(WATCH_SECONDS):
             with self._watching:
                 for name, server in list(self.servers.items()):
                     if server.process.poll() is not None and not self._is_stopping.is_set():
-                        self._revive(name, server)
+                        self._restart(name, server)
 
-    def _revive(self, name: str, dead: Server) -> None:
-        self._say(f"{dead.name} ended with status {dead.process.returncode}, starting it again")
-        self._processes.remove(dead.process.pid)
+    def _restart(self, name: str, ended: Server) -> None:
+        self._report_line(f"{ended.name} ended with status {ended.process.returncode}, restarting it")
+        self._processes.remove(ended.process.pid)
         if name == "emulator":
             self._edge.is_open = False
         try:
@@ -402,13 +402,13 @@ class Stack:
                 self._edge.origin_secret = self._origin_secret()
                 self._edge.is_open = True
         except (ServerFailed, BotoCoreError, ClientError, OSError) as error:
-            self._say(f"{dead.name} did not start, next try in {RETRY_SECONDS} s: {error}")
-            self.servers[name].kill()  # an emulator without its template is no use
+            self._report_line(f"{ended.name} did not start, next try in {RETRY_SECONDS} s: {error}")
+            self.servers[name].kill()  # an emulator without its template cannot serve
             self._is_stopping.wait(RETRY_SECONDS)
 
 
 def _join(thread: threading.Thread) -> None:
-    """A thread that was not started has nothing to wait for."""
+    """Join a thread, unless it was never started."""
     if thread.is_alive():
         thread.join()
 

@@ -1,6 +1,6 @@
-"""From template.yaml to what the emulator deploys. Pure: text in, a CloudFormation template out.
+"""Turns template.yaml into the CloudFormation template that the emulator deploys. It has no side effects.
 
-Whatever this file does not know, it refuses by name: a resource that silently stayed away would be found much later.
+It refuses every resource type that it does not know, by name: a resource left out silently would be missed much later.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from local.lambdas import DEFAULT_SANDBOXES, PROXY_VARIABLE, REGION, Function
 
 Json = dict[str, Any]
 
-# What the emulator deploys.
+# The types that the emulator deploys.
 KEPT = {
     "AWS::ApiGatewayV2::Api",
     "AWS::ApiGatewayV2::Authorizer",
@@ -47,7 +47,7 @@ KEPT = {
     "AWS::StepFunctions::StateMachine",
 }
 
-# What one machine does itself or does without: its servers, its edge, its permissions, its telemetry.
+# Types that the local stack replaces (servers, edge) or does not need (permissions, telemetry).
 DROPPED = {
     "AWS::ApiGatewayV2::ApiMapping",
     "AWS::ApiGatewayV2::Deployment",
@@ -86,7 +86,7 @@ DROPPED_SERVICES = {
     "WAFv2",
 }
 
-# Properties that point at what was dropped and mean nothing here.
+# Properties that refer to dropped resources or have no effect in the emulator.
 STRIPPED = {
     "AWS::ApiGatewayV2::Stage": {"DeploymentId", "AccessLogSettings"},
     "Custom::Migration": {"Layer"},
@@ -101,7 +101,7 @@ INTRINSICS = {
 }  # fmt: skip
 CUSTOM_RESOURCE_SECONDS = 60
 SUB = re.compile(r"\$\{([^!}][^}]*)\}")
-# CloudFormation puts a number into the text of a definition. Ours was read before that, as a string.
+# CloudFormation inserts numbers into the definition's text. Here the definition is parsed first, so they are quoted.
 QUOTED_SECONDS = re.compile(r'("\w*Seconds": )"(\$\{\w+\})"')
 EXECUTE_API = re.compile(
     r"(?:https|wss)://\$\{(\w+)\}\.execute-api\.\$\{AWS::Region\}\.(?:amazonaws\.com|\$\{AWS::URLSuffix\})"
@@ -109,7 +109,7 @@ EXECUTE_API = re.compile(
 
 
 class TemplateRefused(ValueError):
-    """The template holds something that this stack cannot run faithfully."""
+    """The template holds a part that the local stack cannot run as AWS does."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class LocalTemplate:
 
 
 def load(path: Path) -> Json:
-    """The template as SAM would package it: state machines inlined, code and layers named by their folders."""
+    """The template as SAM packages it: state machines inlined, code and layers replaced by their folders."""
     import yaml
     from samtranslator.yaml_helper import yaml_parse
 
@@ -159,7 +159,7 @@ def translate(template: Json) -> Json:
 
     translator = Translator(None, Parser(), boto_session=boto3.Session(region_name=REGION))
     try:
-        # Policies are not enforced here, so the names of managed ones need not be resolved.
+        # The emulator enforces no policies, so the names of managed policies need no ARNs.
         translated: Json = translator.translate(copy.deepcopy(template), {}, get_managed_policy_map=dict)
     except InvalidDocumentException as error:
         raise TemplateRefused("; ".join(str(cause.message) for cause in error.causes)) from error
@@ -175,7 +175,7 @@ def localise(
     variables: Mapping[str, str],
     sandboxes: int = DEFAULT_SANDBOXES,
 ) -> LocalTemplate:
-    """Keep what the emulator runs, point the rest at this machine, and refuse what would dangle."""
+    """Keep the resources that the emulator runs, point endpoints at this machine, refuse dangling references."""
     template = copy.deepcopy(template)
     resources: Json = template["Resources"]
     dropped = _drop(resources)
@@ -189,7 +189,7 @@ def localise(
         for unwanted in STRIPPED.get(resource["Type"], set()):
             properties.pop(unwanted, None)
         if "ServiceToken" in properties:
-            # A custom resource whose function failed would otherwise hold the deployment for an hour.
+            # Without this the deployment waits an hour for a custom resource whose function failed.
             properties["ServiceTimeout"] = CUSTOM_RESOURCE_SECONDS
         if resource["Type"] == "AWS::StepFunctions::StateMachine":
             lines = properties["DefinitionString"]["Fn::Join"][1]
@@ -221,7 +221,7 @@ def _drop(resources: Json) -> set[str]:
     unknown = {n: k for n, k in types.items() if n not in dropped and k not in KEPT and not k.startswith("Custom::")}
     if unknown:
         listed = ", ".join(f"{name} ({kind})" for name, kind in sorted(unknown.items()))
-        raise TemplateRefused(f"local/template.py knows neither to deploy nor to drop: {listed}")
+        raise TemplateRefused(f"local/template.py neither deploys nor drops: {listed}")
     for name in dropped:
         del resources[name]
     return dropped
@@ -233,7 +233,7 @@ def _localise_function(
     folder = (root / properties["Code"]["S3Key"]).resolve()
     reserved = properties.get("ReservedConcurrentExecutions")
     concurrency = min(reserved, sandboxes) if isinstance(reserved, int) else sandboxes
-    # Without code the emulator hands every call, WebSocket ones too, to the address in the proxy variable.
+    # The emulator sends the calls of a function without code to the address in the proxy variable.
     properties["FunctionName"] = name
     environment = properties.setdefault("Environment", {}).setdefault("Variables", {})
     environment |= {key: value for key, value in variables.items() if key in environment}
@@ -242,7 +242,7 @@ def _localise_function(
 
 
 def _localise_apis(resources: Json) -> list[tuple[str, Api]]:
-    """Give each API an id that the edge knows, and make resources of the OpenAPI body, which the emulator ignores."""
+    """Give each API a fixed id for the edge, and expand its OpenAPI body, which the emulator ignores, to resources."""
     apis = []
     for name, resource in _of_type(resources, "AWS::ApiGatewayV2::Api"):
         properties = resource["Properties"]
@@ -265,13 +265,13 @@ def _localise_apis(resources: Json) -> list[tuple[str, Api]]:
 
 
 def _expand(api: str, body: Json) -> Json:
-    made: Json = {}
+    expanded: Json = {}
     api_ref = {"ApiId": {"Ref": api}}
     for name, scheme in body.get("components", {}).get("securitySchemes", {}).items():
         settings = scheme.get("x-amazon-apigateway-authorizer", {})
         if settings.get("type") != "request":
             raise TemplateRefused(f"{api}: only Lambda authorizers of type request are known, not {name}")
-        made[f"{api}Authorizer{name}"] = _resource(
+        expanded[f"{api}Authorizer{name}"] = _resource(
             "Authorizer",
             **api_ref,
             Name=name,
@@ -289,7 +289,7 @@ def _expand(api: str, body: Json) -> Json:
     ]
     for number, (path, method, operation) in enumerate(operations):
         integration = operation["x-amazon-apigateway-integration"]
-        made[f"{api}Integration{number}"] = _resource(
+        expanded[f"{api}Integration{number}"] = _resource(
             "Integration",
             **api_ref,
             IntegrationType="AWS_PROXY",
@@ -298,19 +298,19 @@ def _expand(api: str, body: Json) -> Json:
         )
         verb = "ANY" if method == "x-amazon-apigateway-any-method" else method.upper()
         security = [name for requirement in operation.get("security", []) for name in requirement if name != "NONE"]
-        guard = (
+        authorization = (
             {"AuthorizationType": "CUSTOM", "AuthorizerId": {"Ref": f"{api}Authorizer{security[0]}"}}
             if security
             else {}
         )
-        made[f"{api}Route{number}"] = _resource(
+        expanded[f"{api}Route{number}"] = _resource(
             "Route",
             **api_ref,
             RouteKey="$default" if path in {"$default", "/$default"} else f"{verb} {path}",
             Target={"Fn::Join": ["/", ["integrations", {"Ref": f"{api}Integration{number}"}]]},
-            **guard,
+            **authorization,
         )
-    return made
+    return expanded
 
 
 def _resource(kind: str, **properties: Any) -> Json:
@@ -318,7 +318,7 @@ def _resource(kind: str, **properties: Any) -> Json:
 
 
 def _rewrite_endpoints(value: Any, aws_url: str) -> Any:
-    """AWS serves each API under a host name of its own; here they are paths of the emulator."""
+    """Replace the host name of each API by its path in the emulator."""
     match value:
         case {"Fn::GetAtt": [str(api), "ApiEndpoint"]}:
             return {"Fn::Sub": f"{aws_url}/_aws/execute-api/${{{api}}}"}
@@ -332,7 +332,7 @@ def _rewrite_endpoints(value: Any, aws_url: str) -> Any:
 
 
 def references(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Every logical id or parameter that a value leans on, with the place where it does."""
+    """Every logical id or parameter that a value refers to, with the path of the reference."""
     match value:
         case {"Ref": str(name)} if len(value) == 1:
             yield name, path
@@ -364,7 +364,7 @@ def _check(template: Json) -> None:
     dangling = [(n, where) for n, where in references(scope) if n not in known and not n.startswith("AWS::")]
     if dangling:
         listed = ", ".join(f"{name} (at {where})" for name, where in dangling)
-        raise TemplateRefused(f"nothing on this machine answers for: {listed}")
+        raise TemplateRefused(f"unknown references: {listed}")
     unknown = sorted({f"{key} (at {where})" for key, where in _intrinsics(scope, "") if key[4:] not in INTRINSICS})
     if unknown:
         raise TemplateRefused(f"unknown intrinsic functions: {', '.join(unknown)}")

@@ -1,4 +1,4 @@
-"""The simulator's trade bill: the real layout, with whatever was asked to be wrong about it."""
+"""The simulator's trade bill in the layout of WeChat Pay, with the faults that a test asks for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SUMMARY = "总交易单数,应结订单总金额,退款总金额,充值券退款
 
 @dataclass
 class BillSettings:
-    """What to do wrong with the bill of a day. `ready` is auto (10:00 of the next day), now or never."""
+    """Faults in the bill of a day. `ready` is auto (10:00 of the next day), now or never."""
 
     ready: str = "auto"
     remove: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Keys of the WeChat Pay simulator: the merchant's own, and the two by which the platform may sign."""
+"""Keys of the WeChat Pay simulator and the signatures made with them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Json = dict[str, Any]
 
 @dataclass
 class Keys:
-    """The merchant's own key pair, and the two by which the platform may sign: a public key and a certificate."""
+    """The merchant's key pair, and two key pairs of WeChat Pay: one published as a key, one as a certificate."""
 
     mchid: str
     appid: str
@@ -60,7 +60,7 @@ class Keys:
         )
 
     def secret(self, base_url: str) -> Json:
-        """The merchant's secret, in the shape that the product reads."""
+        """The merchant's secret as the platform reads it."""
         return {
             "baseUrl": base_url,
             "mchid": self.mchid,
@@ -75,7 +75,7 @@ class Keys:
 
 
 class Signer:
-    """Signs as the platform does, now or at another time."""
+    """Signs as WeChat Pay does; `age_s` dates a signature back."""
 
     def __init__(self, keys: Keys, now: Callable[[], datetime]) -> None:
         self._now = now

@@ -1,7 +1,7 @@
-"""Stands in for WeChat's login: a code names the person whom it is for, and is good once.
+"""A simulator of WeChat's login. A code contains the person that it identifies and is valid once.
 
-`ok-<person>-<anything>` is that person, `solo-<person>-…` the same without a unionid, `busy-…`, `often-…` and
-`blocked-…` are refused as WeChat refuses; any other code is invalid.
+`ok-<person>-<anything>` identifies that person, `solo-<person>-…` the same without a unionid; `busy-…`, `often-…` and
+`blocked-…` are refused with WeChat's error codes; any other code is invalid.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class WechatLogin:
         return await self._answer(request, request.query.get("code", ""), extra)
 
     async def _answer(self, request: web.Request, code: str, extra: dict[str, Any]) -> web.Response:
-        """HTTP 200 even for a refusal, as text/plain: that is how WeChat does it."""
+        """Answer with HTTP 200 and text/plain also for a refusal, as WeChat does."""
         await asyncio.sleep(0)
         appid = request.query.get("appid", "")
         kind, _, rest = code.partition("-")
@@ -63,11 +63,11 @@ class WechatLogin:
         if problem:
             return web.json_response({"errcode": problem, "errmsg": "refused"}, content_type="text/plain")
         self._used.add((appid, code))
-        answer = {**extra, "openid": _word("o", appid, person)}
+        answer = {**extra, "openid": _pseudonym("o", appid, person)}
         if kind == "ok":
-            answer["unionid"] = _word("u", person)
+            answer["unionid"] = _pseudonym("u", person)
         return web.json_response(answer, content_type="text/plain")
 
 
-def _word(prefix: str, *parts: str) -> str:
+def _pseudonym(prefix: str, *parts: str) -> str:
     return prefix + hashlib.sha256("/".join(parts).encode()).hexdigest()[:27]

@@ -1,4 +1,4 @@
-"""The WeChat Pay simulator as a part of a running stack."""
+"""The WeChat Pay simulator as a service of a running stack."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from local.wechat_simulator import Simulator
 
 
 class WechatPayService:
-    """Lives in a thread of its own."""
+    """Runs the simulator's event loop in a separate thread."""
 
     name = "WeChat Pay simulator"
 
@@ -43,7 +43,7 @@ class WechatPayService:
         return {"wechatSimUrl": self.url}
 
     def stop(self) -> None:
-        """Also after half a start: what was not made is not there to stop."""
+        """Stop the parts that were started: a start may have failed halfway."""
         if self._loop is None:
             return
         if self._runner is not None:
@@ -62,7 +62,7 @@ class WechatPayService:
         await web.TCPSite(self._runner, "127.0.0.1", self.port, backlog=256).start()
 
     def _load_keys(self) -> Keys:
-        """Made once per home, readable by its owner alone: orders outlive a restart, and so must their keys."""
+        """Generated once per home, because orders survive a restart. Only the owner can read the file."""
         if self._home is None:
             return Keys.generate()
         file = self._home / "wechat-keys.json"

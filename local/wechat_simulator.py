@@ -1,7 +1,7 @@
-"""A stand-in for WeChat Pay v3: verifies what it is sent, signs what it answers, and misbehaves when told to.
+"""A simulator of WeChat Pay v3. It verifies requests, signs responses and causes the faults that a test asks for.
 
-Nothing in the product knows of it: base address and keys are the merchant's secret. `/` is a page to pay by hand,
-`/sim/*` the same as JSON, everything under `/v3/` is the protocol.
+The platform does not know it: base address and keys come from the merchant's secret. `/` is a page for payments by
+hand, `/sim/*` is the same as JSON, `/v3/` is the WeChat Pay protocol.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.asymmetric import padding
 
 from local.wechat_bill import BillSettings, make_bill
 from local.wechat_keys import CLOCK_SKEW_S, Keys, Signer, load_key
-from local.wechat_notices import SHANGHAI, Notices, random_digits, stamp
+from local.wechat_notifications import SHANGHAI, Notifications, random_digits, stamp
 
 PAGE = Path(__file__).with_name("wechat_pay.html")
 _PREPAY_FIELDS = {
@@ -46,7 +46,7 @@ class Refusal(Exception):
 
 @dataclass
 class Trade:
-    """An order as WeChat sees it."""
+    """An order at WeChat Pay."""
 
     number: str
     channel: str
@@ -62,7 +62,7 @@ class Trade:
 
 
 @dataclass
-class Repayment:
+class Refund:
     number: str
     trade: str
     body: Json
@@ -74,7 +74,7 @@ class Repayment:
 
 @dataclass
 class Fault:
-    """What to do wrong, to which calls, how often."""
+    """A fault, the calls that it affects and how often it occurs."""
 
     kind: str  # status, hang, drop, drop_before, badsig, nosig, signtest, unknown_serial, tamper, stale
     path: str = "."
@@ -87,23 +87,23 @@ class Fault:
 
 @dataclass
 class Behaviour:
-    """Switches of the whole simulator."""
+    """Settings of the whole simulator."""
 
-    autopay: str = ""  # before, after: as soon as an order is made
+    autopay: str = ""  # before or after the answer to a new order; empty: never
     notify: str = "send"  # send, drop
-    refunds: str = "manual"  # manual, success: as soon as they are asked for
+    refunds: str = "manual"  # manual, or success: each refund succeeds at once
     sign_with: str = "pub"  # pub, cert
     legacy_codes: bool = False
 
 
 class Simulator:
-    """All of WeChat Pay that a merchant sees. Lives in one event loop; state is written to `file` if there is one."""
+    """The merchant's view of WeChat Pay. It runs in one event loop and saves its state to `file`, if given."""
 
     def __init__(self, *, keys: Keys, file: Path | None = None, now: Callable[[], datetime] | None = None) -> None:
         self.keys, self._file = keys, file
         self._now = now or (lambda: datetime.now(UTC))
         self.trades: dict[str, Trade] = {}
-        self.refunds: dict[str, Repayment] = {}
+        self.refunds: dict[str, Refund] = {}
         self.extra_transactions: dict[str, Trade] = {}
         self.bills: dict[str, BillSettings] = {}
         self.behaviour = Behaviour()
@@ -112,7 +112,7 @@ class Simulator:
         self._background: set[asyncio.Task[Any]] = set()
         self._merchant = load_key(keys.merchant_pem).public_key()
         self._signer = Signer(keys, self._now)
-        self._notices = Notices(keys, self._signer, self._now)
+        self._notifications = Notifications(keys, self._signer, self._now)
         if file is not None and file.exists():
             self._restore(json.loads(file.read_text()))
 
@@ -138,7 +138,7 @@ class Simulator:
 
     async def _client(self, _app: web.Application) -> Any:
         async with ClientSession(timeout=ClientTimeout(total=20)) as session:
-            self._notices.session = session
+            self._notifications.session = session
             yield
             for task in list(self._background):
                 task.cancel()
@@ -151,7 +151,7 @@ class Simulator:
         self.log.append({"method": request.method, "path": request.path_qs, "body": body.decode("utf-8", "replace")})
         fault = self._fault(request)
         if fault is not None and fault.kind == "drop_before":
-            return self._hang_up(request)
+            return self._disconnect(request)
         if fault is not None and fault.kind == "hang":
             await asyncio.sleep(60)
         if fault is not None and fault.kind == "status":
@@ -165,7 +165,7 @@ class Simulator:
             content = {"code": self._code(refusal.code), "message": refusal.message}
             return self._signed(refusal.status, content, fault)
         if fault is not None and fault.kind == "drop":
-            return self._hang_up(request)
+            return self._disconnect(request)
         if isinstance(answer, web.Response):
             return answer
         return self._signed(204 if answer is None else 200, answer, fault)
@@ -178,7 +178,7 @@ class Simulator:
         return None
 
     @staticmethod
-    def _hang_up(request: web.Request) -> web.Response:
+    def _disconnect(request: web.Request) -> web.Response:
         if request.transport is not None:
             request.transport.abort()
         return web.Response()
@@ -215,9 +215,9 @@ class Simulator:
         if method == "GET" and (match := re.fullmatch(r"/v3/refund/domestic/refunds/([^/]+)", path)):
             if match[1] not in self.refunds:
                 raise Refusal(404, "RESOURCE_NOT_EXISTS")
-            return self._refund_facts(self.refunds[match[1]])
+            return self._refund_view(self.refunds[match[1]])
         if path == "/v3/bill/tradebill":
-            return self._announce_bill(request)
+            return self._bill_link(request)
         if path == "/v3/billdownload/file":
             return web.Response(body=self._bill(request.query["day"]).packed, content_type="application/octet-stream")
         raise Refusal(404, "RESOURCE_NOT_EXISTS")
@@ -256,7 +256,7 @@ class Simulator:
         if self.behaviour.autopay == "before":
             await self._settle(trade, {})
         elif self.behaviour.autopay == "after":
-            self._later(self._settle(trade, {}))
+            self._in_background(self._settle(trade, {}))
         return answer
 
     def _close(self, trade: Trade) -> None:
@@ -296,7 +296,7 @@ class Simulator:
         if known is not None:
             if known.body != body:
                 raise Refusal(400, "INVALID_REQUEST", "请求重入时参数不一致")
-            return self._refund_facts(known)
+            return self._refund_view(known)
         spent = sum(
             one.body["amount"]["refund"]
             for one in self.refunds.values()
@@ -304,15 +304,15 @@ class Simulator:
         )
         if spent + body["amount"]["refund"] > trade.body["amount"]["total"]:
             raise Refusal(400, "INVALID_REQUEST", "the refunds pass the payment")
-        refund = Repayment(number, trade.number, body, random_digits(50), self._stamp())
+        refund = Refund(number, trade.number, body, random_digits(50), self._stamp())
         self.refunds[number] = refund
         trade.state = "REFUND"
         self._save()
         if self.behaviour.refunds == "success":
-            self._later(self._end_refund(refund, {"status": "SUCCESS"}))
-        return self._refund_facts(refund)
+            self._in_background(self._end_refund(refund, {"status": "SUCCESS"}))
+        return self._refund_view(refund)
 
-    def _refund_facts(self, refund: Repayment) -> Json:
+    def _refund_view(self, refund: Refund) -> Json:
         trade = self.trades[refund.trade]
         facts = {
             "refund_id": refund.refund_id,
@@ -335,7 +335,7 @@ class Simulator:
 
     # --- the bill
 
-    def _announce_bill(self, request: web.Request) -> Json:
+    def _bill_link(self, request: web.Request) -> Json:
         day = request.query["bill_date"]
         settings = self.bills.get(day, BillSettings())
         is_ready = settings.ready == "now"
@@ -361,7 +361,7 @@ class Simulator:
 
     def _signed(self, status: int, content: Json | None, fault: Fault | None) -> web.Response:
         if content is not None and fault is not None and fault.patch:
-            content = _merged(content, fault.patch)
+            content = _merge(content, fault.patch)
         body = b"" if content is None else json.dumps(content, ensure_ascii=False).encode()
         headers = self._signer.sign(body, self.behaviour.sign_with)
         match fault.kind if fault is not None else "":
@@ -381,55 +381,55 @@ class Simulator:
 
     # --- notifications
 
-    async def _settle(self, trade: Trade, wish: Json) -> list[int]:
-        """The payer pays. Returns how the notifications were answered."""
-        if trade.state == "CLOSED" and not wish.get("force"):
+    async def _settle(self, trade: Trade, options: Json) -> list[int]:
+        """Pay an order. Returns the statuses of the notifications' responses."""
+        if trade.state == "CLOSED" and not options.get("force"):
             raise Refusal(409, "ORDER_CLOSED")
-        if trade.state != "NOTPAY" and trade.state != "CLOSED" and not wish.get("force"):
+        if trade.state != "NOTPAY" and trade.state != "CLOSED" and not options.get("force"):
             raise Refusal(409, "ORDER_PAID")
         target = trade
-        if trade.transaction_id:  # paid a second time, by force
+        if trade.transaction_id:  # `force` pays a second time
             target = Trade(trade.number, trade.channel, trade.body, trade.created_at)
         target.state = "SUCCESS"
         target.transaction_id = f"42000{random_digits(23)}"
-        target.success_time = wish.get("successTime") or self._stamp()
+        target.success_time = options.get("successTime") or self._stamp()
         target.openid = (
-            wish.get("openid") or trade.body.get("payer", {}).get("openid") or "oUpF8uMuAJO_M2pxb1Q9zNjWeS6o"
+            options.get("openid") or trade.body.get("payer", {}).get("openid") or "oUpF8uMuAJO_M2pxb1Q9zNjWeS6o"
         )
-        target.payer_total = wish.get("payerTotal", trade.body["amount"]["total"])
+        target.payer_total = options.get("payerTotal", trade.body["amount"]["total"])
         if target is not trade:
             self.extra_transactions[target.transaction_id] = target
         self._save()
-        if wish.get("mode", self.behaviour.notify) == "drop":
+        if options.get("mode", self.behaviour.notify) == "drop":
             return []
-        return await self._announce(target, wish)
+        return await self._send_paid(target, options)
 
-    async def _announce(self, trade: Trade, wish: Json) -> list[int]:
-        resource = _merged(self._transaction(trade), wish.get("patch", {}))
-        if "amount" in wish:
-            resource["amount"]["total"] = wish["amount"]
-        statuses = await self._deliver(trade.body["notify_url"], "TRANSACTION.SUCCESS", resource, wish)
+    async def _send_paid(self, trade: Trade, options: Json) -> list[int]:
+        resource = _merge(self._transaction(trade), options.get("patch", {}))
+        if "amount" in options:
+            resource["amount"]["total"] = options["amount"]
+        statuses = await self._deliver(trade.body["notify_url"], "TRANSACTION.SUCCESS", resource, options)
         trade.deliveries.append({"at": self._stamp(), "statuses": statuses})
         return statuses
 
-    async def _end_refund(self, refund: Repayment, wish: Json) -> list[int]:
-        refund.status = wish.get("status", "SUCCESS")
+    async def _end_refund(self, refund: Refund, options: Json) -> list[int]:
+        refund.status = options.get("status", "SUCCESS")
         if refund.status == "SUCCESS":
             refund.success_time = self._stamp()
         self._save()
-        if wish.get("mode", self.behaviour.notify) == "drop":
+        if options.get("mode", self.behaviour.notify) == "drop":
             return []
-        facts = self._refund_facts(refund)
+        facts = self._refund_view(refund)
         resource = {k: v for k, v in facts.items() if k not in {"status", "create_time", "channel"}}
-        resource |= {"mchid": self.keys.mchid, "refund_status": wish.get("status", refund.status)}
+        resource |= {"mchid": self.keys.mchid, "refund_status": options.get("status", refund.status)}
         resource["amount"] = {k: v for k, v in facts["amount"].items() if k != "currency"}
         url = refund.body.get("notify_url") or self._refund_url(refund)
-        return await self._deliver(url, f"REFUND.{refund.status}", _merged(resource, wish.get("patch", {})), wish)
+        return await self._deliver(url, f"REFUND.{refund.status}", _merge(resource, options.get("patch", {})), options)
 
-    async def _deliver(self, url: str, event_type: str, resource: Json, wish: Json) -> list[int]:
-        return await self._notices.deliver(url, event_type, resource, wish, self.behaviour.sign_with)
+    async def _deliver(self, url: str, event_type: str, resource: Json, options: Json) -> list[int]:
+        return await self._notifications.deliver(url, event_type, resource, options, self.behaviour.sign_with)
 
-    def _refund_url(self, refund: Repayment) -> str:
+    def _refund_url(self, refund: Refund) -> str:
         return str(self.trades[refund.trade].body["notify_url"]).replace("/pay/notify", "/refund/notify")
 
     # --- by hand
@@ -457,41 +457,41 @@ class Simulator:
         return web.json_response([asdict(one) for one in self.faults])
 
     async def _pay(self, request: web.Request) -> web.Response:
-        """The notification is part of the answer, unless `later` is wished for."""
-        trade, wish = self._trade(request), await _wish(request)
+        """Pay and notify before answering, or notify in the background with `later`."""
+        trade, options = self._trade(request), await _options(request)
         try:
-            return await self._done(self._settle(trade, wish), wish)
+            return await self._answer(self._settle(trade, options), options)
         except Refusal as refusal:
             return web.json_response({"code": refusal.code}, status=refusal.status)
 
     async def _notify(self, request: web.Request) -> web.Response:
-        trade, wish = self._trade(request), await _wish(request)
-        if "transactionId" in wish:
-            trade = self.extra_transactions.get(wish["transactionId"], trade)
-        return await self._done(self._announce(trade, wish), wish)
+        trade, options = self._trade(request), await _options(request)
+        if "transactionId" in options:
+            trade = self.extra_transactions.get(options["transactionId"], trade)
+        return await self._answer(self._send_paid(trade, options), options)
 
     async def _finish_refund(self, request: web.Request) -> web.Response:
-        refund, wish = self.refunds.get(request.match_info["number"]), await _wish(request)
+        refund, options = self.refunds.get(request.match_info["number"]), await _options(request)
         if refund is None:
             raise web.HTTPNotFound
-        return await self._done(self._end_refund(refund, wish), wish)
+        return await self._answer(self._end_refund(refund, options), options)
 
     async def _external_refund(self, request: web.Request) -> web.Response:
-        """A refund begun at the merchant's console: the product hears of it only by notification."""
-        wish = await _wish(request)
-        trade = self.trades[wish["trade"]]
-        body = {"transaction_id": trade.transaction_id, "amount": {"refund": wish["refund"]}}
-        refund = Repayment(f"ext{random_digits(20)}", trade.number, body, random_digits(50), self._stamp())
+        """A refund from the merchant's console: the platform learns of it only by notification."""
+        options = await _options(request)
+        trade = self.trades[options["trade"]]
+        body = {"transaction_id": trade.transaction_id, "amount": {"refund": options["refund"]}}
+        refund = Refund(f"ext{random_digits(20)}", trade.number, body, random_digits(50), self._stamp())
         self.refunds[refund.number] = refund
         trade.state = "REFUND"
-        return await self._done(self._end_refund(refund, wish), wish)
+        return await self._answer(self._end_refund(refund, options), options)
 
-    async def _done(self, work: Any, wish: Json) -> web.Response:
-        if wish.get("later"):
-            self._later(work)
+    async def _answer(self, notification: Any, options: Json) -> web.Response:
+        if options.get("later"):
+            self._in_background(notification)
             return web.json_response({"statuses": []})
-        self._notices.letters.clear()
-        return web.json_response({"statuses": await work, "letters": list(self._notices.letters)})
+        self._notifications.envelopes.clear()
+        return web.json_response({"statuses": await notification, "letters": list(self._notifications.envelopes)})
 
     async def _set_bill(self, request: web.Request) -> web.Response:
         self.bills[request.match_info["day"]] = settings = BillSettings(**await request.json())
@@ -501,7 +501,7 @@ class Simulator:
         for kept in (self.trades, self.refunds, self.extra_transactions, self.bills, self.faults, self.log):
             kept.clear()
         self.behaviour = Behaviour()
-        self._notices.forget()
+        self._notifications.forget()
         self._save()
         return web.json_response({})
 
@@ -511,8 +511,8 @@ class Simulator:
             raise web.HTTPNotFound
         return trade
 
-    def _later(self, work: Any) -> None:
-        task = asyncio.ensure_future(work)
+    def _in_background(self, coroutine: Any) -> None:
+        task = asyncio.ensure_future(coroutine)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
@@ -535,18 +535,18 @@ class Simulator:
 
     def _restore(self, state: Json) -> None:
         self.trades = {one["number"]: Trade(**one) for one in state["trades"]}
-        self.refunds = {one["number"]: Repayment(**one) for one in state["refunds"]}
+        self.refunds = {one["number"]: Refund(**one) for one in state["refunds"]}
 
 
-def _merged(content: Json, patch: Json) -> Json:
+def _merge(content: Json, patch: Json) -> Json:
     merged = dict(content)
     for name, value in patch.items():
-        merged[name] = _merged(merged.get(name) or {}, value) if isinstance(value, dict) else value
+        merged[name] = _merge(merged.get(name) or {}, value) if isinstance(value, dict) else value
     return merged
 
 
-async def _wish(request: web.Request) -> Json:
+async def _options(request: web.Request) -> Json:
     with contextlib.suppress(ValueError):
-        wish: Json = await request.json()
-        return wish
+        options: Json = await request.json()
+        return options
     return {}

@@ -1,9 +1,10 @@
-"""CPU workers beside the stack, as ECS would run them: one per node type, started again when they die."""
+"""CPU workers of the local stack, one per node type. A worker that ends is started again, as ECS does."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 import threading
 from collections.abc import Mapping
@@ -21,24 +22,25 @@ ROOT = Path(__file__).resolve().parent.parent
 PYTHON = ROOT / ".tools/worker/bin/python"
 WATCH_SECONDS = 1.0
 DRAIN_SECONDS = 25
+ALLOWED_TARGETS = "ARTIWAY_ALLOWED_TARGETS"
 
 
 @dataclass(frozen=True)
-class _Post:
-    """A place for one worker process: which pool and types it serves."""
+class _Assignment:
+    """The pool and node types that one worker process serves."""
 
     pool: str
     types: tuple[str, ...]
 
 
-def posts(per_type: int) -> list[_Post]:
-    """One worker of the shared pool for each type, times `per_type`; enterprise tenants have one of their own."""
-    shared = [_Post("gpu", (kind,)) for kind in catalogue.load().types for _ in range(per_type)]
-    return [*shared, _Post("enterprise", tuple(catalogue.load().types))]
+def _assignments(per_type: int) -> list[_Assignment]:
+    """`per_type` workers of the shared pool for each type, and one worker of the enterprise pool for all types."""
+    shared = [_Assignment("gpu", (kind,)) for kind in catalogue.load().types for _ in range(per_type)]
+    return [*shared, _Assignment("enterprise", tuple(catalogue.load().types))]
 
 
 class Workers:
-    """A service of the stack."""
+    """The workers as a service of the stack."""
 
     name = "workers"
 
@@ -55,15 +57,15 @@ class Workers:
         self._processes = Processes(self._home)
         self._environment = _environment(facts)
         self._physical = _physical_ids(facts["awsUrl"])
-        self._posts = posts(self._per_type)
-        for place in range(len(self._posts)):
-            self._start(place)
+        self._assignments = _assignments(self._per_type)
+        for index in range(len(self._assignments)):
+            self._start(index)
         self._watcher = threading.Thread(target=self._watch, name="workers", daemon=True)
         self._watcher.start()
         return {}
 
     def stop(self) -> None:
-        """Let them hand back what they hold, then insist. Also after half a start: what was started is stopped."""
+        """Let the workers drain, then kill them. After a start that failed it stops the workers that were started."""
         self._is_stopping.set()
         if self._processes is None:
             return
@@ -82,11 +84,11 @@ class Workers:
     def pids(self) -> list[int]:
         return [process.pid for process in self._running.values() if process.poll() is None]
 
-    def _start(self, place: int) -> None:
+    def _start(self, index: int) -> None:
         assert self._processes is not None
-        post = self._posts[place]
-        urls = {kind: self._physical[queue_of(post.pool, kind)] for kind in post.types}
-        log = self._home / "logs" / f"worker-{post.pool}-{place}.log"
+        assignment = self._assignments[index]
+        urls = {kind: self._physical[queue_of(assignment.pool, kind)] for kind in assignment.types}
+        log = self._home / "logs" / f"worker-{assignment.pool}-{index}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
             process = subprocess.Popen(
@@ -98,24 +100,24 @@ class Workers:
                     "ARTIWAY_PROGRESS_QUEUE_URL": self._physical["ProgressQueue"],
                     "ARTIWAY_ARTEFACT_BUCKET": self._physical["ArtefactBucket"],
                     "ARTIWAY_WORK_QUEUE_URLS": json.dumps(urls),
-                    "ARTIWAY_WORKER_POOL": post.pool,
-                    "ARTIWAY_WORKER_TYPES": ",".join(post.types),
+                    "ARTIWAY_WORKER_POOL": assignment.pool,
+                    "ARTIWAY_WORKER_TYPES": ",".join(assignment.types),
                 },
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
             )
-        self._running[place] = process
+        self._running[index] = process
         self._processes.add(process.pid)
 
     def _watch(self) -> None:
         while not self._is_stopping.wait(WATCH_SECONDS):
-            for place, process in list(self._running.items()):
+            for index, process in list(self._running.items()):
                 if process.poll() is not None and not self._is_stopping.is_set():
                     assert self._processes is not None
                     self._processes.remove(process.pid)
-                    self._start(place)
+                    self._start(index)
 
 
 def queue_of(pool: str, node_type: str) -> str:
@@ -124,11 +126,11 @@ def queue_of(pool: str, node_type: str) -> str:
 
 
 def _environment(facts: Mapping[str, Any]) -> dict[str, str]:
-    """What ECS would give a task: where AWS is and who it is there. Nothing of the caller's shell."""
-    return {
+    """The variables of an ECS task. It gets one variable of the caller's shell: the operator's list of targets."""
+    environment = {
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "LANG": "C.UTF-8",
-        "PYTHONPATH": str(ROOT / "layers/core"),  # what the image copies of the layer
+        "PYTHONPATH": str(ROOT / "layers/core"),  # the image copies the modules that the worker shares with the layer
         "AWS_REGION": REGION,
         "AWS_DEFAULT_REGION": REGION,
         "AWS_ACCESS_KEY_ID": "test",
@@ -138,6 +140,9 @@ def _environment(facts: Mapping[str, Any]) -> dict[str, str]:
         "OMP_NUM_THREADS": "1",  # several workers share a few cores
         "OPENBLAS_NUM_THREADS": "1",
     }
+    if targets := os.environ.get(ALLOWED_TARGETS):
+        environment[ALLOWED_TARGETS] = targets
+    return environment
 
 
 def _physical_ids(aws_url: str) -> dict[str, str]:

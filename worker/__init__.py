@@ -1,3 +1,3 @@
-"""The worker: claims nodes, runs engines on untrusted pictures, reports. It reaches SQS, S3 and `internal` alone."""
+"""The worker claims nodes, runs engines on untrusted pictures and reports. It calls only SQS, S3 and `internal`."""
 
 VERSION = "1.0.0"

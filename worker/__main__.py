@@ -1,4 +1,4 @@
-"""`python -m worker`: the only place where the loop meets AWS."""
+"""`python -m worker`: connects the loop with AWS."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ def main() -> None:
     store = S3Store(settings.artefact_bucket)
     is_preview_only = settings.engine_names == "preview"
     config = {
-        "memoryMb": settings.child_memory_mb if is_preview_only else 0,  # CUDA maps more than any sensible limit
+        "memoryMb": settings.child_memory_mb
+        if is_preview_only
+        else 0,  # no limit for CUDA, which maps a large address space
         "modelMemoryMb": max(64, settings.model_memory_mb // settings.worker_slots),
         "limits": asdict(settings.limits),
     }
     slots = [Sandbox(config, stop_grace_s=settings.stop_grace_s) for _ in range(settings.worker_slots)]
     for slot in slots:
-        slot.start()  # libraries are loaded before the first node, not on its time
+        slot.start()  # load the libraries before the first node, which has a time limit
     worker = Worker(
         settings,
         worker_id=f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}",

@@ -1,4 +1,4 @@
-"""One attempt at a node while this worker holds its lease: may it go on, has it begun to report, is its lease alive."""
+"""One attempt at a node for which this worker holds the lease: its stop, its report and its lease time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Stop(StrEnum):
 
 
 class Stopped(Exception):
-    """Raised inside an attempt that is to end without an outcome of its own."""
+    """Raised inside an attempt that must end without a result."""
 
     def __init__(self, reason: Stop) -> None:
         super().__init__(reason)
@@ -24,7 +24,7 @@ class Stopped(Exception):
 
 
 class Attempt:
-    """Either it is stopped or it reports its end, never both: who comes first decides, under one lock."""
+    """An attempt is either stopped or reports its end, never both: the first call under the lock decides."""
 
     def __init__(self, node: Node, *, claimed_at: float, trace_id: str = "") -> None:
         self.node, self.trace_id = node, trace_id
@@ -32,36 +32,36 @@ class Attempt:
         self._lock = threading.Lock()
         self._reason: Stop | None = None
         self._is_reporting = False
-        self._wakers: list[Callable[[], None]] = []
+        self._stop_callbacks: list[Callable[[], None]] = []
 
     @property
     def reason(self) -> Stop | None:
         return self._reason
 
     def stop(self, reason: Stop) -> bool:
-        """True if the attempt is stopped by this call. A fence also ends one that is still trying to report."""
+        """True if this call stopped the attempt. A fence also stops an attempt that has begun to report."""
         with self._lock:
             if self._reason is not None or (self._is_reporting and reason is not Stop.FENCED):
                 return False
             self._reason = reason
-            wakers = list(self._wakers)
-        for wake in wakers:
-            wake()
+            callbacks = list(self._stop_callbacks)
+        for callback in callbacks:
+            callback()
         return True
 
-    def on_stop(self, wake: Callable[[], None]) -> None:
+    def on_stop(self, callback: Callable[[], None]) -> None:
         with self._lock:
-            self._wakers.append(wake)
+            self._stop_callbacks.append(callback)
             is_late = self._reason is not None
         if is_late:
-            wake()
+            callback()
 
     def check(self) -> None:
         if self._reason is not None:
             raise Stopped(self._reason)
 
     def begin_report(self) -> None:
-        """From here on the outcome is ours to tell, and only a fence can stop us."""
+        """Mark the attempt as reporting. From here on only a fence can stop it."""
         with self._lock:
             if self._reason is not None:
                 raise Stopped(self._reason)
@@ -75,7 +75,7 @@ class Attempt:
 
 
 class Leases:
-    """All attempts that this worker holds."""
+    """All attempts for which this worker holds a lease."""
 
     def __init__(self) -> None:
         self._attempts: dict[tuple[str, int], Attempt] = {}

@@ -1,4 +1,4 @@
-"""SQS, S3 and Lambda behind the worker's ports. boto3 finds AWS or an emulator by the standard AWS_* variables."""
+"""Adapters for SQS, S3 and Lambda. The standard AWS_* variables point boto3 at AWS or at an emulator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from artiway.tasks import contract
 from artiway.tasks.contract import Node, Terms, Verdict, Wire, WorkHint
 from worker.logs import Logger
 from worker.model import WorkMessage
-from worker.ports import ObjectMissing, ObjectTooLarge, OutsideFailed
+from worker.ports import ObjectMissing, ObjectTooLarge, ServiceFailed
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
@@ -34,7 +34,7 @@ def config(read_s: float = READ_S, connections: int = 32) -> Config:
 
 
 class SqsWorkQueue:
-    """Long polls, one message at a time: a worker holds no message that it is not about to claim."""
+    """Receives one message at a time by long polling, so that a worker receives only messages that it can claim."""
 
     def __init__(self, queue_urls: Mapping[str, str]) -> None:
         self._urls = queue_urls
@@ -46,7 +46,7 @@ class SqsWorkQueue:
                 QueueUrl=self._urls[node_type], MaxNumberOfMessages=1, WaitTimeSeconds=wait_s
             )
         except (ClientError, BotoCoreError) as error:
-            raise OutsideFailed(f"receive: {error}") from error
+            raise ServiceFailed(f"receive: {error}") from error
         for message in answer.get("Messages", []):
             return read_message(node_type, message["ReceiptHandle"], message["Body"])
         return None
@@ -55,15 +55,15 @@ class SqsWorkQueue:
         try:
             self._sqs.delete_message(QueueUrl=self._urls[message.node_type], ReceiptHandle=message.receipt)
         except (ClientError, BotoCoreError) as error:
-            raise OutsideFailed(f"delete: {error}") from error
+            raise ServiceFailed(f"delete: {error}") from error
 
-    def give_back(self, message: WorkMessage) -> None:
+    def make_visible(self, message: WorkMessage) -> None:
         try:
             self._sqs.change_message_visibility(
                 QueueUrl=self._urls[message.node_type], ReceiptHandle=message.receipt, VisibilityTimeout=0
             )
         except (ClientError, BotoCoreError) as error:
-            raise OutsideFailed(f"give back: {error}") from error
+            raise ServiceFailed(f"change visibility: {error}") from error
 
 
 def read_message(node_type: str, receipt: str, body: str) -> WorkMessage:
@@ -82,10 +82,10 @@ class SqsProgressQueue:
 
     def send(self, envelope: Mapping[str, Any], *, tenant_id: str) -> None:
         try:
-            # The group makes SQS share the queue fairly between tenants; on a standard queue it orders nothing.
+            # On a standard queue the group gives fair queueing between tenants and no order.
             self._sqs.send_message(QueueUrl=self._url, MessageBody=json.dumps(envelope), MessageGroupId=tenant_id)
         except (ClientError, BotoCoreError) as error:
-            raise OutsideFailed(f"send: {error}") from error
+            raise ServiceFailed(f"send: {error}") from error
 
 
 class LambdaInternal:
@@ -101,28 +101,30 @@ class LambdaInternal:
         return self._call(request, contract.ClaimAnswer).node
 
     def beat(self, worker: Mapping[str, Any], nodes: Sequence[Node]) -> dict[str, Verdict]:
-        request = contract.Beat.model_validate({**worker, "nodes": held(nodes)})
+        request = contract.Beat.model_validate({**worker, "nodes": held_nodes(nodes)})
         answer = self._call(request, contract.BeatAnswer)
         return {row.node_id: row.verdict for row in answer.nodes}
 
     def release(self, *, worker_id: str, nodes: Sequence[Node]) -> int:
-        return self._call(contract.Release(worker_id=worker_id, nodes=held(nodes)), contract.ReleaseAnswer).released
+        return self._call(
+            contract.Release(worker_id=worker_id, nodes=held_nodes(nodes)), contract.ReleaseAnswer
+        ).released
 
     def _call(self, request: Request, model: type[Answer]) -> Answer:
         try:
             answer = self._lambda.invoke(FunctionName=self._function, Payload=request.model_dump_json(by_alias=True))
             body = answer["Payload"].read()
         except (ClientError, BotoCoreError, OSError) as error:
-            raise OutsideFailed(f"{request.action}: {error}") from error
+            raise ServiceFailed(f"{request.action}: {error}") from error
         if answer.get("FunctionError"):
-            raise OutsideFailed(f"{request.action}: {body[:300]!r}")
+            raise ServiceFailed(f"{request.action}: {body[:300]!r}")
         try:
             return model.model_validate_json(body)
         except ValidationError as error:
-            raise OutsideFailed(f"{request.action}: the answer does not fit the contract: {error}") from error
+            raise ServiceFailed(f"{request.action}: the answer does not match the contract: {error}") from error
 
 
-def held(nodes: Sequence[Node]) -> list[contract.HeldNode]:
+def held_nodes(nodes: Sequence[Node]) -> list[contract.HeldNode]:
     return [contract.HeldNode(node_id=node.node_id, attempt=node.attempt) for node in nodes]
 
 
@@ -141,9 +143,9 @@ class S3Store:
         except ClientError as error:
             if error.response["Error"]["Code"] in ("NoSuchKey", "404", "NoSuchBucket"):
                 raise ObjectMissing(key) from error
-            raise OutsideFailed(f"read: {error}") from error
+            raise ServiceFailed(f"read: {error}") from error
         except (BotoCoreError, OSError) as error:
-            raise OutsideFailed(f"read: {error}") from error
+            raise ServiceFailed(f"read: {error}") from error
         if len(data) > max_bytes:
             raise ObjectTooLarge(f"{key} has more than {max_bytes} bytes")
         return data
@@ -152,4 +154,4 @@ class S3Store:
         try:
             self._s3.put_object(Bucket=self._bucket, Key=key, Body=data, ContentType=content_type)
         except (ClientError, BotoCoreError, OSError) as error:
-            raise OutsideFailed(f"write: {error}") from error
+            raise ServiceFailed(f"write: {error}") from error

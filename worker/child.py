@@ -1,4 +1,4 @@
-"""The child process: decodes untrusted pictures and runs engines, without credentials and within a memory limit."""
+"""The child process decodes untrusted pictures and runs engines, without credentials and with a memory limit."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from typing import Any
 from worker import frames
 from worker.engines.base import Engine, EngineInfo
 from worker.engines.registry import Engines
-from worker.errors import EngineBusy, EngineFailed, WorkFailed
+from worker.errors import AttemptFailed, EngineBusy, EngineFailed
 from worker.pictures import CONTENT_TYPES, EXTENSIONS, Limits, Picture, decode, encode
 from worker.settings import ModelSpec
 from worker.steps import read_params, step_of
 
 
 class StopRequested(Exception):
-    """The parent does not want this picture any more."""
+    """The parent has stopped this attempt."""
 
 
 def serve(pipe: Connection, stop: Event, config: Mapping[str, Any]) -> None:
-    """Entry of the child: one job at a time until the parent closes the pipe or dies."""
+    """Entry point of the child: run one job at a time until the parent closes the pipe or ends."""
     harden(int(config["memoryMb"]))
     engines = Engines(int(config["modelMemoryMb"]))
     limits = Limits(**config["limits"])
@@ -39,13 +39,13 @@ def serve(pipe: Connection, stop: Event, config: Mapping[str, Any]) -> None:
             header, blobs = frames.receive(pipe)
         except (EOFError, OSError):
             return
-        answer, made = run_job(engines, limits, header, blobs, pipe, stop)
-        frames.send(pipe, answer, made)
+        answer, outputs = run_job(engines, limits, header, blobs, pipe, stop)
+        frames.send(pipe, answer, outputs)
 
 
 def harden(memory_mb: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the parent decides: it drains, then ends us
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the parent drains first, then kills the child
     for name in [name for name in os.environ if name.startswith(("AWS_", "ARTIWAY_", "ECS_"))]:
         del os.environ[name]
     if memory_mb:
@@ -53,11 +53,11 @@ def harden(memory_mb: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     parent = parent_process()
     if parent is not None:
-        threading.Thread(target=die_with, args=(parent.sentinel,), daemon=True).start()
+        threading.Thread(target=exit_with_parent, args=(parent.sentinel,), daemon=True).start()
 
 
-def die_with(sentinel: int) -> None:
-    """A worker killed with -9 cannot end us: we watch it ourselves."""
+def exit_with_parent(sentinel: int) -> None:
+    """Exit when the parent ends: after kill -9 it cannot kill its child."""
     mp_connection.wait([sentinel])
     os._exit(1)
 
@@ -74,11 +74,11 @@ def run_job(
         picture, info, fields = make(engines, limits, header, blobs, report)
     except StopRequested:
         return {"kind": "stopped"}, []
-    except WorkFailed as error:
+    except AttemptFailed as error:
         return failed(error), []
     except MemoryError:
         return failed(EngineBusy("not enough memory for this picture at the moment")), []
-    except Exception as error:  # noqa: BLE001 (whatever an engine raises ends its attempt, never the worker)
+    except Exception as error:  # noqa: BLE001 (an exception of an engine fails its attempt, not the worker)
         detail = "".join(traceback.format_exception(error)[-3:])
         return {**failed(EngineFailed(f"{type(error).__name__}: {error}")), "trace": detail[-4000:]}, []
     engine = {"name": info.name, "version": info.version, "isNeural": info.is_neural, "detail": info.detail}
@@ -97,7 +97,7 @@ def make(
     engine: Engine = engines.get(header["engine"])
     model, file = header.get("model"), header.get("modelFile")
     if model and file:
-        engines.know(model, ModelSpec.model_validate(header["modelSpec"]), Path(file))
+        engines.register(model, ModelSpec.model_validate(header["modelSpec"]), Path(file))
     engine.load(step, model)
     picture, info = engine.run(step, model, inputs, params, report)
     data = encode(picture, params.format, params.quality)
@@ -112,5 +112,5 @@ def make(
     return data, info, fields
 
 
-def failed(error: WorkFailed) -> dict[str, Any]:
+def failed(error: AttemptFailed) -> dict[str, Any]:
     return {"kind": "failed", "code": error.code, "message": error.message[:500], "isRetryable": error.is_retryable}

@@ -1,10 +1,10 @@
-"""Why a node failed. The code is stable, and whether another attempt may help is part of it."""
+"""Errors of a node. Each has a stable code and states whether a retry may help."""
 
 from __future__ import annotations
 
 
-class WorkFailed(Exception):
-    """A failure that is reported with the node: it ends this attempt, never the worker."""
+class AttemptFailed(Exception):
+    """A failure that is reported for the node. It ends the attempt, not the worker."""
 
     code = "ENGINE_FAILED"
     is_retryable = True
@@ -16,77 +16,77 @@ class WorkFailed(Exception):
         self.is_retryable = type(self).is_retryable if is_retryable is None else is_retryable
 
 
-class InputMissing(WorkFailed):
+class InputMissing(AttemptFailed):
     code, is_retryable = "INPUT_MISSING", False
 
 
-class InputForeign(WorkFailed):
+class InputForeign(AttemptFailed):
     code, is_retryable = "INPUT_FOREIGN", False
 
 
-class InputTooLarge(WorkFailed):
+class InputTooLarge(AttemptFailed):
     code, is_retryable = "INPUT_TOO_LARGE", False
 
 
-class InputTooManyPixels(WorkFailed):
+class InputTooManyPixels(AttemptFailed):
     code, is_retryable = "INPUT_TOO_MANY_PIXELS", False
 
 
-class InputTypeUnknown(WorkFailed):
+class InputTypeUnknown(AttemptFailed):
     code, is_retryable = "INPUT_TYPE_UNKNOWN", False
 
 
-class InputUndecodable(WorkFailed):
+class InputUndecodable(AttemptFailed):
     code, is_retryable = "INPUT_UNDECODABLE", False
 
 
-class InputAnimated(WorkFailed):
+class InputAnimated(AttemptFailed):
     code, is_retryable = "INPUT_ANIMATED", False
 
 
-class InputEmptySubject(WorkFailed):
+class InputEmptySubject(AttemptFailed):
     code, is_retryable = "INPUT_EMPTY_SUBJECT", False
 
 
-class StepUnknown(WorkFailed):
+class StepUnknown(AttemptFailed):
     code, is_retryable = "STEP_UNKNOWN", False
 
 
-class StepBadParams(WorkFailed):
+class StepBadParams(AttemptFailed):
     code, is_retryable = "STEP_BAD_PARAMS", False
 
 
-class EngineNotInstalled(WorkFailed):
+class EngineNotInstalled(AttemptFailed):
     code, is_retryable = "ENGINE_NOT_INSTALLED", False
 
 
-class ModelUnknown(WorkFailed):
+class ModelUnknown(AttemptFailed):
     code, is_retryable = "MODEL_UNKNOWN", False
 
 
-class ModelChecksum(WorkFailed):
+class ModelChecksum(AttemptFailed):
     code, is_retryable = "MODEL_CHECKSUM", False
 
 
-class EngineBusy(WorkFailed):
+class EngineBusy(AttemptFailed):
     code = "ENGINE_BUSY"
 
 
-class EngineCrashed(WorkFailed):
+class EngineCrashed(AttemptFailed):
     code = "ENGINE_CRASHED"
 
 
-class EngineFailed(WorkFailed):
+class EngineFailed(AttemptFailed):
     code = "ENGINE_FAILED"
 
 
-class TimeLimit(WorkFailed):
+class TimeLimit(AttemptFailed):
     code = "TIME_LIMIT"
 
 
-class StoreUnavailable(WorkFailed):
+class StoreUnavailable(AttemptFailed):
     code = "STORE_UNAVAILABLE"
 
 
-class Cancelled(WorkFailed):
+class Cancelled(AttemptFailed):
     code, is_retryable = "CANCELLED", False

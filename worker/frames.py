@@ -1,4 +1,4 @@
-"""How parent and child talk: a JSON header, then its blobs. No pickle: the child has seen hostile bytes."""
+"""Messages between parent and child: a JSON header, then blobs. No pickle: the child has decoded untrusted bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One call renews every lease and brings back what to stop. Without an answer for a whole lease, the work is lost."""
+"""One call renews every lease and returns the nodes to stop. A lease without an answer for its whole time is lost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from artiway.tasks.contract import Verdict
 from worker.attempt import Attempt, Leases, Stop
 from worker.logs import Logger
-from worker.ports import Internal, OutsideFailed
+from worker.ports import Internal, ServiceFailed
 
 logger = Logger("heartbeat")
 RETRY_S = 2.0
@@ -32,13 +32,13 @@ class Heartbeat:
         self._end = threading.Event()
 
     def beat(self) -> bool:
-        """One round. False if `internal` did not answer; leases that ran out by our own clock are given up."""
-        asked_at = self._clock()  # the lease runs from before the call: an answer may be late, never early
+        """Send one heartbeat. False if `internal` did not answer; then leases that have expired here are given up."""
+        sent_at = self._clock()  # the lease counts from before the call, so it never ends later here than in `internal`
         held = self._leases.held()
         try:
             verdicts = self._internal.beat(self._describe(), [attempt.node for attempt in held])
-        except OutsideFailed as error:
-            logger.warning("beat failed", error=str(error), nodes=len(held))
+        except ServiceFailed as error:
+            logger.warning("heartbeat failed", error=str(error), nodes=len(held))
             verdicts = {}
             answered = False
         else:
@@ -46,12 +46,12 @@ class Heartbeat:
             if self._beat_file is not None:
                 self._beat_file.touch()
         for attempt in held:
-            self._apply(attempt, verdicts.get(attempt.node.node_id), asked_at)
+            self._apply(attempt, verdicts.get(attempt.node.node_id), sent_at)
         return answered
 
-    def _apply(self, attempt: Attempt, verdict: Verdict | None, asked_at: float) -> None:
+    def _apply(self, attempt: Attempt, verdict: Verdict | None, sent_at: float) -> None:
         if verdict is Verdict.GO:
-            attempt.renew(asked_at)
+            attempt.renew(sent_at)
         elif verdict is Verdict.CANCELLED:
             attempt.stop(Stop.CANCELLED)
         elif (verdict is Verdict.FENCED or attempt.is_lease_over(self._clock())) and attempt.stop(Stop.FENCED):
@@ -64,8 +64,8 @@ class Heartbeat:
     def _beat_and_pause(self, beat_s: float) -> float:
         try:
             return beat_s if self.beat() else min(RETRY_S, beat_s)
-        except Exception as error:  # noqa: BLE001 (a heart that stops for a bug would lose every node held)
-            logger.error("beat broke", error=repr(error))
+        except Exception as error:  # noqa: BLE001 (without a heartbeat the worker would lose every lease)
+            logger.error("heartbeat raised", error=repr(error))
             return min(RETRY_S, beat_s)
 
     def end(self) -> None:

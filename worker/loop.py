@@ -1,4 +1,4 @@
-"""The worker's life: register, poll, claim, run, beat, drain. It may die at any line: fences cover the rest."""
+"""The worker registers, polls, claims, runs, sends heartbeats and drains. Leases and fences cover a kill -9."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from worker.attempt import Attempt, Leases, Stop
 from worker.heartbeat import Heartbeat
 from worker.logs import Logger
 from worker.model import WorkMessage
-from worker.ports import Internal, OutsideFailed, ProgressQueue, WorkQueue
+from worker.polling import BACKOFF_MAX_S, BACKOFF_S, QueuePoller, jittered
+from worker.ports import Internal, ProgressQueue, ServiceFailed, WorkQueue
 from worker.reporting import Reporter
-from worker.rounds import BACKOFF_MAX_S, BACKOFF_S, Rounds, jittered
 from worker.runner import Runner, Slot
 from worker.settings import WorkerSettings
 
@@ -43,7 +43,7 @@ class Worker:
         self.heartbeat = Heartbeat(internal, self.leases, self.describe, clock=clock, beat_file=settings.beat_file)
 
     def describe(self) -> dict[str, Any]:
-        """How the scheduler sees us; without slots once we are leaving."""
+        """The worker as the scheduler sees it. It has no slots while it drains."""
         return {
             "workerId": self._worker_id,
             "pool": self._settings.worker_pool,
@@ -53,7 +53,7 @@ class Worker:
         }
 
     def stop(self) -> None:
-        """Safe in a signal handler: it only raises a flag."""
+        """Safe in a signal handler: it only sets an event."""
         self._stopping.set()
 
     def run(self) -> None:
@@ -62,8 +62,8 @@ class Worker:
             return
         beating = threading.Thread(target=self.heartbeat.run, args=(terms.beat_seconds,), name="beat", daemon=True)
         beating.start()
-        for place, slot in enumerate(self._slots):
-            threading.Thread(target=self._serve, args=(slot, place), name=f"slot-{place}", daemon=True).start()
+        for index, slot in enumerate(self._slots):
+            threading.Thread(target=self._serve, args=(slot, index), name=f"slot-{index}", daemon=True).start()
         self._stopping.wait()
         self.drain()
         self.heartbeat.end()
@@ -73,7 +73,7 @@ class Worker:
         while not self._stopping.is_set():
             try:
                 terms = self._internal.register(self.describe())
-            except OutsideFailed as error:
+            except ServiceFailed as error:
                 logger.warning("not registered yet", error=str(error))
                 self._stopping.wait(jittered(pause))
                 pause = min(pause * 2, BACKOFF_MAX_S)
@@ -82,22 +82,23 @@ class Worker:
                 return terms
         return None
 
-    def _serve(self, slot: Slot, place: int) -> None:
-        """A slot's life."""
+    def _serve(self, slot: Slot, index: int) -> None:
         types = [str(node_type) for node_type in self._settings.types]
-        rounds = Rounds(self._queue, types, start=place, wait_s=self._settings.poll_wait_s, stopping=self._stopping)
+        poller = QueuePoller(
+            self._queue, types, start=index, wait_s=self._settings.poll_wait_s, stopping=self._stopping
+        )
         while not self._stopping.is_set():
-            if message := rounds.next():
+            if message := poller.poll():
                 self.accept(message, slot)
 
     def accept(self, message: WorkMessage, slot: Slot) -> None:
-        """Work on a message if we are staying; otherwise somebody else may have it at once."""
+        """Process a message. A worker that drains makes it visible again, so that another worker gets it at once."""
         if self._stopping.is_set():
-            self._quietly(self._queue.give_back, message)
+            self._ignoring_failure(self._queue.make_visible, message)
         else:
-            self._work(message, slot)
+            self._process(message, slot)
 
-    def _work(self, message: WorkMessage, slot: Slot) -> None:
+    def _process(self, message: WorkMessage, slot: Slot) -> None:
         try:
             attempt = self._claim(message)
             if attempt is not None:
@@ -105,33 +106,33 @@ class Worker:
                     self._run(attempt, slot)
                 finally:
                     self.leases.remove(attempt)
-        except Exception as error:  # noqa: BLE001 (one node's bug must not take the worker's other nodes with it)
-            logger.error("attempt broke", error=repr(error))
+        except Exception as error:  # noqa: BLE001 (a bug in one node must not end the worker's other nodes)
+            logger.error("attempt raised", error=repr(error))
 
     def _claim(self, message: WorkMessage) -> Attempt | None:
         if message.hint is None:
-            logger.error("message is not work", node_type=message.node_type)
-            self._quietly(self._queue.delete, message)
+            logger.error("message is not a work message", node_type=message.node_type)
+            self._ignoring_failure(self._queue.delete, message)
             return None
         claimed_at = self._clock()
         try:
             node = self._internal.claim(
                 node_id=message.hint.node_id, attempt=message.hint.attempt, worker_id=self._worker_id
             )
-        except OutsideFailed as error:
-            # The message comes back by itself; if the claim did succeed, its lease runs out and the node is tried anew.
+        except ServiceFailed as error:
+            # SQS delivers the message again. If the claim did succeed, its lease expires and the node is retried.
             logger.warning("claim not answered", node_id=message.hint.node_id, error=str(error))
             self._stopping.wait(jittered(BACKOFF_S))
             return None
         attempt = None if node is None else Attempt(node, claimed_at=claimed_at, trace_id=message.trace_id)
         if attempt is not None:
-            self.leases.add(attempt)  # before anything else can fail: from here on beats renew it
-        self._quietly(self._queue.delete, message)
+            self.leases.add(attempt)  # first, so that heartbeats renew the lease from here on
+        self._ignoring_failure(self._queue.delete, message)
         return attempt
 
     def _run(self, attempt: Attempt, slot: Slot) -> None:
         if self._stopping.is_set() and attempt.stop(Stop.DRAINED):
-            self._release([attempt.node])  # claimed in the very moment of the signal
+            self._release([attempt.node])  # the signal arrived during the claim
             return
         reporter = Reporter(
             self._progress,
@@ -144,12 +145,12 @@ class Worker:
         self._runner.run(attempt, slot, reporter)
 
     def drain(self) -> None:
-        """Finish what can be finished, hand back the rest, tell the scheduler at once that we are leaving."""
+        """Report no free slots, wait for the running nodes, and release those that do not finish in time."""
         logger.info("draining", nodes=len(self.leases.held()))
         self.heartbeat.beat()
         if self.leases.wait_until_none(self._settings.drain_s):
             return
-        # Stopped first, released second: nothing of ours can report a node after it was handed back.
+        # Stop before release: a stopped attempt cannot report a node that another worker may hold by then.
         stopped = [attempt.node for attempt in self.leases.held() if attempt.stop(Stop.DRAINED)]
         if stopped:
             self._release(stopped)
@@ -158,14 +159,14 @@ class Worker:
     def _release(self, nodes: Sequence[Node]) -> None:
         try:
             released = self._internal.release(worker_id=self._worker_id, nodes=nodes)
-            logger.info("handed back", asked=len(nodes), released=released)
-        except OutsideFailed as error:
-            logger.warning("not handed back; the leases will run out", nodes=len(nodes), error=str(error))
+            logger.info("nodes released", requested=len(nodes), released=released)
+        except ServiceFailed as error:
+            logger.warning("nodes not released; their leases will expire", nodes=len(nodes), error=str(error))
 
     @staticmethod
-    def _quietly(act: Callable[[WorkMessage], None], message: WorkMessage) -> None:
-        """A message that could not be deleted or given back comes again, and is claimed or dropped then."""
+    def _ignoring_failure(call: Callable[[WorkMessage], None], message: WorkMessage) -> None:
+        """Ignore a failure: SQS delivers the message again, and the claim of that delivery decides."""
         try:
-            act(message)
-        except OutsideFailed as error:
+            call(message)
+        except ServiceFailed as error:
             logger.warning("message stays on the queue", error=str(error))

@@ -1,4 +1,4 @@
-"""A message from a work queue, as the worker received it. The shapes on the wire are in `artiway.tasks.contract`."""
+"""A message received from a work queue. `artiway.tasks.contract` defines the wire format."""
 
 from __future__ import annotations
 

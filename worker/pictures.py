@@ -1,4 +1,4 @@
-"""Untrusted pictures in, clean pictures out. Nothing is decoded before its size is known and allowed."""
+"""Decodes untrusted pictures and encodes results. The size is checked before a picture is decoded."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CONTENT_TYPES: dict[Format, str] = {"png": "image/png", "jpeg": "image/jpeg", "w
 EXTENSIONS: dict[Format, str] = {"png": "png", "jpeg": "jpg", "webp": "webp"}
 PROFILE_BYTES = 1024 * 1024
 
-Image.MAX_IMAGE_PIXELS = None  # our own limit comes first, and answers with an error instead of a warning
+Image.MAX_IMAGE_PIXELS = None  # check() has its own limit, which is an error and not a warning
 ImageFile.LOAD_TRUNCATED_IMAGES = False
 
 
@@ -62,7 +62,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Header:
-    """What the first bytes claim, read without a decoder."""
+    """Format and size as the first bytes state them, read without a decoder."""
 
     format: Format
     width: int
@@ -87,7 +87,7 @@ def _png_header(data: bytes) -> Header:
     if data[12:16] != b"IHDR":
         raise InputUndecodable("the PNG has no header chunk")
     width, height = struct.unpack(">II", data[16:24])
-    # An animation announces itself between the header and the first data chunk.
+    # The chunk acTL of an animation stands between the header and the first data chunk.
     head = data[: data.find(b"IDAT")] if b"IDAT" in data else data
     return Header("png", width, height, is_animated=b"acTL" in head)
 
@@ -131,7 +131,7 @@ def _webp_header(data: bytes) -> Header:
 
 
 def check(data: bytes, limits: Limits) -> Header:
-    """Everything that can be refused without decoding."""
+    """Refuse a picture by its bytes and its header, without decoding it."""
     if len(data) > limits.max_bytes:
         raise InputTooLarge(f"the picture has {len(data)} bytes; at most {limits.max_bytes} are accepted")
     header = read_header(data)
@@ -151,20 +151,20 @@ def _check_size(width: int, height: int, limits: Limits) -> None:
 def decode(data: bytes, limits: Limits) -> Picture:
     header = check(data, limits)
     if header.format == "png":
-        png_data.require_fitting(data)
+        png_data.require_announced_size(data)
     try:
         with Image.open(io.BytesIO(data), formats=[header.format.upper()]) as image:
-            _check_size(*image.size, limits)  # the decoder's own reading counts, should it differ from ours
+            _check_size(*image.size, limits)  # the decoder may read another size than read_header()
             image.load()
             upright = ImageOps.exif_transpose(image)
             return _to_picture(_to_srgb(upright))
-    # Decoders raise whatever the bytes make them raise; all of it means that these bytes are no picture.
+    # Decoders raise many exceptions for damaged bytes; each means that the bytes are no picture.
     except (OSError, ValueError, SyntaxError, TypeError, IndexError, KeyError, struct.error, EOFError) as error:
         raise InputUndecodable(f"the {header.format.upper()} cannot be decoded") from error
 
 
 def _to_srgb(image: Image.Image) -> Image.Image:
-    """Phones shoot in wide gamuts; without its profile such a picture would come out pale."""
+    """Convert to sRGB: phones use wide gamuts, and without the profile such a picture looks pale."""
     profile = image.info.get("icc_profile")
     if image.mode in ("RGB", "RGBA", "CMYK") and isinstance(profile, bytes) and len(profile) <= PROFILE_BYTES:
         mode: Literal["RGB", "RGBA"] = "RGBA" if image.mode == "RGBA" else "RGB"
@@ -189,7 +189,7 @@ def _to_picture(image: Image.Image) -> Picture:
 
 
 def encode(picture: Picture, picture_format: Format, quality: int) -> bytes:
-    """From bare pixels, so that no metadata of an input can come along. JPEG gets a white ground."""
+    """Encode from pixels alone, so that no metadata of an input is kept. JPEG gets a white background."""
     target = io.BytesIO()
     if picture_format == "jpeg":
         Image.fromarray(flatten(picture, (255, 255, 255)).rgb).save(target, "JPEG", quality=quality, optimize=True)

@@ -1,4 +1,4 @@
-"""Counts what a PNG's compressed data holds: decoders stop when their picture is full and never say what is left."""
+"""Checks the size of a PNG's decompressed data. Decoders stop when the picture is full and ignore further data."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from worker.errors import InputUndecodable
 
 CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 STEP_BYTES = 64 * 1024
-SPARE_BYTES = 64 * 1024  # some encoders write a little too much, and decoders let them
-# Adam7: where each pass begins and how far its pixels lie apart, across and down.
+SLACK_BYTES = 64 * 1024  # some encoders write a little more than announced, and decoders accept it
+# Adam7: the first column and row of each pass, and the steps between its columns and rows.
 PASSES = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2))
 
 
-def require_fitting(data: bytes) -> None:
-    """Refuses a file with more or fewer data than its header says: a decompression bomb, or a torn file.
+def require_announced_size(data: bytes) -> None:
+    """Refuse a file with more or less data than its header announces: a decompression bomb or a truncated file.
 
-    A little is unpacked at a time, and nothing far beyond what the header promises.
+    It decompresses in small steps and stops soon after the announced size.
     """
-    expected = promised(data)
+    expected = announced_bytes(data)
     unpacked, unpacker = 0, zlib.decompressobj()
     try:
-        for piece in pieces(data):
-            rest = piece
+        for chunk in data_chunks(data):
+            rest = chunk
             while rest and not unpacker.eof:
                 unpacked += len(unpacker.decompress(rest, STEP_BYTES))
                 rest = unpacker.unconsumed_tail
-                if unpacked > expected + SPARE_BYTES:
+                if unpacked > expected + SLACK_BYTES:
                     raise InputUndecodable("the PNG holds more data than its header says")
     except zlib.error as error:
         raise InputUndecodable("the PNG cannot be decoded") from error
@@ -36,8 +36,8 @@ def require_fitting(data: bytes) -> None:
         raise InputUndecodable("the PNG holds less data than its header says")
 
 
-def promised(data: bytes) -> int:
-    """Bytes of all rows, each with its filter byte."""
+def announced_bytes(data: bytes) -> int:
+    """The size of all rows by the header, each with its filter byte."""
     try:
         width, height, depth, color, _, _, interlaced = struct.unpack(">IIBBBBB", data[16:29])
         bits: int = CHANNELS[color] * depth
@@ -52,8 +52,8 @@ def promised(data: bytes) -> int:
     return total
 
 
-def pieces(data: bytes) -> Iterator[bytes]:
-    """The bodies of the data chunks, in order."""
+def data_chunks(data: bytes) -> Iterator[bytes]:
+    """The contents of the IDAT chunks, in order."""
     at = 8
     while at + 8 <= len(data):
         (length,), kind = struct.unpack(">I", data[at : at + 4]), data[at + 4 : at + 8]

@@ -1,4 +1,4 @@
-"""What the worker needs from the outside, in its own words."""
+"""The services that the worker uses, as protocols."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from artiway.tasks.contract import Node, Terms, Verdict
 from worker.model import WorkMessage
 
 
-class OutsideFailed(Exception):
-    """A queue, the store or `internal` did not do as asked; asking again later may help."""
+class ServiceFailed(Exception):
+    """A call to a queue, the store or `internal` failed. A retry may help."""
 
 
 class ObjectMissing(Exception):
-    """The store has no object of that key."""
+    """The store has no object with this key."""
 
 
 class ObjectTooLarge(Exception):
@@ -24,7 +24,7 @@ class ObjectTooLarge(Exception):
 class WorkQueue(Protocol):
     def receive(self, node_type: str, wait_s: int) -> WorkMessage | None: ...
     def delete(self, message: WorkMessage) -> None: ...
-    def give_back(self, message: WorkMessage) -> None: ...
+    def make_visible(self, message: WorkMessage) -> None: ...
 
 
 class ProgressQueue(Protocol):

@@ -1,4 +1,4 @@
-"""Tells the progress queue about one attempt: started, progress at a bounded rate, and one end."""
+"""Sends the reports of one attempt to the progress queue: start, progress at a bounded rate, and one end."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 from artiway.tasks.contract import Engine, Fault, Output, ReportData
 from worker.attempt import Attempt, Stop, Stopped
 from worker.engines.base import EngineInfo
-from worker.errors import WorkFailed
+from worker.errors import AttemptFailed
 from worker.logs import Logger
-from worker.ports import OutsideFailed, ProgressQueue
+from worker.ports import ProgressQueue, ServiceFailed
 
 logger = Logger("reporting")
 STEP_PERCENT = 10
@@ -37,23 +37,23 @@ class Reporter:
         self._interval_s, self._min_gap_s, self._give_up_s = interval_s, min_gap_s, give_up_s
         self._clock, self._sleep = clock, sleep
         self._sequence = 0
-        self._told, self._told_at = 0, clock()
+        self._sent_percent, self._sent_at = 0, clock()
 
     def started(self) -> None:
-        self._told_at = self._clock()
-        self._try("started", progress=0)
+        self._sent_at = self._clock()
+        self._send_once("started", progress=0)
 
     def progress(self, percent: float, gpu_s: float = 0.0) -> None:
-        """Each 10 % or 2 s, whichever comes first, but never in bursts, and never backwards."""
+        """Send progress after each 10 % or each interval, with a minimum gap, and never a lower value."""
         now, value = self._clock(), min(99, int(percent))
-        since = now - self._told_at
-        is_step = value - self._told >= STEP_PERCENT and since >= self._min_gap_s
-        if value > self._told and (is_step or since >= self._interval_s):
-            self._told, self._told_at = value, now
-            self._try("progress", progress=value, gpu_seconds=round(gpu_s, 3))
+        since = now - self._sent_at
+        is_step = value - self._sent_percent >= STEP_PERCENT and since >= self._min_gap_s
+        if value > self._sent_percent and (is_step or since >= self._interval_s):
+            self._sent_percent, self._sent_at = value, now
+            self._send_once("progress", progress=value, gpu_seconds=round(gpu_s, 3))
 
     def result(self, outputs: Sequence[Output], engine: EngineInfo, gpu_s: float) -> None:
-        self._surely(
+        self._send_until_accepted(
             "result",
             progress=100,
             gpu_seconds=round(gpu_s, 3),
@@ -61,9 +61,9 @@ class Reporter:
             engine=Engine(name=engine.name, version=engine.version, is_neural=engine.is_neural, detail=engine.detail),
         )
 
-    def failure(self, error: WorkFailed, gpu_s: float) -> None:
+    def failure(self, error: AttemptFailed, gpu_s: float) -> None:
         fault = Fault(code=error.code, message=error.message[:500], is_retryable=error.is_retryable)
-        self._surely("failure", progress=self._told, gpu_seconds=round(gpu_s, 3), error=fault)
+        self._send_until_accepted("failure", progress=self._sent_percent, gpu_seconds=round(gpu_s, 3), error=fault)
 
     def _envelope(self, kind: str, fields: dict[str, Any]) -> dict[str, Any]:
         self._sequence += 1
@@ -84,15 +84,15 @@ class Reporter:
             ).as_wire(),
         }
 
-    def _try(self, kind: str, **fields: Any) -> None:
-        """Progress is a courtesy: work goes on without it."""
+    def _send_once(self, kind: str, **fields: Any) -> None:
+        """Send progress without a retry: the attempt continues without it."""
         try:
             self._queue.send(self._envelope(kind, fields), tenant_id=self._attempt.node.tenant_id)
-        except OutsideFailed as error:
+        except ServiceFailed as error:
             logger.warning("progress not sent", node_id=self._attempt.node.node_id, kind=kind, error=str(error))
 
-    def _surely(self, kind: str, **fields: Any) -> None:
-        """The end is told until it is heard, or until the lease is gone: then another attempt is on its way."""
+    def _send_until_accepted(self, kind: str, **fields: Any) -> None:
+        """Retry until the queue accepts the end of the attempt, the lease is lost or the time is over."""
         envelope = self._envelope(kind, fields)
         deadline, pause = self._clock() + self._give_up_s, 0.2
         while True:
@@ -100,7 +100,7 @@ class Reporter:
                 raise Stopped(Stop.FENCED)
             try:
                 self._queue.send(envelope, tenant_id=self._attempt.node.tenant_id)
-            except OutsideFailed as error:
+            except ServiceFailed as error:
                 logger.warning("end not sent", node_id=self._attempt.node.node_id, kind=kind, error=str(error))
                 if self._clock() >= deadline:
                     raise

@@ -1,4 +1,4 @@
-"""Runs one attempt from its inputs to its report."""
+"""Runs one attempt: reads the inputs, runs the engine, uploads the output and reports."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Protocol
 from artiway.tasks.contract import Node, Output
 from worker.attempt import Attempt, Stop, Stopped
 from worker.engines.weights import Weights
-from worker.errors import Cancelled, InputForeign, InputMissing, InputTooLarge, StoreUnavailable, WorkFailed
+from worker.errors import AttemptFailed, Cancelled, InputForeign, InputMissing, InputTooLarge, StoreUnavailable
 from worker.logs import Logger
 from worker.pictures import check
-from worker.ports import ObjectMissing, ObjectTooLarge, OutsideFailed, Store
+from worker.ports import ObjectMissing, ObjectTooLarge, ServiceFailed, Store
 from worker.reporting import Reporter
-from worker.sandbox import Job, Made
+from worker.sandbox import EngineResult, Job
 from worker.settings import WorkerSettings
 from worker.steps import read_params, step_of
 
@@ -23,7 +23,9 @@ MAX_INPUTS = 8
 
 
 class Slot(Protocol):
-    def run(self, job: Job, attempt: Attempt, report: Callable[[float], None], *, time_limit_s: float) -> Made: ...
+    def run(
+        self, job: Job, attempt: Attempt, report: Callable[[float], None], *, time_limit_s: float
+    ) -> EngineResult: ...
 
 
 class Runner:
@@ -31,30 +33,30 @@ class Runner:
         self._settings, self._store, self._weights = settings, store, weights
 
     def run(self, attempt: Attempt, slot: Slot, reporter: Reporter) -> None:
-        """One outcome at most: a result, a failure, or silence if the lease is no longer ours."""
-        began = time.monotonic()
+        """Report a result or a failure, or nothing if the worker has lost the lease."""
+        started_at = time.monotonic()
         reporter.started()
         try:
-            made, gpu_s = self._make(attempt, slot, reporter)
-            output = self._upload(attempt, made)
+            result, gpu_s = self._run_engine(attempt, slot, reporter)
+            output = self._upload(attempt, result)
             attempt.begin_report()
-            reporter.result([output], made.engine, gpu_s)
+            reporter.result([output], result.engine, gpu_s)
             logger.info("node done", node_id=attempt.node.node_id, attempt=attempt.node.attempt, gpu_s=round(gpu_s, 2))
         except Stopped as stopped:
-            self._stopped(attempt, reporter, stopped.reason, time.monotonic() - began)
-        except WorkFailed as error:
-            self._failed(attempt, reporter, error, time.monotonic() - began)
+            self._stopped(attempt, reporter, stopped.reason, time.monotonic() - started_at)
+        except AttemptFailed as error:
+            self._failed(attempt, reporter, error, time.monotonic() - started_at)
 
-    def _make(self, attempt: Attempt, slot: Slot, reporter: Reporter) -> tuple[Made, float]:
+    def _run_engine(self, attempt: Attempt, slot: Slot, reporter: Reporter) -> tuple[EngineResult, float]:
         node = attempt.node
         step = step_of(node.type, node.params)
-        read_params(step, node.params)  # before anything is fetched
+        read_params(step, node.params)  # refuse bad parameters before reading inputs
         inputs = self._inputs(attempt)
         engine = self._settings.engine_of(node.type)
         model = self._weights.choose(engine, step.name, node.model)
         path = self._weights.fetch(model) if model else None
         attempt.check()
-        began = time.monotonic()
+        started_at = time.monotonic()
         job = Job(
             node.type,
             engine,
@@ -65,10 +67,13 @@ class Runner:
             self._weights.spec(model).model_dump(by_alias=True) if model else None,
         )
         limit_s = min(node.time_limit_seconds, self._settings.time_limit_max_s)
-        made = slot.run(
-            job, attempt, lambda percent: reporter.progress(percent, time.monotonic() - began), time_limit_s=limit_s
+        result = slot.run(
+            job,
+            attempt,
+            lambda percent: reporter.progress(percent, time.monotonic() - started_at),
+            time_limit_s=limit_s,
         )
-        return made, time.monotonic() - began
+        return result, time.monotonic() - started_at
 
     def _inputs(self, attempt: Attempt) -> Mapping[str, bytes]:
         node = attempt.node
@@ -85,29 +90,29 @@ class Runner:
             except ObjectTooLarge as error:
                 limit = self._settings.input_max_bytes
                 raise InputTooLarge(f"the input {reference.name} is larger than {limit} bytes") from error
-            except OutsideFailed as error:
+            except ServiceFailed as error:
                 raise StoreUnavailable("the input could not be read") from error
-            check(data, self._settings.limits)  # what the header tells is refused before a child sees the bytes
+            check(data, self._settings.limits)  # refuse by the header before a child gets the bytes
             found[reference.name] = data
         return found
 
-    def _upload(self, attempt: Attempt, made: Made) -> Output:
+    def _upload(self, attempt: Attempt, result: EngineResult) -> Output:
         attempt.check()
-        key = f"{attempt.node.output_prefix.rstrip('/')}/{made.name}.{made.extension}"
+        key = f"{attempt.node.output_prefix.rstrip('/')}/{result.name}.{result.extension}"
         try:
-            self._store.write(key, made.data, made.content_type)
-        except OutsideFailed as error:
+            self._store.write(key, result.data, result.content_type)
+        except ServiceFailed as error:
             raise StoreUnavailable("the output could not be written") from error
         return Output(
-            name=made.name,
+            name=result.name,
             key=key,
-            content_type=made.content_type,
-            width=made.width,
-            height=made.height,
-            bytes=len(made.data),
+            content_type=result.content_type,
+            width=result.width,
+            height=result.height,
+            bytes=len(result.data),
         )
 
-    def _failed(self, attempt: Attempt, reporter: Reporter, error: WorkFailed, gpu_s: float) -> None:
+    def _failed(self, attempt: Attempt, reporter: Reporter, error: AttemptFailed, gpu_s: float) -> None:
         node = attempt.node
         logger.warning("node failed", node_id=node.node_id, attempt=node.attempt, code=error.code, error=error.message)
         try:
@@ -119,13 +124,13 @@ class Runner:
     def _stopped(self, attempt: Attempt, reporter: Reporter, reason: Stop, gpu_s: float) -> None:
         node = attempt.node
         logger.info("node stopped", node_id=node.node_id, attempt=node.attempt, reason=reason)
-        # Drained nodes are handed back by the drain itself; a fenced one is another attempt's by now.
+        # The drain releases drained nodes; a fenced node belongs to another attempt.
         if reason is Stop.CANCELLED:
             reporter.failure(Cancelled("stopped on request"), gpu_s)
 
 
 def require_own(node: Node, key: str) -> None:
-    """A second fence behind the one in `internal`: a node reads its own tenant's pictures and no others."""
+    """Refuse inputs of other tenants. `internal` checks the same; this is the second check."""
     allowed = (f"inputs/{node.tenant_id}/", f"outputs/{node.tenant_id}/")
     if not key.startswith(allowed) or ".." in key.split("/"):
-        raise InputForeign("an input of this node belongs to somebody else")
+        raise InputForeign("an input of this node belongs to another tenant")

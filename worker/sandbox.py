@@ -1,4 +1,4 @@
-"""A slot's child process as the parent sees it: give it a job, follow it, stop it in time, replace it when it dies."""
+"""The parent's side of a slot's child process: start it, run jobs in it, stop or kill it, replace it after a crash."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Any
 from worker import child, frames
 from worker.attempt import Attempt
 from worker.engines.base import EngineInfo
-from worker.errors import EngineCrashed, TimeLimit, WorkFailed
+from worker.errors import AttemptFailed, EngineCrashed, TimeLimit
 from worker.logs import Logger
 
 logger = Logger("sandbox")
-SPAWN = multiprocessing.get_context("spawn")  # a fork of a threaded process may inherit a lock that nobody opens
+SPAWN = multiprocessing.get_context("spawn")  # a fork of a threaded process may inherit a locked lock
 START_S = 60.0
 KILL_WAIT_S = 5.0
 
@@ -34,7 +34,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Made:
+class EngineResult:
     data: bytes
     name: str
     content_type: str
@@ -45,7 +45,7 @@ class Made:
 
 
 class Sandbox:
-    """One child, started when first needed, warm afterwards."""
+    """One child process, started on first use and kept warm."""
 
     def __init__(
         self, config: Mapping[str, Any], *, stop_grace_s: float, target: Callable[..., None] = child.serve
@@ -59,28 +59,30 @@ class Sandbox:
         if self._process is not None and self._process.is_alive():
             return
         self.kill()
-        ours, theirs = SPAWN.Pipe()
+        pipe, child_pipe = SPAWN.Pipe()
         self._stop = SPAWN.Event()
-        self._process = SPAWN.Process(target=self._target, args=(theirs, self._stop, dict(self._config)), daemon=True)
+        self._process = SPAWN.Process(
+            target=self._target, args=(child_pipe, self._stop, dict(self._config)), daemon=True
+        )
         self._process.start()
-        theirs.close()
-        self._pipe = ours
+        child_pipe.close()
+        self._pipe = pipe
         try:
-            if not ours.poll(START_S):
+            if not pipe.poll(START_S):
                 raise EngineCrashed("the engine process did not start")
-            frames.receive(ours)
+            frames.receive(pipe)
         except (EOFError, OSError) as error:
             self.kill()
             raise EngineCrashed("the engine process ended while it started") from error
 
-    def run(self, job: Job, attempt: Attempt, report: Callable[[float], None], *, time_limit_s: float) -> Made:
+    def run(self, job: Job, attempt: Attempt, report: Callable[[float], None], *, time_limit_s: float) -> EngineResult:
         self.start()
         assert self._pipe is not None
         self._stop.clear()
         wake, waker = SPAWN.Pipe(duplex=False)
-        attempt.on_stop(lambda: _poke(waker))
+        attempt.on_stop(lambda: _wake(waker))
         try:
-            return self._follow(job, attempt, report, wake, time.monotonic() + time_limit_s, time_limit_s)
+            return self._wait_for_result(job, attempt, report, wake, time.monotonic() + time_limit_s, time_limit_s)
         except (EOFError, OSError, ValueError, KeyError, TypeError) as error:
             code = None if self._process is None else self._process.exitcode
             self.kill()
@@ -89,7 +91,7 @@ class Sandbox:
             waker.close()
             wake.close()
 
-    def _follow(
+    def _wait_for_result(
         self,
         job: Job,
         attempt: Attempt,
@@ -97,7 +99,7 @@ class Sandbox:
         wake: Connection,
         deadline: float,
         time_limit_s: float,
-    ) -> Made:
+    ) -> EngineResult:
         pipe = self._pipe
         assert pipe is not None
         header = {
@@ -123,12 +125,12 @@ class Sandbox:
                 if answer["kind"] == "progress":
                     report(float(answer["percent"]))
                 else:
-                    return read_end(answer, blobs)
+                    return read_result(answer, blobs)
             elif self._process.sentinel in ready:
                 raise EOFError
 
     def _end_job(self, pipe: Connection) -> None:
-        """Ask first: a child that stops by itself keeps its warm models. Then insist."""
+        """Request a stop, then kill the child after the grace period. A child that stops keeps its warm models."""
         self._stop.set()
         deadline = time.monotonic() + self._stop_grace_s
         try:
@@ -154,20 +156,20 @@ class Sandbox:
         return None if self._process is None else self._process.pid
 
 
-def _poke(waker: Connection) -> None:
+def _wake(waker: Connection) -> None:
     try:
         waker.send_bytes(b"!")
     except (OSError, ValueError):
-        return  # the job has ended in the meantime
+        return  # the job has already ended
 
 
-def read_end(answer: Mapping[str, Any], blobs: list[bytes]) -> Made:
+def read_result(answer: Mapping[str, Any], blobs: list[bytes]) -> EngineResult:
     if answer["kind"] != "done":
         if "trace" in answer:
             logger.error("engine failed", trace=answer["trace"])
-        raise WorkFailed(answer["message"], code=answer["code"], is_retryable=answer["isRetryable"])
+        raise AttemptFailed(answer["message"], code=answer["code"], is_retryable=answer["isRetryable"])
     engine = answer["engine"]
-    return Made(
+    return EngineResult(
         blobs[0],
         answer["name"],
         answer["contentType"],

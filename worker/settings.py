@@ -16,7 +16,7 @@ EngineName = Literal["preview", "onnx", "diffusers"]
 
 
 class ModelSpec(BaseModel):
-    """Weights in S3 and how to feed them. The checksum is part of the name: other bytes are another model."""
+    """The weights of a model in S3 and the shape of its input. The checksum identifies the model."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
@@ -47,7 +47,7 @@ class WorkerSettings(BaseSettings):
     model_folder: str = "/tmp/artiway-models"  # noqa: S108 (checked by checksum at each use)
     model_memory_mb: int = Field(default=8_192, ge=64, le=512 * 1024)
 
-    beat_file: str = ""  # touched by each beat that was answered, for the container's health check
+    beat_file: str = ""  # touched after each answered heartbeat, for the container's health check
     poll_wait_s: int = Field(default=10, ge=0, le=20)
     progress_interval_s: float = Field(default=2.0, ge=0.1, le=60)
     progress_min_gap_s: float = Field(default=0.25, ge=0, le=10)
@@ -63,8 +63,8 @@ class WorkerSettings(BaseSettings):
 
     @field_validator("worker_types", mode="before")
     @classmethod
-    def listed(cls, value: Any) -> Any:
-        """`cutout,model` and `["cutout", "model"]` mean the same."""
+    def parse_types(cls, value: Any) -> Any:
+        """Accept `cutout,model` as well as `["cutout", "model"]`."""
         if isinstance(value, str):
             text = value.strip()
             return (

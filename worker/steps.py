@@ -1,7 +1,7 @@
-"""The steps that engines run, read from the catalogue: what each takes, what it makes.
+"""The steps that engines run, with their inputs, parameters and outputs.
 
-The catalogue (`artiway/tasks/catalogue.toml`) is the one list of node types, steps and parameters. The worker's image
-copies it, so a step that is added there needs an engine here and nothing else.
+The catalogue (`artiway/tasks/catalogue.toml`) is the only list of node types, steps and parameters. The worker's image
+contains it, so a new step in the catalogue needs only an engine here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NodeType = Annotated[str, AfterValidator(_known_type)]
 
 
 class Params:
-    """A step's parameters: `featherPx` is `params.feather_px`. One that was left out has its default, or None."""
+    """A step's parameters: `featherPx` is `params.feather_px`. A missing one has its default, or None."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = {_python_name(name): value for name, value in values.items()}
@@ -49,7 +49,7 @@ class Params:
 
 @dataclass(frozen=True)
 class Step:
-    """`main` names the accepted main input, best first; empty where a step needs none."""
+    """`main` lists the accepted names of the main input, preferred first. It is empty if a step needs no input."""
 
     node_type: str
     name: str
@@ -76,7 +76,7 @@ STEPS = {(row["type"], name): _step(name, row) for name, row in CATALOGUE["steps
 
 
 def step_of(node_type: str, params: Mapping[str, Any]) -> Step:
-    """The step a node asks for; a flow that names only a node type means the type's first."""
+    """The step in a node's parameters; without one, the first step of its node type."""
     name = params.get("step", next((known for kind, known in STEPS if kind == node_type), None))
     step = STEPS.get((node_type, str(name)))
     if step is None:
@@ -85,7 +85,7 @@ def step_of(node_type: str, params: Mapping[str, Any]) -> Step:
 
 
 def read_params(step: Step, params: Mapping[str, Any]) -> Params:
-    """A node may carry the parameters of its whole tool: those that the step does not know are ignored."""
+    """Check a step's parameters. A node may carry those of its whole tool: unknown ones are ignored."""
     given = {name: value for name, value in params.items() if name in step.params}
     for name, value in given.items():
         if reason := parameters.fault(step.params[name], value):

@@ -82,7 +82,7 @@ async def quiet(truth: profile.Truth) -> None:
 
 async def ours(facts: dict[str, Any], *, is_quick: bool) -> dict[str, Any]:
     truth = profile.Truth(facts["databaseUrl"])
-    async with Platform.at(facts, patience_s=30) as platform:
+    async with Platform.at(facts, retry_for_s=30) as platform:
         administrator = await platform.administrator()
         person = await administrator.open_shop("bench", points=1_000_000, **POLICY)
         product = await person.upload(photos.shirt(photos.BLUE, side=64))

@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
+from artiway.tasks import catalogue
 from local.emulator import client
-from local.workers import QUEUES, _physical_ids
+from local.workers import _physical_ids, queue_of
 
 OUTPUTS = {"cutout": "cutout", "figure": "model"}
 ENGINE = {"name": "idle", "version": "1", "isNeural": False, "detail": "nothing is made"}
@@ -53,13 +54,13 @@ class Crew:
         self._slots = slots
         self._is_stopping = threading.Event()
         physical = _physical_ids(facts["awsUrl"])
-        for node_type, name in QUEUES.items():
+        for node_type in catalogue.load().types:
             card = {"workerId": f"idle-{node_type}-{uuid4().hex[:6]}", "pool": "gpu", "types": [node_type]}
             internal = _Internal(facts["lambdaUrl"], {**card, "slots": self._slots})
             internal.call("register", engine="idle")
             self._run(internal.beat_until, self._is_stopping)
             for _ in range(self._slots):
-                self._run(self._work, facts, physical, internal, physical[f"WorkGpu{name}Queue"])
+                self._run(self._work, facts, physical, internal, physical[queue_of("gpu", node_type)])
 
     def _run(self, work: Any, *arguments: Any) -> None:
         threading.Thread(target=work, args=arguments, daemon=True).start()

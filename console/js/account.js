@@ -2,8 +2,8 @@ import { get, patch, post, remove, session } from "./api.js";
 import { attempt, el, field, form, table, tag } from "./dom.js";
 import { t, time } from "./i18n.js";
 
-/** Log in, or make a tenant and its owner. */
-export function door(isNew = false) {
+/** The login form, or the form that creates a tenant with its owner. */
+export function loginPage(isNew = false) {
   const submit = async (values) => {
     session.tokens = await post(isNew ? "/auth/register" : "/auth/login", values);
     location.hash = "#/";
@@ -26,7 +26,7 @@ export function door(isNew = false) {
   );
 }
 
-/** Who I am, and whether the platform is well. */
+/** The user, and the health of the platform. */
 export async function home(me) {
   const health = await get("/health");
   const card = (title, content) => el("div", { class: "card" }, el("div", { class: "soft" }, title), content);

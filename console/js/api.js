@@ -1,6 +1,6 @@
 import { known } from "./i18n.js";
 
-/** The HTTP contract. Tokens live in this tab's session; a refresh is made once however many requests need it. */
+/** Calls the HTTP API. This tab's session keeps the tokens; concurrent requests share one refresh. */
 const BASE = "/api/v1";
 let refreshing = null;
 
@@ -49,7 +49,7 @@ async function send(method, path, body, headers) {
 async function refresh() {
   refreshing ??= send("POST", "/auth/refresh", { refreshToken: session.tokens.refreshToken }, { authorization: "none" })
     .then(({ response, answer }) => {
-      // Only a 401 ends the session: a suspended tenant or a busy server may answer again later.
+      // Only a 401 ends the session: a suspended tenant or a busy server may accept the token later.
       if (!response.ok && response.status !== 401) throw new ApiError(response.status, answer);
       session.tokens = response.ok ? answer : null;
       return response.ok;
@@ -72,5 +72,5 @@ export const get = (path) => call("GET", path);
 export const post = (path, body, headers) => call("POST", path, body, headers);
 export const patch = (path, body) => call("PATCH", path, body);
 export const remove = (path) => call("DELETE", path);
-/** A request that may be repeated without harm: the key makes the second one the first. */
+/** With an idempotency key, so that the repeat after a token refresh does not create a second one. */
 export const postOnce = (path, body) => post(path, body, { "idempotency-key": crypto.randomUUID() });

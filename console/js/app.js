@@ -1,4 +1,4 @@
-import { door, home, team } from "./account.js";
+import { home, loginPage, team } from "./account.js";
 import { get, post, session } from "./api.js";
 import { el, toast } from "./dom.js";
 import { number, setLanguage, t } from "./i18n.js";
@@ -6,7 +6,7 @@ import { operations } from "./operations.js";
 import { studio } from "./studio.js";
 import { wallet } from "./wallet.js";
 
-/** Address → page. A page is shown only to those who hold its permission; live sections are drawn again by themselves. */
+/** Address → page. Only users with its permission see a page; live sections are redrawn at an interval. */
 const PAGES = {
   "": { title: "home", draw: home },
   studio: { title: "studio", draw: studio, permission: "task.submit" },
@@ -33,7 +33,7 @@ async function draw() {
     document.getElementById("nav").replaceChildren();
     document.getElementById("balance").textContent = "";
     document.title = `${t(name === "register" ? "register" : "login")} · Artiway`;
-    main.replaceChildren(door(name === "register"));
+    main.replaceChildren(loginPage(name === "register"));
     return;
   }
   try {
@@ -41,8 +41,8 @@ async function draw() {
     permissions = me.permissions;
     const page = PAGES[name] ?? PAGES[""];
     document.getElementById("nav").replaceChildren(
-      ...Object.entries(PAGES).filter(([, one]) => allowed(me, one)).map(([place, one]) =>
-        el("a", { href: `#/${place}`, "aria-current": one === page && "page" }, t(one.title))),
+      ...Object.entries(PAGES).filter(([, one]) => allowed(me, one)).map(([path, one]) =>
+        el("a", { href: `#/${path}`, "aria-current": one === page && "page" }, t(one.title))),
     );
     document.title = `${t(page.title)} · Artiway`;
     showBalance();
@@ -50,7 +50,7 @@ async function draw() {
     const content = allowed(me, page) ? await page.draw(me, draw, section) : el("p", {}, t("notAllowed"));
     if (turn !== drawing) return; // a slower page must not replace a newer one
     main.replaceChildren(content);
-    if (page.live?.includes(section)) setTimeout(() => again(turn), LIVE_MS);
+    if (page.live?.includes(section)) setTimeout(() => redrawLater(turn), LIVE_MS);
   } catch (error) {
     if (session.isOpen) toast(error.message);
     else draw();
@@ -59,12 +59,12 @@ async function draw() {
   }
 }
 
-/** Not while somebody types or reads something that was opened: it would be gone. */
-function again(turn) {
+/** Redraw, unless the user types or has opened details, which a redraw would remove. */
+function redrawLater(turn) {
   if (turn !== drawing) return;
   const active = document.activeElement;
   const isBusy = (active !== main && main.contains(active)) || main.querySelector("[data-keep]:not(:empty), details[open]");
-  if (isBusy || document.hidden) setTimeout(() => again(turn), LIVE_MS);
+  if (isBusy || document.hidden) setTimeout(() => redrawLater(turn), LIVE_MS);
   else draw();
 }
 
@@ -76,16 +76,16 @@ async function showBalance() {
 
 async function watchHealth() {
   const banner = document.getElementById("banner");
-  const trouble = await whatIsWrong().catch(() => ["API"]);
-  banner.hidden = !trouble.length;
-  banner.textContent = t("degraded") + trouble.join(", ");
+  const parts = await unavailableParts().catch(() => ["API"]);
+  banner.hidden = !parts.length;
+  banner.textContent = t("degraded") + parts.join(", ");
 }
 
-async function whatIsWrong() {
-  const away = (checks) => Object.entries(checks).filter(([, answer]) => answer !== "ok").map(([name]) => name);
-  if (!session.isOpen || !permissions.includes("ops.read")) return away((await get("/health")).checks);
+async function unavailableParts() {
+  const failed = (checks) => Object.entries(checks).filter(([, answer]) => answer !== "ok").map(([name]) => name);
+  if (!session.isOpen || !permissions.includes("ops.read")) return failed((await get("/health")).checks);
   const { checks, readings } = await get("/ops/health");
-  return [...away(checks), ...readings.filter((one) => !one.ok).map((one) => t(`reading_${one.name}`))];
+  return [...failed(checks), ...readings.filter((one) => !one.ok).map((one) => t(`reading_${one.name}`))];
 }
 
 document.getElementById("language").addEventListener("click", () => {

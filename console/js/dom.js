@@ -1,6 +1,6 @@
 import { t } from "./i18n.js";
 
-/** Builds elements without innerHTML, so that nothing a tenant typed can become markup. */
+/** Builds elements without innerHTML, so that text of a tenant cannot become markup. */
 export function el(name, attributes = {}, ...children) {
   const element = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
@@ -15,13 +15,13 @@ export function el(name, attributes = {}, ...children) {
 
 let fieldNumber = 0;
 
-/** A labelled input: the label is tied to it for screen readers. */
+/** An input with a label, which screen readers announce. */
 export function field(label, attributes = {}, options = null, selected = undefined) {
   const id = `field-${(fieldNumber += 1)}`;
   const input = options
     ? el("select", { id, ...attributes }, options.map(([value, text]) => el("option", { value }, text)))
     : el("input", { id, ...attributes });
-  if (selected !== undefined) input.value = selected; // only now are there options to choose from
+  if (selected !== undefined) input.value = selected; // after the options exist
   return el("div", {}, el("label", { for: id }, label), input);
 }
 
@@ -34,11 +34,11 @@ export function table(columns, rows, empty) {
   return el("div", { class: "table" }, el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, body)));
 }
 
-/** Buttons that fetch more and add it below. */
+/** A list with a button that loads the next page. */
 export function pages(first, more, draw) {
   const items = [...first.items];
-  const place = el("div");
-  const show = (cursor) => place.replaceChildren(
+  const list = el("div");
+  const show = (cursor) => list.replaceChildren(
     draw(items),
     cursor ? el("p", {}, el("button", { class: "quiet", type: "button", onclick: attempt(async () => {
       const next = await more(cursor);
@@ -47,23 +47,23 @@ export function pages(first, more, draw) {
     }) }, t("more"))) : "",
   );
   show(first.nextCursor);
-  return place;
+  return list;
 }
 
-/** An act that tells when it failed. */
-export const attempt = (act) => async (...given) => {
+/** Wraps an action: an error is shown as a toast. */
+export const attempt = (action) => async (...args) => {
   try {
-    return await act(...given);
+    return await action(...args);
   } catch (error) {
     toast(error.message);
   }
 };
 
-/** An id short enough for a table, whole when pointed at; its end differs most. Words stay as they are. */
+/** An id shortened to its ends, with the full id as a tooltip. Other text is not changed. */
 export const short = (id) =>
   (/[0-9a-f-]{16}/i.test(id ?? "") ? el("span", { title: id }, `${id.slice(0, 4)}…${id.slice(-6)}`) : id ?? "–");
 
-export const tag = (text, mood = "") => el("span", { class: `tag ${mood}` }, text);
+export const tag = (text, style = "") => el("span", { class: `tag ${style}` }, text);
 
 export function toast(text) {
   const line = el("p", {}, text);
@@ -71,7 +71,7 @@ export function toast(text) {
   setTimeout(() => line.remove(), 6000);
 }
 
-/** A form that tells what went wrong and cannot be sent twice. */
+/** A form that shows errors as a toast and is disabled while it is sent. */
 export function form(attributes, onsubmit, ...children) {
   const element = el("form", attributes, ...children);
   element.addEventListener("submit", async (event) => {

@@ -6,7 +6,7 @@ const HOUR_S = 3600;
 const percent = (share) => `${(share * 100).toFixed(1)} %`;
 const seconds = (value) => `${value.toFixed(1)} s`;
 
-/** Shares against weights, the clocks behind them, and what other weights would have done. */
+/** Shares against weights, the virtual clocks, and a replay with other weights. */
 export async function fairness(me) {
   const [found, scheduler, names] = await Promise.all([
     get(`/ops/fairness?windowSeconds=${HOUR_S}`), get("/ops/scheduler"), tenantNames(me),
@@ -18,7 +18,7 @@ export async function fairness(me) {
   );
 }
 
-/** Who may see tenants sees their names; others their ids. */
+/** Tenant names for users with the permission, ids for others. */
 export async function tenantNames(me) {
   if (!me.permissions.includes("tenant.manage")) return short;
   const { items } = await get("/tenants?limit=100");
@@ -58,7 +58,7 @@ function clocks({ pool, gvt, slots, running, tenants }, names) {
     ));
 }
 
-/** Other weights or caps for the tenants of the last hour, replayed without touching anything. */
+/** A form that replays the last hour with other weights or caps. It changes no live data. */
 function whatIf(tenants, names) {
   if (!tenants.length) return el("p", { class: "card soft" }, t("noService"));
   const answer = el("div", { "aria-live": "polite", "data-keep": true });

@@ -1,16 +1,16 @@
 import { get, patch, post } from "./api.js";
-import { audit, books } from "./books.js";
+import { audit, checks } from "./checks.js";
+import { deadLetters } from "./deadletters.js";
 import { attempt, el, form, table, tag } from "./dom.js";
 import { fairness } from "./fairness.js";
 import { number, t, time } from "./i18n.js";
-import { letters } from "./letters.js";
 
-/** Section → what it is called and what draws it. */
+/** Section → its title and the function that draws it. */
 const SECTIONS = {
   "": ["lanes", overview],
   fairness: ["fairness", fairness],
-  dlq: ["letters", letters],
-  books: ["books", books],
+  dlq: ["deadLetters", deadLetters],
+  checks: ["checks", checks],
   audit: ["audit", audit],
 };
 
@@ -18,8 +18,8 @@ export async function operations(me, redraw, section = "") {
   const chosen = section in SECTIONS ? section : "";
   return el("section", {},
     el("h1", {}, t("ops")),
-    el("nav", { class: "tabs", "aria-label": t("ops") }, Object.entries(SECTIONS).map(([place, [title]]) =>
-      el("a", { href: place ? `#/ops/${place}` : "#/ops", "aria-current": place === chosen && "page" }, t(title)))),
+    el("nav", { class: "tabs", "aria-label": t("ops") }, Object.entries(SECTIONS).map(([name, [title]]) =>
+      el("a", { href: name ? `#/ops/${name}` : "#/ops", "aria-current": name === chosen && "page" }, t(title)))),
     await SECTIONS[chosen][1](me, redraw),
   );
 }
@@ -45,8 +45,8 @@ function readings({ state, checks, readings: found }) {
 }
 
 function laneTable(lanes, mayWrite, redraw) {
-  const act = (work) => attempt(async () => {
-    await work();
+  const run = (action) => attempt(async () => {
+    await action();
     redraw();
   });
   return table(
@@ -57,16 +57,16 @@ function laneTable(lanes, mayWrite, redraw) {
       { title: t("running"), number: true, cell: (lane) => number(lane.running) },
       { title: t("shareCap"), number: true, cell: (lane) => (lane.sharePercent === null ? "–" : `${lane.sharePercent} %`) },
       { title: t("limit"), number: true, cell: (lane) => number(lane.limit) },
-      { title: t("parallelism"), number: true, cell: (lane) => (mayWrite ? parallelism(lane, act) : lane.parallelism ?? "–") },
+      { title: t("parallelism"), number: true, cell: (lane) => (mayWrite ? parallelism(lane, run) : lane.parallelism ?? "–") },
       ...(mayWrite ? [{ title: "", cell: (lane) => el("button", { class: "quiet", "aria-label": `${t(lane.paused ? "resume" : "pause")} ${lane.lane}`,
-        onclick: act(() => post(`/ops/lanes/${lane.lane}/${lane.paused ? "resume" : "pause"}`)) }, t(lane.paused ? "resume" : "pause")) }] : []),
+        onclick: run(() => post(`/ops/lanes/${lane.lane}/${lane.paused ? "resume" : "pause"}`)) }, t(lane.paused ? "resume" : "pause")) }] : []),
     ],
     lanes, t("nothing"),
   );
 }
 
-const parallelism = (lane, act) =>
-  form({ class: "inline" }, (values) => act(() => patch(`/ops/lanes/${lane.lane}`, { parallelism: Number(values.parallelism) }))(),
+const parallelism = (lane, run) =>
+  form({ class: "inline" }, (values) => run(() => patch(`/ops/lanes/${lane.lane}`, { parallelism: Number(values.parallelism) }))(),
     el("input", { name: "parallelism", type: "number", min: 0, max: 10000, required: true, placeholder: "∞",
       "aria-label": `${t("parallelism")} ${lane.lane}`, value: lane.parallelism ?? "" }),
     el("button", { class: "quiet" }, t("set")));

@@ -19,11 +19,11 @@ export function modules(text) {
   return version < 0 ? null : drawn(version, codewords(bytes, BLOCKS[version]));
 }
 
-/** As a picture that screen readers name by `label`. */
+/** An SVG picture; screen readers announce `label`. */
 export function picture(text, label) {
   const rows = modules(text);
   if (!rows) return null;
-  const size = rows.length + 8; // four modules of quiet on each side
+  const size = rows.length + 8; // the quiet zone: four modules on each side
   const svg = document.createElementNS(SVG, "svg");
   for (const [name, value] of Object.entries({ viewBox: `0 0 ${size} ${size}`, class: "qr", role: "img", "aria-label": label }))
     svg.setAttribute(name, value);

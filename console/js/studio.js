@@ -6,7 +6,7 @@ import { remember, status, watch } from "./task.js";
 const title = (tool) => tool.title[locale() === "en" ? "en" : "zh"] ?? tool.tool;
 const HISTORY = 10;
 
-/** Upload, pick a tool, see the price and the wait, watch the DAG fill up, compare, download. */
+/** Upload pictures, choose a tool, see price and waiting time, follow the task, compare and download. */
 export async function studio() {
   const [tools, tasks] = await Promise.all([get("/tools"), get(`/tasks?limit=${HISTORY}`)]);
   const titles = new Map(tools.items.map((one) => [one.tool, title(one)]));
@@ -18,12 +18,12 @@ export async function studio() {
     showPast((await get(`/tasks?limit=${HISTORY}`)).items);
   });
   const follow = (taskId) => watch(taskId, live, titles, refresh);
-  const place = el("div");
+  const formPlace = el("div");
   const accepted = (taskId) => {
     follow(taskId);
     refresh();
   };
-  const show = (tool) => place.replaceChildren(order(tool, accepted));
+  const show = (tool) => formPlace.replaceChildren(taskForm(tool, accepted));
   const picker = el("select", { id: "tool", onchange: () => show(tools.items.find((one) => one.tool === picker.value)) },
     Object.entries(Object.groupBy(tools.items, (one) => one.group)).map(([group, members]) =>
       el("optgroup", { label: t(`group_${group}`) },
@@ -32,7 +32,7 @@ export async function studio() {
   showPast(tasks.items);
   return el("section", {},
     el("h1", {}, t("studio")),
-    el("div", { class: "card" }, el("label", { for: "tool" }, t("tool")), picker, place),
+    el("div", { class: "card" }, el("label", { for: "tool" }, t("tool")), picker, formPlace),
     live,
     el("h2", {}, t("history")),
     past,
@@ -50,35 +50,35 @@ const history = (tasks, titles, follow) => table(
   tasks, t("nothing"),
 );
 
-/** A form made from the tool's own schema: a new parameter needs no new page. */
-function order(tool, accepted) {
+/** A form generated from the tool's schema, so a new parameter needs no new page. */
+function taskForm(tool, accepted) {
   const names = Object.entries(tool.params.properties ?? {});
   const inputs = [...tool.inputs, ...tool.optionalInputs];
   const price = el("p", { class: "soft", "aria-live": "polite" });
   const total = (count) => `${number(tool.pricePoints * count)} ${t("points")}`;
-  const asked = async (element) => {
+  const requestOf = async (element) => {
     const files = inputs.map((name) => [name, element.elements[`input:${name}`].files[0]]).filter(([, file]) => file);
     if (tool.inputs.some((name) => !files.find(([given]) => given === name))) return null;
     const uploaded = Object.fromEntries(await Promise.all(files.map(async ([name, file]) => [name, await upload(file)])));
     const values = Object.fromEntries(new FormData(element));
     return { tool: tool.tool, inputs: uploaded, count: Number(values.count), params: chosen(names, values) };
   };
-  let looking = 0;
+  let estimates = 0;
   const estimate = attempt(async (element) => {
-    const turn = (looking += 1);
+    const turn = (estimates += 1);
     price.textContent = total(Number(element.elements.count.value));
-    const body = element.checkValidity() ? await asked(element) : null;
-    if (!body || turn !== looking) return;
+    const body = element.checkValidity() ? await requestOf(element) : null;
+    if (!body || turn !== estimates) return;
     const found = await post("/tasks/estimate", body);
-    if (turn === looking) price.textContent = `${number(found.pricePoints)} ${t("points")} · ${t("readyIn")} ${number(found.etaEndSeconds)} s · ${found.lane}`;
+    if (turn === estimates) price.textContent = `${number(found.pricePoints)} ${t("points")} · ${t("readyIn")} ${number(found.etaEndSeconds)} s · ${found.lane}`;
   });
   const submit = async (_, element) => {
-    const body = await asked(element);
+    const body = await requestOf(element);
     const task = await postOnce("/tasks", body);
     remember(task.taskId, element.elements[`input:${inputs[0]}`].files[0]);
     accepted(task.taskId);
   };
-  const made = form({}, submit,
+  const element = form({}, submit,
     inputs.map((name) => field(`${t("picture")}: ${t(`input_${name}`, name)}`, {
       name: `input:${name}`, type: "file", accept: "image/png,image/jpeg,image/webp", required: tool.inputs.includes(name),
     })),
@@ -87,9 +87,9 @@ function order(tool, accepted) {
     price,
     el("p", {}, el("button", {}, t("submit"))),
   );
-  made.addEventListener("change", () => estimate(made));
+  element.addEventListener("change", () => estimate(element));
   price.textContent = total(tool.count.default);
-  return made;
+  return element;
 }
 
 function parameter(name, schema) {
@@ -113,21 +113,21 @@ function chosen(names, values) {
 
 const uploads = new WeakMap();
 
-/** Straight into the bucket, once per file: the picture never passes through a function. */
+/** Upload a file once, directly to the bucket. */
 function upload(file) {
   if (!uploads.has(file)) {
-    const work = send(file);
-    work.catch(() => uploads.delete(file));
-    uploads.set(file, work);
+    const sending = send(file);
+    sending.catch(() => uploads.delete(file));
+    uploads.set(file, sending);
   }
   return uploads.get(file);
 }
 
 async function send(file) {
-  const place = await post("/uploads", { contentType: file.type, bytes: file.size });
-  // A browser sets the length itself and refuses to be told.
-  const headers = Object.fromEntries(Object.entries(place.headers ?? {}).filter(([name]) => name.toLowerCase() !== "content-length"));
-  const answer = await fetch(place.url, { method: place.method, headers, body: file });
+  const ticket = await post("/uploads", { contentType: file.type, bytes: file.size });
+  // The browser sets the content length; scripts may not.
+  const headers = Object.fromEntries(Object.entries(ticket.headers ?? {}).filter(([name]) => name.toLowerCase() !== "content-length"));
+  const answer = await fetch(ticket.url, { method: ticket.method, headers, body: file });
   if (!answer.ok) throw new Error(`${t("uploadFailed")} (${answer.status})`);
-  return place.inputId;
+  return ticket.inputId;
 }

@@ -4,71 +4,71 @@ import { t } from "./i18n.js";
 
 const POLL_MS = 2000;
 const ENDED = new Set(["COMPLETED", "PARTIAL", "FAILED", "CANCELLED"]);
-const MOODS = { COMPLETED: "good", PARTIAL: "warn", FAILED: "bad", CANCELLED: "warn" };
-/** What was put in, as long as this page lives: the platform does not hand inputs out again. */
+const STATUS_STYLES = { COMPLETED: "good", PARTIAL: "warn", FAILED: "bad", CANCELLED: "warn" };
+/** The uploaded pictures while this page is open: the API does not return inputs. */
 const originals = new Map();
 let watching = 0;
 
-export const status = (word) => tag(t(`status_${word}`), MOODS[word]);
+export const status = (word) => tag(t(`status_${word}`), STATUS_STYLES[word]);
 
 export const remember = (taskId, file) => file && originals.set(taskId, URL.createObjectURL(file));
 
-/** Follow a task: its WebSocket events say when to look, and a slow poll covers what they miss. */
-export const watch = attempt(async (taskId, place, titles, ended) => {
+/** Follow a task: its WebSocket events trigger a read, and a slow poll covers missed events. */
+export const watch = attempt(async (taskId, container, titles, ended) => {
   const turn = (watching += 1);
   let wake = () => {};
-  let hangUp = () => {};
+  let disconnect = () => {};
   const reasons = el("div");
-  const asked = { why: false };
+  const shown = { reasons: false };
   try {
     for (let wasOpen = false; ; wasOpen = true) {
       const task = await get(`/tasks/${taskId}`);
-      const isOver = ENDED.has(task.status);
+      const isEnded = ENDED.has(task.status);
       if (turn !== watching) return;
-      if (isOver) reasons.replaceChildren();
-      else if (asked.why) reasons.replaceChildren(await why(taskId));
-      const again = attempt(async (act) => {
-        await post(`/tasks/${taskId}/${act}`);
+      if (isEnded) reasons.replaceChildren();
+      else if (shown.reasons) reasons.replaceChildren(await why(taskId));
+      const run = attempt(async (action) => {
+        await post(`/tasks/${taskId}/${action}`);
         wake();
-        if (isOver) watch(taskId, place, titles, ended);
+        if (isEnded) watch(taskId, container, titles, ended);
       });
       const explain = attempt(async () => {
-        asked.why = true;
+        shown.reasons = true;
         reasons.replaceChildren(await why(taskId));
       });
-      place.replaceChildren(view(task, titles, { again, explain }), reasons);
-      if (isOver && wasOpen) ended();
-      if (isOver || !place.isConnected) return;
-      if (!wasOpen) hangUp = listen((message) => message.taskId === taskId && wake());
+      container.replaceChildren(view(task, titles, { run, explain }), reasons);
+      if (isEnded && wasOpen) ended();
+      if (isEnded || !container.isConnected) return;
+      if (!wasOpen) disconnect = listen((message) => message.taskId === taskId && wake());
       await new Promise((done) => {
         wake = done;
         setTimeout(done, POLL_MS);
       });
     }
   } finally {
-    hangUp();
+    disconnect();
   }
 });
 
-/** Returns how to hang up. A socket that is still being opened is closed once it is: sooner is an error to browsers. */
-function listen(hear) {
+/** Returns a function that disconnects. Browsers log an error if a connecting socket is closed, so it waits. */
+function listen(onMessage) {
   const socket = new WebSocket(`${location.origin.replace(/^http/, "ws")}/ws?token=${session.tokens.accessToken}`);
-  socket.addEventListener("message", ({ data }) => hear(JSON.parse(data)));
+  socket.addEventListener("message", ({ data }) => onMessage(JSON.parse(data)));
   return () => {
     if (socket.readyState === WebSocket.CONNECTING) socket.addEventListener("open", () => socket.close());
     else socket.close();
   };
 }
 
-function view(task, titles, { again, explain }) {
-  const isOver = ENDED.has(task.status);
+function view(task, titles, { run, explain }) {
+  const isEnded = ENDED.has(task.status);
   const button = (text, onclick) => el("button", { class: "quiet", onclick }, text);
   return el("div", { class: "card task" },
     el("div", { class: "row" },
       el("strong", {}, titles.get(task.tool) ?? (task.name || t("flow"))), status(task.status), el("span", { class: "soft digits" }, `${task.progress} %`),
-      !isOver && button(t("cancel"), () => again("cancel")),
-      !isOver && button(t("why"), explain),
-      (task.status === "FAILED" || task.status === "PARTIAL") && button(t("retry"), () => again("retry"))),
+      !isEnded && button(t("cancel"), () => run("cancel")),
+      !isEnded && button(t("why"), explain),
+      (task.status === "FAILED" || task.status === "PARTIAL") && button(t("retry"), () => run("retry"))),
     el("div", { class: "dag", tabindex: 0, role: "group", "aria-label": t("steps") }, layers(task.nodes).map((layer) => el("div", {}, layer.map(step)))),
     task.error && el("p", { class: "minus" }, task.error.message),
     task.results.length > 0 && el("div", { class: "grid results" }, task.results.map((result) => picture(result, originals.get(task.taskId)))),
@@ -79,7 +79,7 @@ const step = (node) => el("div", { class: `node ${node.status.toLowerCase()}`, t
   el("span", {}, node.name), el("span", { class: "soft" }, t(`status_${node.status}`)),
   el("progress", { max: 100, value: node.status === "COMPLETED" ? 100 : node.progress, "aria-label": node.name }));
 
-/** The result, and the original under it as far as the slider is drawn. */
+/** The result, with a slider that shows the original over it. */
 function picture(result, original) {
   const made = el("img", { src: result.url, alt: result.name, width: result.width, height: result.height });
   const link = el("figcaption", {}, el("a", { href: result.url, download: result.name, target: "_blank", rel: "noopener" }, `${result.name} · ${result.width}×${result.height}`));
@@ -92,7 +92,7 @@ function picture(result, original) {
     link);
 }
 
-/** Nodes by how far they are from the entry: what stands side by side can run side by side. */
+/** Nodes by their distance from the start: nodes of one layer can run in parallel. */
 function layers(nodes) {
   const byName = new Map(nodes.map((node) => [node.name, node]));
   const depth = new Map();

@@ -6,7 +6,7 @@ import { picture } from "./qr.js";
 const POLL_MS = 1000;
 const PAGE = 20;
 const OPEN = new Set(["CREATED", "PAYING", "PAID"]);
-const MOODS = { COMPLETED: "good", CLOSED: "", REFUNDING: "warn", REFUNDED: "warn" };
+const STATUS_STYLES = { COMPLETED: "good", CLOSED: "", REFUNDING: "warn", REFUNDED: "warn" };
 
 const signed = (value) => el("span", { class: value > 0 ? "plus" : value < 0 ? "minus" : "soft" }, (value > 0 ? "+" : "") + number(value));
 
@@ -56,7 +56,7 @@ const orderTable = (items) => table(
     { title: t("order"), cell: (one) => short(one.orderId) },
     { title: t("pointsHead"), number: true, cell: (one) => number(one.points) },
     { title: t("amount"), number: true, cell: (one) => yuan(one.amountFen) },
-    { title: t("status"), cell: (one) => tag(t(`order_${one.status}`), MOODS[one.status]) },
+    { title: t("status"), cell: (one) => tag(t(`order_${one.status}`), STATUS_STYLES[one.status]) },
   ],
   items, t("nothing"),
 );
@@ -70,25 +70,25 @@ async function download() {
 
 let paying = 0;
 
-/** Make the order, show how to pay it, and watch it until the money or the end has come. */
-const order = attempt(async (chosen, place, redraw) => {
+/** Create the order, show the QR code, and poll the order until it is paid or closed. */
+const order = attempt(async (chosen, container, redraw) => {
   const turn = (paying += 1);
-  const made = await postOnce("/orders", { packageId: chosen.packageId, channel: "native" });
-  place.replaceChildren(el("div", { class: "card payment" },
-    picture(made.codeUrl, t("scan")),
+  const created = await postOnce("/orders", { packageId: chosen.packageId, channel: "native" });
+  container.replaceChildren(el("div", { class: "card payment" },
+    picture(created.codeUrl, t("scan")),
     el("div", {},
       el("p", {}, t("scan")),
-      el("p", { class: "figure small" }, yuan(made.amountFen)),
-      el("p", { class: "soft" }, `${number(made.points)} ${t("points")} · ${t("until")} ${time(made.expiresAt)}`),
-      el("p", { class: "secret" }, made.codeUrl),
+      el("p", { class: "figure small" }, yuan(created.amountFen)),
+      el("p", { class: "soft" }, `${number(created.points)} ${t("points")} · ${t("until")} ${time(created.expiresAt)}`),
+      el("p", { class: "secret" }, created.codeUrl),
       el("p", { class: "row" }, el("span", { class: "soft" }, t("waitingForPayment")),
-        el("button", { class: "quiet", onclick: attempt(() => post(`/orders/${made.orderId}/close`)) }, t("giveUp"))))));
-  place.scrollIntoView({ block: "nearest" });
-  let found = made;
+        el("button", { class: "quiet", onclick: attempt(() => post(`/orders/${created.orderId}/close`)) }, t("giveUp"))))));
+  container.scrollIntoView({ block: "nearest" });
+  let found = created;
   while (OPEN.has(found.status)) {
     await new Promise((wake) => setTimeout(wake, POLL_MS));
-    if (!place.isConnected || turn !== paying) return;
-    found = await get(`/orders/${made.orderId}`);
+    if (!container.isConnected || turn !== paying) return;
+    found = await get(`/orders/${created.orderId}`);
   }
   toast(t(found.status === "COMPLETED" ? "paid" : "closed"));
   redraw();

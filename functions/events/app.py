@@ -1,26 +1,26 @@
-"""A task's events as they happen: answers with what came since, or waits a while for something to come."""
+"""A task's events: answers with those after the last one that the client received, or waits a while for the next."""
 
 from __future__ import annotations
 
 from aws_lambda_powertools.event_handler import Response
 
 from artiway import bootstrap
-from artiway.delivery.feed.model import Place, as_text
+from artiway.delivery.feed.model import EntryId, as_text
 from artiway.ids import from_wire
 from artiway.platform import http
 
 api = http.Api("tasks", access_check=bootstrap.access_check)
 handler = api.handler
 
-# A client that has heard everything need not ask again soon.
+# A client that has received every event need not reconnect soon.
 OVER_RETRY_MS = 60_000
 
 
 @api.get("/tasks/<task_id>/events", permission="task.read", media="text/event-stream")
 def get_task_events(task_id: str) -> Response[str]:
-    """Server-sent events. The answer ends after a while; EventSource then asks again with Last-Event-ID."""
+    """Server-sent events. The answer ends after a while; EventSource then reconnects with Last-Event-ID."""
     settings = bootstrap.settings()
-    last = Place.parse(api.event.get("headers", {}).get("last-event-id"))
+    last = EntryId.parse(api.event.get("headers", {}).get("last-event-id"))
     events = bootstrap.task_events().read(
         tenant_id=api.identity.tenant_id,
         user_id=api.identity.user_id,

@@ -1,4 +1,4 @@
-"""Creates the deliveries of a task that has ended. It calls no address, so no address holds it back."""
+"""Creates the webhook deliveries of a task that has ended. It calls no receiver, so a slow receiver cannot delay it."""
 
 from __future__ import annotations
 

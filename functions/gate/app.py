@@ -1,4 +1,4 @@
-"""Step Functions waits here for a node's dependencies: its token is kept, and answered when they are done."""
+"""Step Functions waits here for a node's dependencies: the token is stored, and answered when they have completed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from artiway.platform import tracing
 
 def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
     with tracing.traced(None):
-        bootstrap.nodes().gate(
+        bootstrap.nodes().await_dependencies(
             tenant_id=UUID(event["tenantId"]),
             task_id=UUID(event["taskId"]),
             node_id=UUID(event["nodeId"]),

@@ -1,4 +1,4 @@
-"""The workers' only synchronous call: register, claim, beat, release. Only the workers' role may invoke it."""
+"""The synchronous calls of workers: register, claim, beat, release. Only the workers' role may invoke it."""
 
 from __future__ import annotations
 

@@ -414,7 +414,7 @@ def list_dead_queues(cursor: http.Cursor = None, limit: http.Limit = 50) -> Dead
 @api.get("/ops/dlq/<queue>", permission="ops.read")
 def list_dead_letters(queue: str, cursor: http.Cursor = None, limit: http.Limit = 100) -> DeadLettersBody:
     """The messages of a dead-letter queue."""
-    letters, next_cursor = http.page_of(bootstrap.dead_letters().letters(queue), cursor, limit)
+    letters, next_cursor = http.page_of(bootstrap.dead_letters().messages(queue), cursor, limit)
     return DeadLettersBody(
         items=[
             DeadLetterBody(

@@ -1,4 +1,4 @@
-"""What workers report: a whole batch is folded to the newest of each node, then told and written down."""
+"""Reports of workers: a batch is reduced to the newest report of each attempt, then pushed and stored."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
 
 
 def _report(message: Received) -> Report:
-    from artiway.tasks.reports import report_from  # with the services that need it, not before
+    from artiway.tasks.reports import report_from  # imported with the services, at the first message
 
     try:
         return report_from(message.type, message.data)

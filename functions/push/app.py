@@ -1,4 +1,4 @@
-"""Brings the WebSockets of the people whom a message is about up to date."""
+"""Sends the WebSockets of a user the events that they have not received."""
 
 from __future__ import annotations
 

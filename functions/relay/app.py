@@ -1,4 +1,4 @@
-"""The outbox's sweep: a schedule wakes it each minute, and it looks again and again until its minute is over."""
+"""The outbox's sweep: a schedule starts it each minute, and it sweeps repeatedly until the minute is over."""
 
 from __future__ import annotations
 

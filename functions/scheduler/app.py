@@ -1,4 +1,4 @@
-"""The four ready lanes end here: a whole batch is admitted to the fair queue and dispatched in one go."""
+"""Consumer of the four ready queues: a whole batch is added to the fair queue and dispatched at once."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from uuid import UUID
 from artiway import bootstrap
 from artiway.platform.consumer import PoisonMessage, Received, consume_batch
 
-WORKER_CAME = "worker_came"
-Hint = tuple[UUID, str | None] | str
+WORKER_REGISTERED = "worker_came"
+Ready = tuple[UUID, str | None] | str
 
 
 def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
-    return consume_batch(event, _admit, decode=_hint)
+    return consume_batch(event, _admit, decode=_ready)
 
 
-def _hint(message: Received) -> Hint:
-    """The node that may be ready, with the token that Step Functions waits with; or a pool that has more slots."""
+def _ready(message: Received) -> Ready:
+    """A node that may be ready, with the token of the waiting execution; or a pool with a new worker."""
     try:
-        if message.type == WORKER_CAME:
+        if message.type == WORKER_REGISTERED:
             return str(message.data["pool"])
         return UUID(message.data["nodeId"]), message.data.get("taskToken")
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise PoisonMessage(f"not a ready message: {error}") from error
 
 
-def _admit(hints: list[Hint]) -> None:
+def _admit(ready: list[Ready]) -> None:
     scheduler = bootstrap.scheduler()
-    pools = {hint for hint in hints if isinstance(hint, str)}
+    pools = {one for one in ready if isinstance(one, str)}
     for pool in sorted(pools):
         scheduler.refresh(pool, is_forced=True)
-    nodes = [hint for hint in hints if not isinstance(hint, str)]
+    nodes = [one for one in ready if not isinstance(one, str)]
     scheduler.ready([node_id for node_id, _ in nodes], {node_id: token for node_id, token in nodes if token})
     for pool in sorted(pools):
         scheduler.dispatch(pool)

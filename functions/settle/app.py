@@ -1,4 +1,4 @@
-"""The last steps of an execution: see that the task has ended and is settled, or end it where the execution gave up."""
+"""The last steps of an execution: check that the task has ended and is settled, or end it if the execution failed."""
 
 from __future__ import annotations
 

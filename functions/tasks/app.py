@@ -1,8 +1,8 @@
-"""Tasks: the catalogue, uploads, submissions, flows, and what becomes of them."""
+"""Tasks: the catalogue, uploads, submissions, flows, and their status and results."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import UUID
@@ -16,9 +16,9 @@ from artiway.ids import from_wire, to_wire
 from artiway.platform import http
 
 if TYPE_CHECKING:
-    from artiway.tasks.model import FlowNode, Node, NodeStatus, Requester, Task, TaskStatus
+    from artiway.tasks.model import FlowNode, NodeStatus, Requester, Task, TaskStatus
 else:
-    # The wire's words alone. What they stand for is imported with the services, by the first request.
+    # The values on the wire. The enums are imported with the services, at the first request.
     TaskStatus = Literal["QUEUED", "PROCESSING", "COMPLETED", "PARTIAL", "FAILED", "CANCELLED"]
     NodeStatus = Literal["PENDING", "QUEUED", "PROCESSING", "COMPLETED", "FAILED", "TIMEOUT", "CANCELLED"]
 
@@ -139,12 +139,12 @@ class NodeBody(http.Wire):
     attempt: int
     depends_on: list[str]
     error: FaultBody | None
-    engine: dict[str, Any] | None = Field(description="what made the picture, in its own words")
+    engine: dict[str, Any] | None = Field(description="the engine that made the picture, as the worker reported it")
 
 
 class ResultBody(http.Wire):
     name: str
-    url: str = Field(description="good until expiresAt; ask again for a new one")
+    url: str = Field(description="valid until expiresAt; a new request returns a new one")
     content_type: str
     width: int
     height: int
@@ -186,7 +186,7 @@ class TaskIdBody(http.Wire):
 
 @api.get("/tools")
 def list_tools(cursor: http.Cursor = None, limit: http.Limit = 50) -> ToolsBody:
-    """All that can be asked for."""
+    """The tools of the catalogue."""
     tools, following = http.page_of(list(bootstrap.catalogue().tools.values()), cursor, limit)
     return ToolsBody(
         items=[
@@ -209,7 +209,7 @@ def list_tools(cursor: http.Cursor = None, limit: http.Limit = 50) -> ToolsBody:
 
 @api.post("/uploads", permission="task.submit", status=201, errors=[409])
 def create_upload(body: UploadBody) -> tuple[TicketBody, int]:
-    """Leave to upload one picture, straight to where workers find it."""
+    """Permission to upload one picture directly to S3."""
     ticket = bootstrap.uploads().ticket(
         tenant_id=api.identity.tenant_id,
         user_id=api.identity.user_id,
@@ -230,7 +230,7 @@ def create_upload(body: UploadBody) -> tuple[TicketBody, int]:
 
 @api.post("/tasks", permission="task.submit", status=202, errors=[402, 404], idempotent=True)
 def submit_task(body: SubmitBody) -> tuple[AcceptedBody, int]:
-    """Ask for pictures. The points are held from now on, and charged for what is delivered."""
+    """Submit a task. Its points are held now, and charged for delivered results."""
     accepted = bootstrap.tasks().submit(
         tenant_id=api.identity.tenant_id,
         user_id=api.identity.user_id,
@@ -245,7 +245,7 @@ def submit_task(body: SubmitBody) -> tuple[AcceptedBody, int]:
 
 @api.post("/tasks/estimate", permission="task.submit", errors=[404])
 def estimate_task(body: SubmitBody) -> EstimateBody:
-    """What it would cost and how long it would take. Changes nothing."""
+    """The price and duration of a submission. Changes nothing."""
     found = bootstrap.tasks().estimate(
         tenant_id=api.identity.tenant_id,
         tool=body.tool,
@@ -264,7 +264,7 @@ def estimate_task(body: SubmitBody) -> EstimateBody:
 
 @api.post("/flows", permission="task.submit", status=202, errors=[402, 404], idempotent=True)
 def submit_flow(body: FlowBody) -> tuple[AcceptedBody, int]:
-    """Ask for a DAG of one's own."""
+    """Submit a DAG of the caller's own nodes."""
     accepted = bootstrap.tasks().submit_flow(
         tenant_id=api.identity.tenant_id,
         user_id=api.identity.user_id,
@@ -305,30 +305,27 @@ def list_tasks(
 
 @api.get("/tasks/<task_id>", permission="task.read")
 def get_task(task_id: str) -> TaskViewBody:
-    """A task with its nodes and what it delivered."""
+    """A task with its nodes and results."""
     place = from_wire("task", task_id)
-    view = bootstrap.tasks().task(tenant_id=api.identity.tenant_id, task_id=place)
-    told = bootstrap.task_progress(place) if view.task.ended_at is None else {}
-    percents = {node.node_id: _percent(node, told) for node in view.nodes}
-    total_us = sum(node.cost_us for node in view.nodes)
-    progress = sum(node.cost_us * percents[node.node_id] for node in view.nodes) // max(1, total_us)
-    names = {node.node_id: node.name for node in view.nodes}
+    view = bootstrap.tasks().view(tenant_id=api.identity.tenant_id, task_id=place)
+    graph = view.graph
+    names = {node.node_id: node.name for node in graph.nodes}
     results = bootstrap.uploads().results(tenant_id=api.identity.tenant_id, task_id=place)
     return TaskViewBody(
-        **_task(view.task, progress),
+        **_task(graph.task, view.progress),
         nodes=[
             NodeBody(
                 node_id=to_wire("node", node.node_id),
                 name=node.name,
                 type=node.type,
                 status=node.status,
-                progress=percents[node.node_id],
+                progress=view.node_progress[node.node_id],
                 attempt=node.attempt,
-                depends_on=sorted(names[other] for other in view.dependencies.get(node.node_id, ())),
+                depends_on=sorted(names[other] for other in graph.dependencies.get(node.node_id, ())),
                 error=_fault(node.error),
                 engine=None if node.engine is None else dict(node.engine),
             )
-            for node in view.nodes
+            for node in graph.nodes
         ],
         results=[
             ResultBody(
@@ -346,7 +343,7 @@ def get_task(task_id: str) -> TaskViewBody:
 
 @api.get("/tasks/<task_id>/why", permission="task.read")
 def explain_task(task_id: str) -> WhyBody:
-    """What each node that has not ended waits for, and how long that will be."""
+    """Why each node that has not ended waits, and for how long."""
     reasons = bootstrap.why().explain(tenant_id=api.identity.tenant_id, task_id=from_wire("task", task_id))
     return WhyBody(
         nodes=[
@@ -365,7 +362,7 @@ def explain_task(task_id: str) -> WhyBody:
 
 @api.post("/tasks/<task_id>/cancel", permission="task.cancel", status=202, errors=[409])
 def cancel_task(task_id: str) -> tuple[TaskIdBody, int]:
-    """Stop it. What was delivered is charged, the rest released. Another user's task needs task.manage too."""
+    """Cancel a task. Delivered results are charged, other points released. Another user's task needs task.manage."""
     status = bootstrap.tasks().cancel(
         tenant_id=api.identity.tenant_id, task_id=from_wire("task", task_id), requester=_requester()
     )
@@ -374,7 +371,7 @@ def cancel_task(task_id: str) -> tuple[TaskIdBody, int]:
 
 @api.post("/tasks/<task_id>/retry", permission="task.submit", status=202, errors=[402, 409])
 def retry_task(task_id: str) -> tuple[TaskIdBody, int]:
-    """Run again what is not done of a task that failed, whole or in part. Another user's needs task.manage too."""
+    """Run the nodes of a failed or partial task that did not complete. Another user's task needs task.manage."""
     task = bootstrap.tasks().retry(
         tenant_id=api.identity.tenant_id, task_id=from_wire("task", task_id), requester=_requester()
     )
@@ -441,11 +438,3 @@ def _task(task: Task, progress: int) -> dict[str, Any]:
 
 def _fault(error: Mapping[str, Any] | None) -> FaultBody | None:
     return None if error is None else FaultBody(code=error["code"], message=error["message"])
-
-
-def _percent(node: Node, told: Mapping[str, Sequence[int]]) -> int:
-    """As Redis knows it, if it speaks of this attempt; else as it was last written down."""
-    attempt, percent = told.get(to_wire("node", node.node_id), (0, 0))
-    if node.status == "PROCESSING" and attempt == node.attempt:
-        return max(node.progress, percent)
-    return node.progress

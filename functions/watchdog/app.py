@@ -1,7 +1,7 @@
-"""The sweepers: each half minute for what runs, every five minutes for what was missed, at night for what expired.
+"""The sweeps: every half minute for running nodes, every five minutes for missed changes, at night for expired objects.
 
-Each minute the invariants of what changed, at night all of them. A deployment begins the first passes by itself: what
-stood still does not wait for a schedule.
+The invariants of changed rows are checked each minute, those of all rows at night. A deployment starts the first
+passes, so that overdue rows do not wait for the schedule.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _quick(*, is_once: bool) -> dict[str, Any]:
 
 
 def _reconcile(pool: str) -> None:
-    """One pool's trouble is no other's."""
+    """A failure in one pool does not stop the others."""
     try:
         bootstrap.scheduler().reconcile(pool)
     except Exception:
@@ -67,7 +67,7 @@ def _reconcile(pool: str) -> None:
 
 
 def _close_sockets() -> None:
-    """Sockets of sessions, users and tenants that were ended: within a minute, also when there is nothing to send."""
+    """Close the sockets of ended sessions, users and tenants within a minute, also when there is nothing to send."""
     try:
         bootstrap.push().close_ended()
     except Exception:
@@ -79,13 +79,13 @@ def _measure() -> None:
     try:
         bootstrap.operations().measure()
     except Exception:
-        logger.exception("pools not measured")  # silence raises the alarm
+        logger.exception("pools not measured")  # a missing metric raises the alarm
 
 
 def _slow() -> dict[str, Any]:
     counts = bootstrap.sweeper().slow()
     settings = bootstrap.settings()
-    # Published, not sent from here: an address that does not answer would use up the time of the pass.
+    # Published and not sent here: a receiver that does not answer would use up the time of the pass.
     counts["deliveries"] = bootstrap.due_deliveries().publish(
         limit=settings.watchdog_batch, tenant_limit=settings.webhook_tenant_due
     )

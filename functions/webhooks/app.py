@@ -32,7 +32,7 @@ class NewWebhookBody(http.Wire):
 class WebhookBody(http.Wire):
     webhook_id: str
     url: str
-    is_implied: bool = Field(description="named by a task and not registered: hears of such tasks alone")
+    is_implied: bool = Field(description="named by a task and not registered: receives only the tasks that name it")
     created_at: datetime
 
 
@@ -69,7 +69,7 @@ Limit = Annotated[int, Query(ge=1, le=100)]
 
 @api.get("/webhooks", permission="webhook.manage")
 def list_webhooks(cursor: Cursor = None, limit: Limit = 50) -> WebhooksBody:
-    """Addresses that are told when a task is over."""
+    """The addresses that are called when a task has ended."""
     found = bootstrap.webhooks().webhooks(
         tenant_id=api.identity.tenant_id, before=http.place_of(cursor), limit=limit + 1
     )
@@ -104,14 +104,14 @@ def create_webhook(body: NewWebhookBody) -> tuple[CreatedWebhookBody, int]:
 
 @api.delete("/webhooks/<webhook_id>", permission="webhook.manage", status=204)
 def delete_webhook(webhook_id: str) -> tuple[None, int]:
-    """Tell this address no more."""
+    """Stop calling this address."""
     bootstrap.webhooks().remove(tenant_id=api.identity.tenant_id, webhook_id=from_wire("whk", webhook_id))
     return None, 204
 
 
 @api.get("/webhooks/<webhook_id>/deliveries", permission="webhook.manage")
 def list_deliveries(webhook_id: str, cursor: Cursor = None, limit: Limit = 50) -> DeliveriesBody:
-    """What was sent to an address, and what it answered."""
+    """The deliveries to an address, with its answers."""
     found = bootstrap.webhooks().deliveries(
         tenant_id=api.identity.tenant_id,
         webhook_id=from_wire("whk", webhook_id),
@@ -139,7 +139,7 @@ def list_deliveries(webhook_id: str, cursor: Cursor = None, limit: Limit = 50) -
 
 @api.post("/webhooks/<webhook_id>/deliveries/<delivery_id>/redeliver", permission="webhook.manage", status=202)
 def redeliver(webhook_id: str, delivery_id: str) -> tuple[dict[str, str], int]:
-    """Send it again, from the first try."""
+    """Send it again, starting with the first attempt."""
     bootstrap.webhooks().redeliver(
         tenant_id=api.identity.tenant_id,
         webhook_id=from_wire("whk", webhook_id),

@@ -1,4 +1,4 @@
-"""A WebSocket's life: opened with a token, closed, spoken to."""
+"""The routes of the WebSocket API: $connect with a token, $disconnect, and frames of the client."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _connect(connection_id: str, event: dict[str, Any]) -> int:
         return 400
     try:
         claims = bootstrap.token_verifier().verify(asked.get("token", ""))
-        # As at the gate of every route: a token outlives the session that it was made for.
+        # The access check of every route: a token may be valid longer than its session.
         access = bootstrap.access().of_session(
             tenant_id=claims.tenant_id, user_id=claims.user_id, session_id=_session(claims.family_id)
         )

@@ -1,4 +1,4 @@
-"""One stack for all end-to-end tests, on the template of the repository, and the ways in that a client has."""
+"""One stack from template.yaml for all end-to-end tests, and clients for it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 def wait_for(condition: Callable[[], T], seconds: float = 30) -> T:
-    """The first true answer, or a failure that shows the last one."""
+    """Poll until the answer is true and return it. A failure shows the last answer."""
     deadline = time.monotonic() + seconds
     while not (answer := condition()):
         assert time.monotonic() < deadline, f"the condition never came true; last seen: {answer!r}"
@@ -36,7 +36,7 @@ def wait_for(condition: Callable[[], T], seconds: float = 30) -> T:
 
 
 class Platform:
-    """A running stack as its clients see it: by what stack.json says and nothing else."""
+    """A running stack, known by its stack.json alone."""
 
     def __init__(self, facts: dict[str, Any]) -> None:
         self.facts = facts
@@ -58,7 +58,7 @@ class Platform:
         return self.get("/health")[2]
 
     def user(self) -> User:
-        """Somebody who has just registered."""
+        """A user who has just registered."""
         with contextlib.closing(Client(self.facts["apiUrl"])) as client:
             made = client.register()
         return User(from_wire("tnt", made["tenantId"]), from_wire("usr", made["userId"]), made["token"])
@@ -71,7 +71,7 @@ class User:
     token: str
 
     def notice(self, number: int) -> str:
-        """A message that asks for this user to be told a number."""
+        """A message of the push queue that delivers a progress event to this user."""
         payload = {"type": "task.progress", "taskId": "t1", "progress": number, "at": "2026-11-16T00:00:00+00:00"}
         data = {"tenantId": str(self.tenant_id), "userId": str(self.user_id), "payload": payload}
         return json.dumps({"type": "notice", "aggregate": f"user:{self.user_id}", "data": data})
@@ -89,22 +89,22 @@ class KmsSigner:
         return b"".join(part.to_bytes(32, "big") for part in decode_dss_signature(answer["Signature"]))
 
 
-# The one private target that the stack's functions may call; a test listens there.
+# The only private target that the stack's functions may call. A webhook test listens there.
 RECEIVER_PORT = free_port()
 
 
 @contextlib.contextmanager
 def folder() -> Iterator[Path]:
-    """Not pytest's own, which it closes to others: PostgreSQL runs as nobody when the tests run as root."""
+    """A folder that other accounts can enter, unlike pytest's: under root, PostgreSQL runs as `nobody`."""
     with tempfile.TemporaryDirectory(prefix="artiway-e2e-") as place:
         Path(place).chmod(0o755)
         yield Path(place)
 
 
-class Witness:
-    """A service of the stack that asks for its health while the stack still starts."""
+class EarlyProbe:
+    """A service of the stack that calls /health before the start has finished."""
 
-    name = "witness"
+    name = "early probe"
 
     def __init__(self) -> None:
         self.status, self.code = 0, ""
@@ -119,12 +119,12 @@ class Witness:
 
 
 @pytest.fixture(scope="session")
-def witness() -> Witness:
-    return Witness()
+def early_probe() -> EarlyProbe:
+    return EarlyProbe()
 
 
 @pytest.fixture(scope="session")
-def stack(witness: Witness) -> Iterator[Stack]:
+def stack(early_probe: EarlyProbe) -> Iterator[Stack]:
     parameters = {
         "RedeliverySeconds": "5",
         "WebhookRedeliverySeconds": "5",
@@ -132,7 +132,7 @@ def stack(witness: Witness) -> Iterator[Stack]:
     }
     with (
         folder() as place,
-        Stack(home=place / "home", port=free_port(), parameters=parameters, services=[witness]) as running,
+        Stack(home=place / "home", port=free_port(), parameters=parameters, services=[early_probe]) as running,
     ):
         yield running
 
@@ -144,6 +144,6 @@ def platform(stack: Stack) -> Platform:
 
 @pytest.fixture(scope="session")
 def studio() -> Iterator[Studio]:
-    """A second stack, with workers: the first one's queues are the tests' own to read."""
+    """A second stack with workers. The first has none, because tests read its queues."""
     with folder() as place, Studio.opened(place / "home") as opened:
         yield opened

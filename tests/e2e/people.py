@@ -1,4 +1,4 @@
-"""People of the running stack, and the requests that they send."""
+"""An HTTP client of the running stack, and users that it registers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Answer:
 
 
 class Client:
-    """Speaks HTTP to the API. One connection, kept open."""
+    """Sends requests to the API over one connection that stays open."""
 
     def __init__(self, api_url: str) -> None:
         self._url = urlsplit(api_url)

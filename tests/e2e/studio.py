@@ -1,4 +1,4 @@
-"""A stack with real workers, and a client that sees no more than a shop owner sees."""
+"""A stack with real workers, used through the API as a shop owner."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, Self
 
+from artiway.tasks import catalogue
 from local.servers import free_port
 from local.shop import ENDED, Person, Platform
 from local.stack import Stack
-from local.workers import QUEUES, Workers
+from local.workers import Workers
 
 POINTS = 1_000
 
@@ -21,7 +22,7 @@ Scenario = Callable[[Person], Coroutine[Any, Any, None]]
 
 
 class Studio:
-    """A stack with workers, and its people."""
+    """A stack with workers; each scenario runs as a new shop."""
 
     def __init__(self, stack: Stack, workers: Workers) -> None:
         self.stack, self.workers = stack, workers
@@ -36,25 +37,25 @@ class Studio:
             yield cls(stack, workers)
 
     def run(self, scenario: Scenario) -> None:
-        """As a new shop of its own, so that no test sees another's points."""
+        """Run a scenario as a new shop, so that tests do not share points."""
 
-        async def play() -> None:
-            async with Platform.at(self.stack.facts, patience_s=20) as platform:
+        async def run_as_shop() -> None:
+            async with Platform.at(self.stack.facts, retry_for_s=20) as platform:
                 administrator = await platform.administrator()
                 await scenario(await administrator.open_shop("shop", points=POINTS, tier="vip"))
                 health = await administrator.call("GET", "/ops/invariants")
                 assert health["ok"], [check for check in health["checks"] if not check["ok"]]
 
-        asyncio.run(play())
+        asyncio.run(run_as_shop())
 
     def kill_worker_of(self, node_type: str) -> None:
-        os.kill(self.workers.pids()[list(QUEUES).index(node_type)], signal.SIGKILL)
+        os.kill(self.workers.pids()[list(catalogue.load().types).index(node_type)], signal.SIGKILL)
 
     def kill_sandboxes_of(self, function: str) -> int:
-        """A sandbox lives in the folder of its function."""
+        """Kill the processes whose working directory is the function's folder."""
         killed = 0
         for file in (self.stack.home / "processes").iterdir():
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # ended by itself meanwhile
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the process ended meanwhile
                 if Path(f"/proc/{file.name}/cwd").readlink().name == function:
                     os.kill(int(file.name), signal.SIGKILL)
                     killed += 1
@@ -62,13 +63,13 @@ class Studio:
 
 
 async def workers_ready(stack: Stack) -> None:
-    async with Platform.at(stack.facts, patience_s=20) as platform:
-        await (await platform.administrator()).wait_for_workers(len(QUEUES) + 1)
+    async with Platform.at(stack.facts, retry_for_s=20) as platform:
+        await (await platform.administrator()).wait_for_workers(len(catalogue.load().types) + 1)
 
 
-async def until(person: Person, task_id: str, is_so: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+async def until(person: Person, task_id: str, is_met: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
     async with asyncio.timeout(120):
-        while not is_so(view := await person.task(task_id)):  # noqa: ASYNC110 (it changes elsewhere)
+        while not is_met(view := await person.task(task_id)):  # noqa: ASYNC110 (the platform changes it)
             await asyncio.sleep(0.1)
         return view
 

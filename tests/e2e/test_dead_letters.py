@@ -1,4 +1,4 @@
-"""Dead letters on the running stack: what could not be handled is seen, sent back or thrown away, and on record."""
+"""Dead letters on the running stack: operators list, replay and discard them, and each action is audited."""
 
 from __future__ import annotations
 
@@ -38,23 +38,21 @@ def depth(operator: Any, queue: str) -> int:
     return next(one["depth"] for one in operator("GET", "/ops/dlq")["items"] if one["queue"] == queue)
 
 
-def test_a_poison_message_ends_among_the_dead_letters_and_is_discarded_with_a_reason(
-    platform: Platform, operator: Any
-) -> None:
+def test_poison_message_is_discarded_with_a_reason(platform: Platform, operator: Any) -> None:
     body = json.dumps({"type": "result", "data": {"nodeId": str(uuid4())}})
     platform.aws("sqs").send_message(QueueUrl=url_of(platform, "WebhookQueue"), MessageBody=body)
-    letters = wait_for(lambda: operator("GET", "/ops/dlq/webhook")["items"], 60)
-    assert [letter["body"] for letter in letters] == [body]
-    chosen = {"messageIds": [letters[0]["messageId"]], "reason": "a test"}
+    messages = wait_for(lambda: operator("GET", "/ops/dlq/webhook")["items"], 60)
+    assert [message["body"] for message in messages] == [body]
+    chosen = {"messageIds": [messages[0]["messageId"]], "reason": "a test"}
     assert operator("POST", "/ops/dlq/webhook/discard", chosen) == {"count": 1}
     assert depth(operator, "webhook") == 0
     with psycopg.connect(platform.facts["databaseUrl"]) as connection:
-        acts = connection.execute("SELECT target, details FROM audit_log WHERE action = 'dlq.discard'").fetchall()
-    assert [(target, details["reason"]) for target, details in acts] == [("webhook", "a test")]
+        entries = connection.execute("SELECT target, details FROM audit_log WHERE action = 'dlq.discard'").fetchall()
+    assert [(target, details["reason"]) for target, details in entries] == [("webhook", "a test")]
 
 
-def test_a_letter_that_is_sent_back_is_handled(platform: Platform, operator: Any) -> None:
-    """A report about a node that nobody knows is dropped as stale, which is to handle it."""
+def test_replayed_dead_letter_is_handled(platform: Platform, operator: Any) -> None:
+    """The consumer drops a report of an unknown node as stale, so the message is handled."""
     names = ("nodeId", "taskId", "tenantId")
     error = {"code": "X", "message": "x", "isRetryable": False}
     data = {**{name: str(uuid4()) for name in names}, "attempt": 1, "workerId": "w", "error": error}

@@ -1,4 +1,4 @@
-"""`make demo` by itself, on a stack that runs already: the story of the specification, its books and its pictures."""
+"""`make demo` on a running stack: its output, the ledgers and the pictures."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ pytestmark = pytest.mark.xdist_group("e2e")
 LIMIT_S = 600
 
 
-def test_the_story_plays_to_its_end_and_leaves_the_pictures_that_it_names(studio: Studio) -> None:
+def test_demo_ends_and_saves_the_named_pictures(studio: Studio) -> None:
     home = studio.stack.home
     paths = f"{ROOT / 'layers/core'}{os.pathsep}{ROOT}"
-    played = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-m", "local.demo"],
         cwd=ROOT,
         env={**os.environ, "ARTIWAY_HOME": str(home), "PYTHONPATH": paths},
@@ -29,28 +29,28 @@ def test_the_story_plays_to_its_end_and_leaves_the_pictures_that_it_names(studio
         timeout=LIMIT_S,
         check=False,
     )
-    told = played.stdout
-    assert played.returncode == 0, told + played.stderr
-    assert re.search(r"A  VIP shop, weight 5 .*price 30, frozen 30, left 70\n", told)
-    assert re.search(r"B  free shop, weight 1 .*price 10, frozen 10, left 90\n", told)
-    assert told.count("neural: False") == 2
-    kinds = re.findall(r"ledger   (\w+) +balance +([+-]\d+)  frozen +([+-]\d+)", told)
+    output = done.stdout
+    assert done.returncode == 0, output + done.stderr
+    assert re.search(r"A  VIP shop, weight 5 .*price 30, frozen 30, balance 70\n", output)
+    assert re.search(r"B  free shop, weight 1 .*price 10, frozen 10, balance 90\n", output)
+    assert output.count("neural: False") == 2
+    kinds = re.findall(r"ledger   (\w+) +balance +([+-]\d+)  frozen +([+-]\d+)", output)
     assert kinds == [
         *(("GIFT", "+100", "+0"), ("FREEZE", "-30", "+30"), ("CONFIRM", "+0", "-30")),
         *(("GIFT", "+100", "+0"), ("FREEZE", "-10", "+10"), ("CONFIRM", "+0", "-10")),
     ]
 
-    rows = re.findall(r"^  (cutout|model|compose) +([AB]:.*)$", told, re.MULTILINE)
+    rows = re.findall(r"^  (cutout|model|compose) +([AB]:.*)$", output, re.MULTILINE)
     assert {kind: sorted(row.split()) for kind, row in rows} == {
         "cutout": ["A:cutout", "B:cutout"],
         "model": ["A:model_1", "A:model_2", "A:model_3", "B:model_1"],
         "compose": ["A:compose_1", "A:compose_2", "A:compose_3", "B:compose_1"],
     }
-    # Where the free shop went first anywhere, the reason stands there.
-    was_passed = any(re.search(r"B:.*A:", row) for _, row in rows)
-    assert was_passed == ("On every worker A's nodes went before B's." not in told)
+    # The demo gives a reason where the free shop went first.
+    has_reason = any(re.search(r"B:.*A:", row) for _, row in rows)
+    assert has_reason == ("On every worker A's nodes went before B's." not in output)
 
-    named = re.findall(r"picture  (\S+)  960 x 1280", told)
+    named = re.findall(r"picture  (\S+)  960 x 1280", output)
     pictures = {str(file): file.read_bytes() for file in (home / "demo").glob("?-compose_*.png")}
     assert sorted(named) == sorted(pictures)
     assert len(set(pictures.values())) == 4

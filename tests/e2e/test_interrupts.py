@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM while the platform starts: no process outlives the launcher, and the home stays usable."""
+"""Signals while the platform starts or a chaos run works: no process outlives it, and the home stays usable."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ WARDEN = Path(__file__).with_name("warden.py")
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[Path]:
-    """One for all moments: a start goes on with what an interrupted one left on disk."""
-    with folder() as place:
-        yield place / "home"
+    """One home for all moments: a start uses the files of an interrupted one."""
+    with folder() as parent:
+        yield parent / "home"
 
 
-def interrupted(home: Path, moment: str, signals: str) -> dict[str, Any]:
+def interrupted(home: Path, moment: str, signals: str, *, module: str = "local") -> dict[str, Any]:
     settings = {"ARTIWAY_HOME": str(home), "ARTIWAY_PORT": str(free_port()), "PYTHONPATH": f"{ROOT}/layers/core:{ROOT}"}
-    warden = [sys.executable, str(WARDEN), moment, signals]
+    warden = [sys.executable, str(WARDEN), module, moment, signals]
     done = subprocess.run(warden, cwd=ROOT, env={**os.environ, **settings}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     report: dict[str, Any] = json.loads(done.stdout)
@@ -53,8 +53,22 @@ def interrupted(home: Path, moment: str, signals: str) -> dict[str, Any]:
         ("line:Artiway is running", "SIGINT"),
     ],
 )
-def test_a_signal_while_starting_leaves_no_process(home: Path, moment: str, signals: str) -> None:
+def test_signal_during_start_leaves_no_process(home: Path, moment: str, signals: str) -> None:
     report = interrupted(home, moment, signals)
-    assert report["left"] == []
+    assert report["running"] == []
     assert "Traceback" not in report["output"]
     assert not (home / "stack.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("moment", "signals"),
+    [
+        ("process:initdb", "SIGINT,SIGINT"),
+        ("process:-m worker", "SIGHUP"),
+        ("line:shops are open", "SIGTERM,SIGINT"),
+    ],
+)
+def test_interrupted_chaos_run_leaves_no_process(home: Path, moment: str, signals: str) -> None:
+    report = interrupted(home.with_name("chaos-home"), moment, signals, module="local.chaos")
+    assert report["running"] == []
+    assert "Traceback" not in report["output"]

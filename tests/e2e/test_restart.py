@@ -1,4 +1,4 @@
-"""`python -m local` as a user runs it: kill -9 of everything, a second run, a taken port, Ctrl-C, own servers."""
+"""`python -m local` as a user runs it: kill -9, a second run, a taken port, Ctrl-C, given servers."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ class Run:
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    with folder() as place:
-        yield place / "home"
+    with folder() as parent:
+        yield parent / "home"
 
 
 @contextlib.contextmanager
@@ -76,7 +76,7 @@ def started(home: Path, port: int, **environment: str) -> Iterator[Run]:
         run.end()
 
 
-def test_after_a_kill_9_of_everything_the_next_run_goes_on_with_the_same_data(home: Path) -> None:
+def test_next_run_keeps_data_after_kill_9(home: Path) -> None:
     port, key = free_port(), uuid4().hex
     with started(home, port) as first:
         platform = first.ready()
@@ -90,9 +90,9 @@ def test_after_a_kill_9_of_everything_the_next_run_goes_on_with_the_same_data(ho
                 " VALUES (%s, %s, 'push', %s, now() - interval '1 minute')",
                 (user.tenant_id, f"user:{user.user_id}", user.notice(42)),
             )
-        doomed = [first.process.pid, *first.children()]
-        assert len(doomed) > 4
-        for pid in doomed:
+        killed = [first.process.pid, *first.children()]
+        assert len(killed) > 4
+        for pid in killed:
             os.kill(pid, signal.SIGKILL)
         first.process.wait()
         wait_for(lambda: not port_is_open(port))
@@ -107,17 +107,17 @@ def test_after_a_kill_9_of_everything_the_next_run_goes_on_with_the_same_data(ho
 
         async def scenario() -> None:
             async with aiohttp.ClientSession() as session:
-                # With the token of the first run, and with the cursor of one who has heard nothing yet.
+                # The token is of the first run; the cursor 0 asks for every event.
                 socket = await session.ws_connect(f"{platform.facts['wsUrl']}?token={user.token}&after=0")
-                heard = [(await socket.receive_json(timeout=60))["type"] for _ in range(2)]
-                assert heard == ["connected", "task.progress"]
+                types = [(await socket.receive_json(timeout=60))["type"] for _ in range(2)]
+                assert types == ["connected", "task.progress"]
                 await socket.close()
 
         asyncio.run(scenario())
         assert second.end(signal.SIGINT) == 0
 
 
-def test_what_a_killed_launcher_left_running_is_ended_by_the_next_run(home: Path) -> None:
+def test_next_run_ends_processes_of_killed_launcher(home: Path) -> None:
     port = free_port()
     with started(home, port) as first:
         first.ready()
@@ -127,7 +127,7 @@ def test_what_a_killed_launcher_left_running_is_ended_by_the_next_run(home: Path
         assert any(identity(pid) == known for pid, known in orphans.items())
     with started(home, port) as second:
         platform = second.ready()
-        assert "of a run that was killed" in second.output()
+        assert "of a killed run" in second.output()
         assert not [pid for pid, known in orphans.items() if identity(pid) == known]
         assert platform.health()["status"] == "ok"
         children = {pid: identity(pid) for pid in second.children()}
@@ -137,21 +137,21 @@ def test_what_a_killed_launcher_left_running_is_ended_by_the_next_run(home: Path
     assert second.children() == []
 
 
-def test_a_second_run_in_the_same_home_says_that_one_is_running(stack: Stack) -> None:
+def test_second_run_in_same_home_is_refused(stack: Stack) -> None:
     with started(stack.home, free_port()) as second:
         assert second.process.wait(30) == 1
         assert f"already running in {stack.home}: pid {os.getpid()}, at {stack.url}" in second.output()
         assert len(second.output().strip().splitlines()) == 1
 
 
-def test_a_taken_port_is_named_with_its_holder_and_the_way_out(stack: Stack, home: Path) -> None:
+def test_taken_port_is_reported_with_its_holder(stack: Stack, home: Path) -> None:
     with started(home, stack.port) as second:
         assert second.process.wait(30) == 1
         assert f"port {stack.port} is taken (pid {os.getpid()}" in second.output()
         assert "ARTIWAY_PORT=" in second.output()
 
 
-def test_servers_of_one_s_own_are_used_when_their_addresses_are_given(home: Path) -> None:
+def test_given_database_and_redis_urls_are_used(home: Path) -> None:
     servers = home.parent / "servers"
     with (
         running(start_postgres(servers, free_port(), is_durable=False)) as postgres,
@@ -169,9 +169,9 @@ def test_servers_of_one_s_own_are_used_when_their_addresses_are_given(home: Path
             assert run.end() == 0
 
 
-def test_a_database_that_is_not_there_is_said_in_one_line_of_reason(home: Path) -> None:
-    away = f"postgresql://postgres:x@127.0.0.1:{free_port()}/postgres"
-    with started(home, free_port(), ARTIWAY_DATABASE_URL=away) as run:
+def test_unreachable_database_is_reported_in_one_line(home: Path) -> None:
+    unreachable = f"postgresql://postgres:x@127.0.0.1:{free_port()}/postgres"
+    with started(home, free_port(), ARTIWAY_DATABASE_URL=unreachable) as run:
         assert run.process.wait(60) == 1
         assert "the database could not be prepared" in run.output()
         assert "Traceback" not in run.output()

@@ -1,4 +1,4 @@
-"""The deployed template through HTTP, WebSocket, SQS and the Lambda API, and what happens when a server dies."""
+"""The deployed template through HTTP, WebSocket, SQS and the Lambda API, also while a server is down."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ import redis
 from artiway.ids import to_wire
 from local.emulator import client
 from local.stack import Stack
-from tests.e2e.conftest import Platform, User, Witness, wait_for
+from tests.e2e.conftest import EarlyProbe, Platform, User, wait_for
 
 pytestmark = pytest.mark.xdist_group("e2e")
 ROOT = Path(__file__).resolve().parent.parent.parent
-# The sweep of the schedule works for a minute; the test of the schedule covers it.
+# The event relay.schedule.json starts a sweep of a minute; the test of the schedule covers it.
 EVENTS = sorted(
     file.name for file in (ROOT / "events").glob("*.json") if file.name not in {"env.local.json", "relay.schedule.json"}
 )
 
 
-def test_stack_json_says_where_everything_is_and_is_nobody_else_s_to_read(stack: Stack, platform: Platform) -> None:
+def test_stack_json_is_complete_and_owner_readable(stack: Stack, platform: Platform) -> None:
     assert set(platform.facts) == {
         "apiUrl", "wsUrl", "consoleUrl", "lambdaUrl", "awsUrl", "databaseUrl", "redisUrl", "wechatSimUrl", "admin",
     }  # fmt: skip
@@ -42,8 +42,8 @@ def test_stack_json_says_where_everything_is_and_is_nobody_else_s_to_read(stack:
         psycopg.connect(platform.facts["databaseUrl"], password="guessed")
 
 
-def test_the_api_is_closed_until_stack_json_exists(witness: Witness, platform: Platform) -> None:
-    assert (witness.status, witness.code) == (502, "EDGE_502_UNREACHABLE")
+def test_the_api_is_closed_until_stack_json_exists(early_probe: EarlyProbe, platform: Platform) -> None:
+    assert (early_probe.status, early_probe.code) == (502, "EDGE_502_UNREACHABLE")
     assert platform.get("/health")[0] == 200
 
 
@@ -58,7 +58,7 @@ def test_health_openapi_docs_and_console_answer(platform: Platform) -> None:
     assert "Artiway" in console.get("")[2]
 
 
-def test_an_unknown_route_is_the_documented_error(platform: Platform) -> None:
+def test_unknown_route_returns_the_documented_error(platform: Platform) -> None:
     status, _, body = platform.get("/no/such/thing")
     assert status == 404
     assert set(body) == {"code", "message", "requestId", "details"}
@@ -68,12 +68,12 @@ async def connect(
     session: aiohttp.ClientSession, platform: Platform, user: User, scope: str = "user"
 ) -> aiohttp.ClientWebSocketResponse:
     socket = await session.ws_connect(f"{platform.facts['wsUrl']}?token={user.token}&scope={scope}")
-    await hear(socket, "connected")
+    await receive(socket, "connected")
     return socket
 
 
-async def hear(socket: aiohttp.ClientWebSocketResponse, kind: str) -> Any:
-    """The next message of a kind; progress may come again in between."""
+async def receive(socket: aiohttp.ClientWebSocketResponse, kind: str) -> Any:
+    """The next message of this type. Progress may be delivered again in between."""
     while (message := await socket.receive_json(timeout=60))["type"] != kind:
         pass
     return message
@@ -85,18 +85,16 @@ def send(platform: Platform, stack: Stack, *bodies: str) -> None:
     assert len(answer["Successful"]) == len(bodies)
 
 
-def test_a_websocket_is_greeted_answers_ping_and_receives_what_is_pushed_to_its_user(
-    stack: Stack, platform: Platform
-) -> None:
+def test_websocket_greets_answers_ping_and_delivers_pushes(stack: Stack, platform: Platform) -> None:
     user, other = platform.user(), platform.user()
 
     async def scenario() -> None:
         async with aiohttp.ClientSession() as session:
             socket = await connect(session, platform, user)
             await socket.send_json({"action": "ping"})
-            await hear(socket, "pong")
+            await receive(socket, "pong")
             send(platform, stack, other.notice(1), user.notice(2))
-            assert (await hear(socket, "task.progress"))["progress"] == 2
+            assert (await receive(socket, "task.progress"))["progress"] == 2
             await socket.close()
 
     asyncio.run(scenario())
@@ -119,17 +117,17 @@ def test_a_websocket_without_a_genuine_token_is_refused(platform: Platform, toke
     assert asyncio.run(scenario()) in {401, 403}
 
 
-def test_a_websocket_with_the_token_of_a_session_that_was_ended_is_refused(platform: Platform) -> None:
+def test_websocket_with_ended_session_token_is_refused(platform: Platform) -> None:
     user = platform.user()
 
     async def scenario() -> None:
         async with aiohttp.ClientSession() as session:
             socket = await connect(session, platform, user)
             await socket.close()
-            leave = {"authorization": f"Bearer {user.token}"}
-            async with session.post(f"{platform.facts['apiUrl']}/auth/logout", headers=leave) as answer:
+            headers = {"authorization": f"Bearer {user.token}"}
+            async with session.post(f"{platform.facts['apiUrl']}/auth/logout", headers=headers) as answer:
                 assert answer.status == 204
-            async with asyncio.timeout(60):  # what other processes know of a session they forget soon
+            async with asyncio.timeout(60):  # other processes cache the session for some seconds
                 while (status := await status_of_connecting(session, platform, user.token)) == 101:  # noqa: ASYNC110
                     await asyncio.sleep(0.1)
             assert status in {401, 403}
@@ -147,15 +145,15 @@ def test_a_websocket_closes_after_its_user_logged_out(platform: Platform) -> Non
 
     async def scenario() -> None:
         async with aiohttp.ClientSession() as session:
-            socket, stays = [await connect(session, platform, one) for one in (user, other)]
-            leave = {"authorization": f"Bearer {user.token}"}
-            async with session.post(f"{platform.facts['apiUrl']}/auth/logout", headers=leave) as answer:
+            socket, other_socket = [await connect(session, platform, one) for one in (user, other)]
+            headers = {"authorization": f"Bearer {user.token}"}
+            async with session.post(f"{platform.facts['apiUrl']}/auth/logout", headers=headers) as answer:
                 assert answer.status == 204
             await asyncio.to_thread(invoke, platform, "WatchdogFunction", {"pass": "quick", "once": True})
             assert (await socket.receive(timeout=60)).type in {aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED}
-            await stays.send_json({"action": "ping"})
-            await hear(stays, "pong")
-            await stays.close()
+            await other_socket.send_json({"action": "ping"})
+            await receive(other_socket, "pong")
+            await other_socket.close()
 
     asyncio.run(scenario())
 
@@ -168,16 +166,14 @@ def test_a_tenant_wide_websocket_receives_events_of_colleagues(stack: Stack, pla
         async with aiohttp.ClientSession() as session:
             socket = await connect(session, platform, owner, scope="tenant")
             send(platform, stack, colleague.notice(4))
-            message = await hear(socket, "task.progress")
+            message = await receive(socket, "task.progress")
             assert (message["progress"], message["userId"]) == (4, to_wire("usr", colleague.user_id))
             await socket.close()
 
     asyncio.run(scenario())
 
 
-def test_a_poison_message_lands_in_the_dlq_while_the_others_of_its_batch_are_processed(
-    stack: Stack, platform: Platform
-) -> None:
+def test_poison_message_alone_reaches_the_dead_letters(stack: Stack, platform: Platform) -> None:
     user = platform.user()
     sqs, dlq = platform.aws("sqs"), stack.outputs["PushDeadLetterQueueUrl"]
 
@@ -185,9 +181,9 @@ def test_a_poison_message_lands_in_the_dlq_while_the_others_of_its_batch_are_pro
         async with aiohttp.ClientSession() as session:
             socket = await connect(session, platform, user)
             send(platform, stack, user.notice(1), "this is no message", user.notice(2))
-            heard: set[int] = set()
-            while heard != {1, 2}:
-                heard.add((await hear(socket, "task.progress"))["progress"])
+            received: set[int] = set()
+            while received != {1, 2}:
+                received.add((await receive(socket, "task.progress"))["progress"])
             await socket.close()
 
     asyncio.run(scenario())
@@ -198,12 +194,12 @@ def test_a_poison_message_lands_in_the_dlq_while_the_others_of_its_batch_are_pro
 
 @pytest.fixture
 def callback() -> Iterator[tuple[str, list[Any]]]:
-    """Where CloudFormation would hear from a custom resource."""
-    heard: list[Any] = []
+    """The response URL of a custom resource, and the responses that it got."""
+    responses: list[Any] = []
 
     class Listener(http.server.BaseHTTPRequestHandler):
         def do_PUT(self) -> None:
-            heard.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            responses.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(200)
             self.end_headers()
 
@@ -213,7 +209,7 @@ def callback() -> Iterator[tuple[str, list[Any]]]:
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Listener)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/", heard
+    yield f"http://127.0.0.1:{server.server_port}/", responses
     server.shutdown()
     server.server_close()
     thread.join()
@@ -225,10 +221,10 @@ def test_every_function_of_the_template_has_an_event(stack: Stack) -> None:
 
 
 @pytest.mark.parametrize("file", EVENTS)
-def test_a_function_answers_its_event_through_the_lambda_api(
+def test_function_answers_its_event_through_lambda_api(
     stack: Stack, platform: Platform, callback: tuple[str, list[Any]], file: str
 ) -> None:
-    address, heard = callback
+    address, responses = callback
     event = json.loads((ROOT / "events" / file).read_text())
     if "ResponseURL" in event:
         event["ResponseURL"] = address
@@ -238,11 +234,11 @@ def test_a_function_answers_its_event_through_the_lambda_api(
     answer = lambdas.invoke(FunctionName=name, Payload=json.dumps(event).encode())
     assert "FunctionError" not in answer, answer["Payload"].read()
     assert json.load(answer["Payload"]) is not None
-    assert len(heard) == ("ResponseURL" in event)
+    assert len(responses) == ("ResponseURL" in event)
 
 
 def test_the_schedule_fires(stack: Stack, platform: Platform) -> None:
-    """A message that its writer never sent can only arrive through the sweep, which only the schedule starts."""
+    """Only the sweep sends a message that its writer did not send, and only the schedule starts the sweep."""
     user = platform.user()
     with psycopg.connect(platform.facts["databaseUrl"]) as connection:
         connection.execute(
@@ -261,9 +257,7 @@ def test_the_schedule_fires(stack: Stack, platform: Platform) -> None:
 
 
 @pytest.mark.parametrize(("server", "check"), [("postgres", "postgres"), ("valkey", "redis")])
-def test_a_server_that_dies_is_named_by_health_and_comes_back_by_itself(
-    stack: Stack, platform: Platform, server: str, check: str
-) -> None:
+def test_health_names_dead_server_until_it_restarts(stack: Stack, platform: Platform, server: str, check: str) -> None:
     before = stack.servers[server].process.pid
     with stack.unwatched():
         stack.servers[server].kill()
@@ -273,9 +267,7 @@ def test_a_server_that_dies_is_named_by_health_and_comes_back_by_itself(
     wait_for(lambda: stack.servers[server].process.pid != before)
 
 
-def test_an_emulator_that_dies_gets_the_template_back_and_old_tokens_stay_good(
-    stack: Stack, platform: Platform
-) -> None:
+def test_restarted_emulator_keeps_template_and_old_tokens(stack: Stack, platform: Platform) -> None:
     user = platform.user()
     with stack.unwatched():
         stack.servers["emulator"].kill()
@@ -287,7 +279,7 @@ def test_an_emulator_that_dies_gets_the_template_back_and_old_tokens_stay_good(
         async with aiohttp.ClientSession() as session:
             socket = await connect(session, platform, user)
             send(platform, stack, user.notice(3))
-            assert (await hear(socket, "task.progress"))["progress"] == 3
+            assert (await receive(socket, "task.progress"))["progress"] == 3
             await socket.close()
 
     asyncio.run(scenario())

@@ -1,4 +1,4 @@
-"""Pictures, end to end: real workers on the running stack, and a client that sees no more than a shop owner sees."""
+"""Tasks end to end: real workers on the running stack, and a client that uses the public API only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CHANGES = {"queued", "started", "completed", "failed", "cancelled", "settled"}
 
 
 class Events:
-    """Follows a task as EventSource does: each answer ends, and the next request says where the last one ended."""
+    """Follows a task as EventSource does: each answer ends, and the next request sends the last event id."""
 
     def __init__(self, person: Person, task_id: str) -> None:
         self._person, self._task_id = person, task_id
@@ -53,12 +53,12 @@ class Events:
 Change = tuple[int, str, str | None]
 
 
-class Ears:
-    """Listens to the WebSocket as a good client does: closed, it comes again and says what it heard last."""
+class SocketClient:
+    """Receives events over a WebSocket. After a close it reconnects with the cursor of its last event."""
 
     def __init__(self, person: Person) -> None:
         self._person = person
-        self._heard: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._received: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._socket: aiohttp.ClientWebSocketResponse | None = None
         self._cursor = ""
         self.sockets = 0
@@ -78,40 +78,40 @@ class Ears:
                     if body["type"] == "connected":
                         self.is_greeted.set()
                     else:
-                        self._heard.put_nowait(body)
+                        self._received.put_nowait(body)
 
-    async def hang_up(self) -> None:
+    async def disconnect(self) -> None:
         assert self._socket is not None
         await self._socket.close()
 
     async def change(self, task_id: str) -> Change:
-        """The next change of state, as server-sent events would tell it."""
+        """The next change of state, in the form of the server-sent events."""
         async with asyncio.timeout(90):
-            while (message := await self._heard.get())["type"] == "task.progress":
+            while (message := await self._received.get())["type"] == "task.progress":
                 pass
         assert message["taskId"] == task_id
         return message["sequence"], message["type"].removeprefix("task."), message.get("node")
 
     async def is_quiet(self, person: Person) -> bool:
-        """Whether nothing more comes: what was on its way is here before another change of the same user is."""
+        """Whether no more events arrive: earlier events arrive before the next event of the same user."""
         last = await person.submit("cutout", {"product": await person.upload(PHOTO)})
         assert await self.change(last["taskId"]) == (1, "queued", None)
         return True
 
 
 @contextlib.asynccontextmanager
-async def listening(person: Person) -> AsyncIterator[Ears]:
-    """From now on."""
-    ears = Ears(person)
-    listener = asyncio.create_task(ears.listen())
+async def connected(person: Person) -> AsyncIterator[SocketClient]:
+    """A client whose socket is open."""
+    client = SocketClient(person)
+    listener = asyncio.create_task(client.listen())
     try:
-        await asyncio.wait_for(ears.is_greeted.wait(), 60)
-        yield ears
+        await asyncio.wait_for(client.is_greeted.wait(), 60)
+        yield client
     finally:
         listener.cancel()
 
 
-def test_a_photo_becomes_pictures_and_each_is_paid_for_once(studio: Studio) -> None:
+def test_task_delivers_pictures_and_charges_once(studio: Studio) -> None:
     async def scenario(person: Person) -> None:
         product = await person.upload(PHOTO)
         key, body = uuid4().hex, {"tool": "model_photo", "inputs": {"product": product}, "count": 2}
@@ -142,31 +142,31 @@ def test_a_photo_becomes_pictures_and_each_is_paid_for_once(studio: Studio) -> N
     studio.run(scenario)
 
 
-def changes_of(told: list[tuple[str, str, dict[str, Any]]]) -> list[Change]:
-    return [(body["sequence"], event, body.get("node")) for _, event, body in told if event in CHANGES]
+def changes_of(events: list[tuple[str, str, dict[str, Any]]]) -> list[Change]:
+    return [(body["sequence"], event, body.get("node")) for _, event, body in events if event in CHANGES]
 
 
-def test_server_sent_events_and_websocket_tell_every_change_once_and_in_order(studio: Studio) -> None:
+def test_events_and_websocket_deliver_each_change_once(studio: Studio) -> None:
     async def scenario(person: Person) -> None:
         product = await person.upload(PHOTO)
         wanted = {"tool": "background", "inputs": {"product": product}, "count": 2}
         lane = (await person.call("POST", "/tasks/estimate", wanted))["lane"]
         administrator = await person.platform.administrator()
-        async with listening(person) as ears:
-            # A lane that stands still: the first answer ends before the task does, so there must be a second one.
+        async with connected(person) as client:
+            # The lane is paused, so the first answer ends before the task does and a second one must follow.
             await administrator.call("POST", f"/ops/lanes/{lane}/pause")
             task = await person.call("POST", "/tasks", wanted, key=uuid4().hex)
-            events = Events(person, task["taskId"])
-            following = events.follow()
-            told = [await anext(following)]
+            stream = Events(person, task["taskId"])
+            following = stream.follow()
+            received = [await anext(following)]
             await administrator.call("POST", f"/ops/lanes/{lane}/resume")
-            told += [event async for event in following]
-            changes = changes_of(told)
-            assert [await ears.change(task["taskId"]) for _ in changes] == changes
-            assert await ears.is_quiet(person)
+            received += [event async for event in following]
+            changes = changes_of(received)
+            assert [await client.change(task["taskId"]) for _ in changes] == changes
+            assert await client.is_quiet(person)
 
-        assert events.answers > 1
-        ids = [tuple(map(int, place.split("-"))) for place, _, _ in told]
+        assert stream.answers > 1
+        ids = [tuple(map(int, place.split("-"))) for place, _, _ in received]
         assert ids == sorted(set(ids))
         assert [sequence for sequence, _, _ in changes] == list(range(1, len(changes) + 1))
         assert changes[0][1:] == ("queued", None)
@@ -175,36 +175,36 @@ def test_server_sent_events_and_websocket_tell_every_change_once_and_in_order(st
             assert [event for _, event, name in changes if name == node] == ["started", "completed"]
 
         again = Events(person, task["taskId"])
-        again.last_id = told[len(told) // 2][0]
-        assert [event async for event in again.follow()] == told[len(told) // 2 + 1 :]
+        again.last_id = received[len(received) // 2][0]
+        assert [event async for event in again.follow()] == received[len(received) // 2 + 1 :]
 
     studio.run(scenario)
 
 
-def test_a_websocket_that_breaks_off_goes_on_where_it_was_though_its_tellers_are_killed(studio: Studio) -> None:
+def test_websocket_continues_after_breaks_and_killed_senders(studio: Studio) -> None:
     async def scenario(person: Person) -> None:
         product = await person.upload(PHOTO)
-        async with listening(person) as ears:
+        async with connected(person) as client:
             task = await person.submit("background", {"product": product}, count=2)
             pushed: list[Change] = []
             killed = 0
             while not pushed or pushed[-1][1] != "settled":
-                pushed.append(await ears.change(task["taskId"]))
+                pushed.append(await client.change(task["taskId"]))
                 if len(pushed) in {2, 6}:
-                    await ears.hang_up()
+                    await client.disconnect()
                 if len(pushed) == 4:
                     killed = studio.kill_sandboxes_of("push")
-            assert await ears.is_quiet(person)
-        told = [event async for event in Events(person, task["taskId"]).follow()]
-        assert pushed == changes_of(told)
+            assert await client.is_quiet(person)
+        received = [event async for event in Events(person, task["taskId"]).follow()]
+        assert pushed == changes_of(received)
         assert [sequence for sequence, _, _ in pushed] == list(range(1, len(pushed) + 1))
         assert killed > 0
-        assert ears.sockets > 1
+        assert client.sockets > 1
 
     studio.run(scenario)
 
 
-def test_a_cancel_in_flight_stops_what_waits_and_gives_back_what_was_not_delivered(studio: Studio) -> None:
+def test_cancel_releases_points_of_undelivered_results(studio: Studio) -> None:
     async def scenario(person: Person) -> None:
         product = await person.upload(PHOTO)
         task = await person.submit("outfit_poses", {"product": product}, count=8)
@@ -214,15 +214,15 @@ def test_a_cancel_in_flight_stops_what_waits_and_gives_back_what_was_not_deliver
         assert view["status"] == "CANCELLED"
         assert {node["status"] for node in view["nodes"]} <= {"CANCELLED", "COMPLETED"}
         assert view["chargedPoints"] == 10 * len(view["results"]) < 80
-        left = POINTS - view["chargedPoints"]
-        assert await person.call("GET", "/points") == {"balance": left, "frozen": 0}
+        balance = POINTS - view["chargedPoints"]
+        assert await person.call("GET", "/points") == {"balance": balance, "frozen": 0}
         again = await person.call("POST", f"/tasks/{task['taskId']}/cancel")
         assert again == {"taskId": task["taskId"], "status": "CANCELLED"}
 
     studio.run(scenario)
 
 
-def test_a_worker_killed_in_mid_node_costs_an_attempt_and_nothing_else(studio: Studio) -> None:
+def test_killed_worker_costs_one_attempt(studio: Studio) -> None:
     async def scenario(person: Person) -> None:
         product = await person.upload(LARGE_PHOTO)
         task = await person.submit("upscale", {"product_1": product}, params={"scale": 4})

@@ -72,9 +72,10 @@ def test_a_test_delivery_arrives_and_is_verified(owner: Any, received: list[Any]
 
 
 @pytest.mark.parametrize(
-    "url", ["http://127.0.0.1:8080/", f"http://localhost:{RECEIVER_PORT}/", "http://2130706433/", "https://a.com:22/"]
+    "url", ["http://127.0.0.1:8080/", "http://localhost:%d/", "http://2130706433/", "https://a.com:22/"]
 )
 def test_a_private_target_is_refused_by_field(owner: Any, url: str) -> None:
-    refused = owner("POST", "/webhooks", {"url": url})
+    # The port of the receiver is allowed for its address, not for another name of it.
+    refused = owner("POST", "/webhooks", {"url": url.replace("%d", str(RECEIVER_PORT))})
     assert refused.status == 422, refused
     assert [field["field"] for field in refused.body["details"]["fields"]] == ["url"]

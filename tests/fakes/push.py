@@ -1,4 +1,4 @@
-"""Sockets and connections in memory."""
+"""Sockets and connections in memory, with the behaviour that the push service expects of the real ones."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from uuid import UUID
 from artiway.outbox.model import Message
 from artiway.push.model import (
     Admission,
+    Batch,
     Claim,
     Connection,
     ConnectionGone,
-    Look,
-    News,
     Outcome,
     Scope,
     Socket,
     SocketLimits,
+    UserEvent,
 )
 
 ROOMY = SocketLimits(per_user=100, per_tenant=1_000)
 
 
 class FakeSockets:
-    """`before_post` may raise: what it raises happens before the message is heard, `after_post` after."""
+    """`before_post` may raise before the client receives the message, `after_post` after it."""
 
     def __init__(self) -> None:
         self.open: dict[str, list[Mapping[str, Any]]] = {}
@@ -51,7 +51,7 @@ class FakeSockets:
 @dataclass
 class Row:
     connection: Connection
-    told: int
+    last_sent: int
     is_greeted: bool = False
     posting: int | None = None
     posting_until: datetime | None = None
@@ -59,23 +59,23 @@ class Row:
 
 
 class FakeConnections:
-    """Every session is open and no user may see the whole tenant, until a test says so."""
+    """Every session is open and no user may receive tenant-wide events, until a test changes that."""
 
     def __init__(self, *, lease_s: float = 60, resume_s: int = 60, limits: SocketLimits = ROOMY) -> None:
         self.rows: dict[str, Row] = {}
-        self.news: list[tuple[UUID, News, datetime]] = []
-        self.hints: list[Message] = []
+        self.events: list[tuple[UUID, UserEvent, datetime]] = []
+        self.messages: list[Message] = []
         self.closed_for: set[UUID] = set()  # sessions, users and tenants
         self.managers: set[UUID] = set()
         self._lease, self._resume = timedelta(seconds=lease_s), timedelta(seconds=resume_s)
         self._limits = limits
 
-    def publish(self, tenant_id: UUID, user_id: UUID, payload: Mapping[str, Any]) -> int:
-        number = len(self.news) + 1
-        self.news.append((tenant_id, News(number, payload, user_id), datetime.now(UTC)))
+    def add_event(self, tenant_id: UUID, user_id: UUID, payload: Mapping[str, Any]) -> int:
+        number = len(self.events) + 1
+        self.events.append((tenant_id, UserEvent(number, payload, user_id), datetime.now(UTC)))
         return number
 
-    def remember(self, connection: Connection, hints: Sequence[Message], *, after: int | None) -> None:
+    def add(self, connection: Connection, messages: Sequence[Message], *, after: int | None) -> None:
         others = [row.connection for row in self._open() if row.connection.connection_id != connection.connection_id]
         of_tenant = [one for one in others if one.tenant_id == connection.tenant_id]
         Admission(
@@ -84,23 +84,23 @@ class FakeConnections:
             user_sockets=sum(one.user_id == connection.user_id for one in of_tenant),
             tenant_sockets=len(of_tenant),
         ).check(connection.scope, self._limits)
-        left = [
+        closed = [
             row
             for row in self.rows.values()
             if (row.connection.session_id, row.connection.scope) == (connection.session_id, connection.scope)
             and row.closed_at is not None
             and row.closed_at > datetime.now(UTC) - self._resume
         ]
-        if left:
-            last = max(left, key=lambda row: row.closed_at or datetime.now(UTC))
+        if closed:
+            last = max(closed, key=lambda row: row.closed_at or datetime.now(UTC))
             del self.rows[last.connection.connection_id]
-            after = last.told if after is None else after
+            after = last.last_sent if after is None else after
         known = self._of(connection.tenant_id, connection.user_id, connection.scope)
-        newest = max((news.number for news, _ in known), default=0)
+        newest = max((event.number for event, _ in known), default=0)
         if connection.connection_id not in self.rows:
-            told = newest if after is None else min(after, newest)
-            self.rows[connection.connection_id] = Row(connection, told)
-            self.hints += hints
+            last_sent = newest if after is None else min(after, newest)
+            self.rows[connection.connection_id] = Row(connection, last_sent)
+            self.messages += messages
 
     def close(self, connection_ids: Sequence[str]) -> None:
         for connection_id in connection_ids:
@@ -118,7 +118,7 @@ class FakeConnections:
         allowed = [row for row in rows if self._is_allowed(row.connection)]
         groups = {scope: [row for row in allowed if row.connection.scope is scope] for scope in Scope}
         return Claim(
-            [self._look(tenant_id, user_id, scope, group) for scope, group in groups.items() if group],
+            [self._batch(tenant_id, user_id, scope, group) for scope, group in groups.items() if group],
             ended=[row.connection.connection_id for row in rows if not self._is_allowed(row.connection)],
         )
 
@@ -130,46 +130,46 @@ class FakeConnections:
         for outcome in outcomes:
             row = self.rows.get(outcome.connection_id)
             if row is not None and row.posting == until:
-                row.told, row.is_greeted = max(row.told, outcome.told), outcome.is_greeted
+                row.last_sent, row.is_greeted = max(row.last_sent, outcome.last_sent), outcome.is_greeted
                 row.posting = row.posting_until = None
                 if outcome.is_closed:
                     row.closed_at = row.closed_at or datetime.now(UTC)
 
-    def newest_news_at(self, tenant_id: UUID, user_id: UUID) -> datetime | None:
+    def newest_event_at(self, tenant_id: UUID, user_id: UUID) -> datetime | None:
         return max((at for _, at in self._of(tenant_id, user_id, Scope.USER)), default=None)
 
-    def hint(self, message: Message) -> None:
-        self.hints.append(message)
+    def publish(self, message: Message) -> None:
+        self.messages.append(message)
 
     def forget_expired(self) -> int:
         now = datetime.now(UTC)
-        doomed = [
+        expired = [
             name
             for name, row in self.rows.items()
             if row.connection.expires_at <= now or (row.closed_at and row.closed_at <= now - self._resume)
         ]
-        for name in doomed:
+        for name in expired:
             del self.rows[name]
-        return len(doomed)
+        return len(expired)
 
-    def _look(self, tenant_id: UUID, user_id: UUID, scope: Scope, rows: Sequence[Row]) -> Look:
+    def _batch(self, tenant_id: UUID, user_id: UUID, scope: Scope, rows: Sequence[Row]) -> Batch:
         now = datetime.now(UTC)
         idle = [row for row in rows if row.posting is None]
-        doubtful = [row.connection.connection_id for row in rows if row.posting_until and row.posting_until <= now]
-        is_busy = len(rows) > len(idle) + len(doubtful)
+        uncertain = [row.connection.connection_id for row in rows if row.posting_until and row.posting_until <= now]
+        is_busy = len(rows) > len(idle) + len(uncertain)
         if not idle:
-            return Look(scope, doubtful=doubtful, is_busy=is_busy)
-        after = min(row.told for row in idle)
-        news = [one for one, _ in self._of(tenant_id, user_id, scope) if one.number > after]
-        if not news and all(row.is_greeted for row in idle):
+            return Batch(scope, uncertain=uncertain, is_busy=is_busy)
+        after = min(row.last_sent for row in idle)
+        events = [one for one, _ in self._of(tenant_id, user_id, scope) if one.number > after]
+        if not events and all(row.is_greeted for row in idle):
             names = [row.connection.connection_id for row in idle]
-            return Look(scope, up_to_date=names, doubtful=doubtful, is_busy=is_busy)
-        until = news[-1].number if news else max(row.told for row in idle)
-        claimed = [row for row in idle if row.told < until or not row.is_greeted]
+            return Batch(scope, up_to_date=names, uncertain=uncertain, is_busy=is_busy)
+        until = events[-1].number if events else max(row.last_sent for row in idle)
+        claimed = [row for row in idle if row.last_sent < until or not row.is_greeted]
         for row in claimed:
             row.posting, row.posting_until = until, now + self._lease
-        sockets = [Socket(row.connection.connection_id, row.told, row.is_greeted) for row in claimed]
-        return Look(scope, sockets, news, until, doubtful=doubtful, is_busy=is_busy)
+        sockets = [Socket(row.connection.connection_id, row.last_sent, row.is_greeted) for row in claimed]
+        return Batch(scope, sockets, events, until, uncertain=uncertain, is_busy=is_busy)
 
     def _open(self) -> list[Row]:
         now = datetime.now(UTC)
@@ -182,9 +182,9 @@ class FakeConnections:
     def _is_session_open(self, connection: Connection) -> bool:
         return not self.closed_for & {connection.session_id, connection.user_id, connection.tenant_id}
 
-    def _of(self, tenant_id: UUID, user_id: UUID, scope: Scope) -> list[tuple[News, datetime]]:
+    def _of(self, tenant_id: UUID, user_id: UUID, scope: Scope) -> list[tuple[UserEvent, datetime]]:
         return [
-            (news, at)
-            for tenant, news, at in self.news
-            if tenant == tenant_id and (scope is Scope.TENANT or news.user_id == user_id)
+            (event, at)
+            for tenant, event, at in self.events
+            if tenant == tenant_id and (scope is Scope.TENANT or event.user_id == user_id)
         ]

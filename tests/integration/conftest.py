@@ -10,7 +10,7 @@ import pytest
 from artiway.platform.database import Database
 from artiway.recovery.invariants import Invariants
 from artiway.recovery.mirror import SlotMirror
-from artiway.recovery.repository import PostgresLooks, PostgresSlots
+from artiway.recovery.repository import PostgresInvariantQueries, PostgresSlots
 from tests.conftest import Addresses
 
 
@@ -23,7 +23,7 @@ def invariants(worker_addresses: Addresses) -> Iterator[Invariants]:
     """Of this process's database. Redis is looked at by the worlds that have one."""
     with contextlib.closing(Database(worker_addresses.service)) as database:
         mirror = SlotMirror(PostgresSlots(database), lambda pool: NotImplemented, pools=())
-        yield Invariants(PostgresLooks(database), mirror)
+        yield Invariants(PostgresInvariantQueries(database), mirror)
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Children that misbehave, for the sandbox to contain. Each is the target of a spawned process."""
+"""Child processes that misbehave. Each function is the target of a spawned process."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def _job(pipe: Connection) -> dict[str, Any]:
 
 def hangs(pipe: Connection, stop: Event, config: Mapping[str, Any]) -> None:
     _job(pipe)
-    while True:  # deaf to every request
+    while True:  # ignores every stop request
         time.sleep(60)
 
 
-def busy(pipe: Connection, stop: Event, config: Mapping[str, Any]) -> None:
-    """At work and not reading: it learns of its parent's death by watching, or not at all."""
+def does_not_read(pipe: Connection, stop: Event, config: Mapping[str, Any]) -> None:
+    """Does not read its pipe: only the watching thread sees that the parent has ended."""
     child.harden(0)
     frames.send(pipe, {"kind": "ready"})
     while True:
@@ -39,13 +39,13 @@ def crashes(pipe: Connection, stop: Event, config: Mapping[str, Any]) -> None:
     os.kill(os.getpid(), signal.SIGSEGV)
 
 
-def lies(pipe: Connection, stop: Event, config: Mapping[str, Any]) -> None:
+def sends_invalid_frame(pipe: Connection, stop: Event, config: Mapping[str, Any]) -> None:
     _job(pipe)
     pipe.send_bytes(b"\x80\x04not json")
 
 
-def listens(pipe: Connection, stop: Event, config: Mapping[str, Any]) -> None:
-    """Stops when asked, and then takes the next job in the same process."""
+def stops_on_request(pipe: Connection, stop: Event, config: Mapping[str, Any]) -> None:
+    """Stops on request and takes the next job in the same process."""
     frames.send(pipe, {"kind": "ready"})
     while True:
         frames.receive(pipe)
@@ -54,7 +54,7 @@ def listens(pipe: Connection, stop: Event, config: Mapping[str, Any]) -> None:
         frames.send(pipe, {"kind": "stopped"})
 
 
-def tells_environment(pipe: Connection, stop: Event, config: Mapping[str, Any]) -> None:
+def reports_environment(pipe: Connection, stop: Event, config: Mapping[str, Any]) -> None:
     child.harden(0)
     _job(pipe)
     seen = ",".join(sorted(name for name in os.environ if name.startswith(("AWS_", "ARTIWAY_", "ECS_"))))

@@ -1,4 +1,4 @@
-"""These tests run in the worker's own environment (tools/worker.lock), which has OpenCV; the product's has not."""
+"""These tests run in the worker's environment (tools/worker.lock), which has OpenCV; the platform's has none."""
 
 from __future__ import annotations
 

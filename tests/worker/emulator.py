@@ -1,4 +1,4 @@
-"""MiniStack for SQS and S3, and an `internal` that keeps the fence in memory behind the real Lambda Invoke API."""
+"""MiniStack for SQS and S3, and an in-memory `internal` behind the Lambda Invoke API."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def until(what: Callable[[], Any], timeout_s: float = 60) -> Any:
-    """Waits for a condition; the value it gave."""
+def until(condition: Callable[[], Any], timeout_s: float = 60) -> Any:
+    """Wait until the condition is true and return its value."""
     deadline = time.monotonic() + timeout_s
-    while not (found := what()):
+    while not (found := condition()):
         assert time.monotonic() < deadline, "the condition did not come true"
         time.sleep(0.02)
     return found

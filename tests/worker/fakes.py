@@ -1,4 +1,4 @@
-"""The outside world in memory: queues, store, `internal`, and a slot whose engine does as the test says."""
+"""In-memory queues, store and `internal`, and a slot whose engine the test controls."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from artiway.tasks.contract import Node, Terms, Verdict, WorkHint
 from worker.attempt import Attempt
 from worker.engines.base import EngineInfo
 from worker.model import WorkMessage
-from worker.ports import ObjectMissing, ObjectTooLarge, OutsideFailed
-from worker.sandbox import Job, Made
+from worker.ports import ObjectMissing, ObjectTooLarge, ServiceFailed
+from worker.sandbox import EngineResult, Job
 from worker.settings import WorkerSettings
 
 TENANT = "11111111-1111-1111-1111-111111111111"
@@ -57,15 +57,15 @@ class FakeQueue:
     def __init__(self) -> None:
         self.waiting: deque[WorkMessage] = deque()
         self.deleted: list[str] = []
-        self.given_back: list[str] = []
+        self.made_visible: list[str] = []
         self.received: list[str] = []
-        self.visits: list[tuple[str, int]] = []
-        self.asked = 0
+        self.polled: list[tuple[str, int]] = []
+        self.polls = 0
 
     def receive(self, node_type: str, wait_s: int) -> WorkMessage | None:
-        self.asked += 1
-        if self.asked < 100:
-            self.visits.append((node_type, wait_s))
+        self.polls += 1
+        if self.polls < 100:
+            self.polled.append((node_type, wait_s))
         for message in list(self.waiting):
             if message.node_type == node_type:
                 self.waiting.remove(message)
@@ -76,8 +76,8 @@ class FakeQueue:
     def delete(self, message: WorkMessage) -> None:
         self.deleted.append(message.receipt)
 
-    def give_back(self, message: WorkMessage) -> None:
-        self.given_back.append(message.receipt)
+    def make_visible(self, message: WorkMessage) -> None:
+        self.made_visible.append(message.receipt)
 
 
 class FakeProgress:
@@ -90,7 +90,7 @@ class FakeProgress:
         with self.arrived:
             if self.failures > 0:
                 self.failures -= 1
-                raise OutsideFailed("the queue is away")
+                raise ServiceFailed("the queue does not answer")
             self.sent.append(dict(envelope))
             self.arrived.notify_all()
 
@@ -103,13 +103,13 @@ class FakeProgress:
 
 
 class FakeInternal:
-    """Keeps the fence as the real one does: a node is claimed once per attempt."""
+    """Fences as the real function does: each attempt is claimed once."""
 
     def __init__(self, *nodes: Node) -> None:
         self.claimable = {(node.node_id, node.attempt): node for node in nodes}
         self.calls: list[tuple[str, Any]] = []
         self.verdicts: dict[str, Verdict] = {}
-        self.is_away = False
+        self.is_down = False
 
     def register(self, worker: Mapping[str, Any]) -> Terms:
         self._call("register", dict(worker))
@@ -129,8 +129,8 @@ class FakeInternal:
 
     def _call(self, action: str, detail: Any) -> None:
         self.calls.append((action, detail))
-        if self.is_away:
-            raise OutsideFailed("internal is away")
+        if self.is_down:
+            raise ServiceFailed("internal does not answer")
 
     def of(self, action: str) -> list[Any]:
         return [detail for name, detail in self.calls if name == action]
@@ -139,11 +139,11 @@ class FakeInternal:
 class FakeStore:
     def __init__(self, objects: Mapping[str, bytes] | None = None) -> None:
         self.objects = dict(objects or {})
-        self.is_away = False
+        self.is_down = False
 
     def read(self, key: str, *, max_bytes: int, bucket: str = "") -> bytes:
-        if self.is_away:
-            raise OutsideFailed("the store is away")
+        if self.is_down:
+            raise ServiceFailed("the store does not answer")
         if key not in self.objects:
             raise ObjectMissing(key)
         if len(self.objects[key]) > max_bytes:
@@ -151,29 +151,29 @@ class FakeStore:
         return self.objects[key]
 
     def write(self, key: str, data: bytes, content_type: str) -> None:
-        if self.is_away:
-            raise OutsideFailed("the store is away")
+        if self.is_down:
+            raise ServiceFailed("the store does not answer")
         self.objects[key] = data
 
 
 INFO = EngineInfo("preview", "1", is_neural=False, detail="fake")
-MADE = Made(b"picture", "cutout", "image/png", "png", 4, 4, INFO)
+RESULT = EngineResult(b"picture", "cutout", "image/png", "png", 4, 4, INFO)
 
 
 class FakeSlot:
-    """Runs until it is let go or the attempt is stopped."""
+    """Runs until the test sets `go` or the attempt is stopped."""
 
-    def __init__(self, act: Callable[[Callable[[float], None]], Made] | None = None) -> None:
-        self.act = act
+    def __init__(self, engine: Callable[[Callable[[float], None]], EngineResult] | None = None) -> None:
+        self.engine = engine
         self.running, self.go = threading.Event(), threading.Event()
         self.jobs: list[Job] = []
 
-    def run(self, job: Job, attempt: Attempt, report: Callable[[float], None], *, time_limit_s: float) -> Made:
+    def run(self, job: Job, attempt: Attempt, report: Callable[[float], None], *, time_limit_s: float) -> EngineResult:
         self.jobs.append(job)
         self.running.set()
-        if self.act is not None:
-            return self.act(report)
+        if self.engine is not None:
+            return self.engine(report)
         attempt.on_stop(self.go.set)
         assert self.go.wait(20)
         attempt.check()
-        return MADE
+        return RESULT

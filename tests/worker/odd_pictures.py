@@ -1,7 +1,7 @@
-"""Pictures as people and attackers send them. The product's own tests have no picture library and ask this program:
+"""Pictures as users and attackers send them. The platform's tests have no picture library and run this program:
 
 python -m tests.worker.odd_pictures make FOLDER     writes one of each
-python -m tests.worker.odd_pictures look FILE …     says how large each is, and its colours top left and bottom right
+python -m tests.worker.odd_pictures look FILE …     prints the size of each and its colours in two corners
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ NOISE = np.random.default_rng(1).integers(0, 256, (HEIGHT, WIDTH, 3), dtype=np.u
 
 
 def motif() -> Image.Image:
-    """Red top left, blue elsewhere: it shows whether it stands upright and in its own colours."""
+    """Red at the top left, blue elsewhere, so that a test sees orientation and colours."""
     image = Image.new("RGB", (WIDTH, HEIGHT), BLUE)
     image.paste(RED, (0, 0, WIDTH // 2, HEIGHT // 2))
     return image
 
 
 def turned() -> bytes:
-    """As a phone stores it: on its side, with a note that says so."""
+    """As a phone stores it: rotated, with the orientation in EXIF."""
     exif = Image.Exif()
     exif[0x0112] = 6
     return saved(motif().transpose(Image.Transpose.ROTATE_90), "JPEG", exif=exif, quality=95)
@@ -57,7 +57,7 @@ def deep(channels: int) -> bytes:
 
 
 def polyglot() -> bytes:
-    """A picture that is also a page with a script, for those who guess types."""
+    """A picture that is also an HTML page with a script, for programs that guess types."""
     page = b"<html><script>alert(1)</script></html>"
     whole = saved(motif(), "PNG")
     return whole[:33] + chunk(b"tEXt", b"Comment\0" + page) + whole[33:] + b"PK\x03\x04" + page
@@ -85,7 +85,7 @@ GOOD: dict[str, Callable[[], bytes]] = {
     "lossless.webp": lambda: saved(motif(), "WEBP", lossless=True),
     "lossy.webp": lambda: saved(motif(), "WEBP", quality=95),
 }
-# Refused when they are first used: their first bytes say enough.
+# Refused at first use, by their first bytes.
 REFUSED: dict[str, Callable[[], bytes]] = {
     "vector.png": lambda: b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>",
     "page.png": lambda: b"<!doctype html><title>not a picture</title>",
@@ -108,7 +108,7 @@ REFUSED: dict[str, Callable[[], bytes]] = {
     "actually-jpeg.png": lambda: saved(motif(), "JPEG"),
     "actually-png.webp": lambda: png(),
 }
-# Their headers are in order: only who decodes them can tell.
+# Their headers are valid: only a decoder finds the fault.
 FAILING: dict[str, Callable[[], bytes]] = {
     "torn.png": lambda: half("PNG"),
     "torn.jpg": lambda: half("JPEG"),

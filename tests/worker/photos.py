@@ -1,4 +1,4 @@
-"""Product photos drawn by program, each with the true mask of its product: what the engines are measured against."""
+"""Product photos drawn by program, each with the exact mask of its product, to measure engines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from worker.pictures import Picture
 
-SUPER = 3  # drawn larger and averaged down, for edges like a lens makes them
+SUPER = 3  # drawn larger and averaged down, for soft edges
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Pictures as bytes: good ones, and those that somebody sends to hurt us."""
+"""Pictures as bytes: valid ones and those of an attacker."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def chunk(kind: bytes, body: bytes) -> bytes:
 
 
 def png_bomb(width: int = 30_000, height: int = 30_000) -> bytes:
-    """A few kilobytes that want gigabytes: one bit per pixel, all the same."""
+    """A few kilobytes that decode to gigabytes: one bit per pixel, all equal."""
     header = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
     pixels = zlib.compress(bytes((width + 7) // 8 + 1) * 64, 9)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
 
 
 def png_of(data: bytes, width: int = 64, height: int = 48) -> bytes:
-    """A colour picture by its header; what its data unpack to is the caller's affair."""
+    """A colour picture by its header, with the data of the caller."""
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     body = zlib.compress(data, 9)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", body) + chunk(b"IEND", b"")
@@ -50,7 +50,7 @@ def png_text_bomb() -> bytes:
 
 
 def jpeg_claiming(width: int, height: int) -> bytes:
-    """A real JPEG whose frame lies about its size."""
+    """A valid JPEG whose frame states a wrong size."""
     data = bytearray(saved(Image.new("RGB", (64, 64), "red"), "JPEG"))
     at = data.index(b"\xff\xc0")
     data[at + 5 : at + 9] = struct.pack(">HH", height, width)

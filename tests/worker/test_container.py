@@ -1,4 +1,4 @@
-"""The image, as far as it can be held to its word without building it: what it copies, sets, pins and starts."""
+"""The image as far as it can be checked without a build: copied files, variables, pins, entry point."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TEXT = (ROOT / "worker/Dockerfile").read_text("utf-8").replace("\\\n", " ")
 LINES = [line for line in TEXT.splitlines() if line and not line.startswith("#")]
 
 
-# Of the layer, what workers share with the platform: these import the standard library and pydantic alone.
+# The modules of the layer that workers share. They import only the standard library and pydantic.
 SHARED = [
     "__init__.py",
     "platform/__init__.py",
@@ -36,7 +36,7 @@ SHARED = [
 
 
 def of(word: str) -> list[str]:
-    """What follows an instruction, wherever it stands."""
+    """The arguments of each instruction with this name."""
     return [line.split(maxsplit=1)[1] for line in LINES if line.split()[0] == word]
 
 
@@ -49,52 +49,52 @@ def pins(lock: str) -> dict[str, str]:
 
 
 def is_sent(path: str) -> bool:
-    """The last pattern that fits decides, as in Docker; a folder's pattern holds for what is in it."""
+    """Whether Docker sends a file to the build. The last matching pattern decides; a folder covers its files."""
     answer = True
     for pattern in (ROOT / "worker/Dockerfile.dockerignore").read_text("utf-8").split():
         wanted = pattern.lstrip("!")
         heads = ["/".join(path.split("/")[:depth]) for depth in range(1, path.count("/") + 2)]
-        # Two stars are any number of folders, none among them.
+        # Two stars match any number of folders, including none.
         fits = any(fnmatch(head, form) for head in heads for form in (wanted, wanted.replace("/**/", "/")))
         answer = pattern.startswith("!") if fits else answer
     return answer
 
 
 def copied() -> list[tuple[str, str]]:
-    """(source, place) of each COPY from the build context."""
+    """(source, target) of each COPY from the build context."""
     pairs = []
     for line in of("COPY"):
         if not line.startswith("--from"):
-            *sources, place = line.split()
-            pairs += [(source, place) for source in sources]
+            *sources, target_folder = line.split()
+            pairs += [(source, target_folder) for source in sources]
     return pairs
 
 
 @pytest.fixture
 def image(tmp_path: Path) -> Path:
-    """/srv of the image: what COPY puts there, of what the build context holds."""
-    for source, place in copied():
-        if not place.startswith("/srv/"):
+    """The folder /srv of the image, copied from the build context."""
+    for source, target_folder in copied():
+        if not target_folder.startswith("/srv/"):
             continue
         root = ROOT / source
         for file in [root] if root.is_file() else root.rglob("*"):
             name = str(file.relative_to(ROOT))
             if not file.is_file() or not is_sent(name):
                 continue
-            inside = str(file.relative_to(root)) if root.is_dir() else root.name if place.endswith("/") else ""
-            target = tmp_path / place.removeprefix("/srv/") / inside
+            inside = str(file.relative_to(root)) if root.is_dir() else root.name if target_folder.endswith("/") else ""
+            target = tmp_path / target_folder.removeprefix("/srv/") / inside
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(file, target)
     return tmp_path
 
 
-def test_everything_that_is_copied_is_there_and_is_sent_to_the_build():
+def test_copied_files_exist_and_reach_the_build():
     for source, _ in copied():
         assert (ROOT / source).exists()
         assert is_sent(source)
 
 
-def test_only_the_worker_and_the_contract_are_sent(image):
+def test_image_holds_only_worker_and_shared_modules(image):
     assert sorted(entry.name for entry in image.iterdir()) == ["artiway", "worker"]
     shared = sorted(str(path.relative_to(image / "artiway")) for path in (image / "artiway").rglob("*.*"))
     assert shared == SHARED
@@ -103,31 +103,31 @@ def test_only_the_worker_and_the_contract_are_sent(image):
         assert not is_sent(path), path
 
 
-def test_its_settings_are_settings_of_the_worker():
+def test_image_variables_are_settings_of_the_worker():
     names = {name.removeprefix("ARTIWAY_").lower() for name in variables() if name.startswith("ARTIWAY_")}
     assert names == {"model_folder", "beat_file"}
     assert names <= set(WorkerSettings.model_fields)
 
 
-def test_cuda_is_of_the_major_version_that_the_locked_wheels_are_built_for():
+def test_cuda_version_matches_the_locked_wheels():
     (base,) = [line for line in of("FROM") if line.startswith("nvidia/cuda:")]
     (locked,) = [name for name in pins("worker/gpu.lock") if name.startswith("nvidia-cudnn-cu")]
     assert re.findall(r"cuda:(\d+)\.", base) == re.findall(r"cu(\d+)$", locked)
 
 
-def test_what_the_tests_run_with_is_what_the_image_pins():
+def test_tests_run_with_the_versions_of_the_image():
     ours, theirs = pins("tools/worker.lock"), pins("worker/gpu.lock")
     wanted = [line for line in (ROOT / "worker/runtime.in").read_text("utf-8").split("\n") if re.match(r"[a-z]", line)]
     assert {name: theirs.get(name) for name in wanted} == {name: ours[name] for name in wanted}
 
 
-def test_the_python_of_the_image_is_the_one_that_its_lock_was_made_for():
+def test_image_python_matches_its_lock():
     versions = set(re.findall(r"python(3\.\d+)", TEXT))
     documented = re.findall(r"--python-version (3\.\d+)", (ROOT / "docs/worker.md").read_text("utf-8"))
     assert versions == set(documented)
 
 
-def test_the_entry_point_starts_from_the_images_folder_and_leaves_on_its_stop_signal(image):
+def test_entry_point_starts_and_stops_on_its_signal(image):
     (entry,), (stop,) = of("ENTRYPOINT"), of("STOPSIGNAL")
     command = json.loads(entry)
     assert command[0] == "python"
@@ -138,7 +138,7 @@ def test_the_entry_point_starts_from_the_images_folder_and_leaves_on_its_stop_si
         "AWS_DEFAULT_REGION": "us-east-1",
         "AWS_ACCESS_KEY_ID": "test",
         "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{free_port()}",  # nobody listens
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{free_port()}",  # no server listens there
         "ARTIWAY_INTERNAL_FUNCTION": "InternalFunction",
         "ARTIWAY_WORK_QUEUE_URLS": '{"cutout": "http://127.0.0.1:1/q"}',
         "ARTIWAY_PROGRESS_QUEUE_URL": "http://127.0.0.1:1/p",
@@ -161,7 +161,7 @@ def test_the_entry_point_starts_from_the_images_folder_and_leaves_on_its_stop_si
 
 
 @pytest.mark.parametrize(("age_s", "status"), [(5, 0), (300, 1), (None, 1)])
-def test_the_health_check_believes_a_fresh_beat_and_nothing_else(tmp_path, age_s, status):
+def test_health_check_accepts_only_a_fresh_heartbeat(tmp_path, age_s, status):
     (line,) = of("HEALTHCHECK")
     command = json.loads(line[line.index("CMD") + 3 :])
     file = tmp_path / "beat"

@@ -1,4 +1,4 @@
-"""The loop with an outside world in memory: what is claimed, deleted, reported, handed back, and in which order."""
+"""The worker's loop with in-memory services: claims, deletes, reports and releases, in order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from artiway.tasks.contract import Verdict
 from tests.worker.emulator import until
 from tests.worker.fakes import (
-    MADE,
+    RESULT,
     TENANT,
     FakeInternal,
     FakeProgress,
@@ -28,9 +28,9 @@ from worker.engines.weights import Weights
 from worker.errors import EngineCrashed, TimeLimit
 from worker.loop import Worker
 from worker.model import WorkMessage
-from worker.rounds import Rounds
+from worker.polling import QueuePoller
 from worker.runner import Runner
-from worker.sandbox import Made
+from worker.sandbox import EngineResult
 
 
 class Bench:
@@ -51,14 +51,14 @@ class Bench:
             clock=lambda: self.now,
         )
 
-    def accept(self, work: WorkMessage, slot: int = 0) -> threading.Thread:
-        thread = threading.Thread(target=self.worker.accept, args=(work, self.slots[slot]))
+    def accept(self, work_message: WorkMessage, slot: int = 0) -> threading.Thread:
+        thread = threading.Thread(target=self.worker.accept, args=(work_message, self.slots[slot]))
         thread.start()
         return thread
 
-    def finish(self, work: WorkMessage) -> None:
+    def finish(self, work_message: WorkMessage) -> None:
         self.slots[0].go.set()
-        ended(self.accept(work))
+        ended(self.accept(work_message))
 
 
 def ended(thread: threading.Thread) -> None:
@@ -70,7 +70,7 @@ def data_of(envelope: dict[str, Any]) -> dict[str, Any]:
     return dict(envelope["data"])
 
 
-def test_a_node_is_claimed_its_message_deleted_its_picture_uploaded_and_its_result_told():
+def test_claimed_node_is_uploaded_and_its_result_reported():
     bench = Bench(node())
     bench.finish(message())
     assert bench.queue.deleted == ["r1"]
@@ -86,7 +86,7 @@ def test_a_node_is_claimed_its_message_deleted_its_picture_uploaded_and_its_resu
     assert not bench.worker.leases.held()
 
 
-def test_the_message_is_deleted_before_the_engine_runs_because_the_lease_is_the_lock():
+def test_message_is_deleted_before_the_engine_runs():
     bench = Bench(node())
     thread = bench.accept(message())
     assert bench.slots[0].running.wait(10)
@@ -95,7 +95,7 @@ def test_the_message_is_deleted_before_the_engine_runs_because_the_lease_is_the_
     ended(thread)
 
 
-def test_a_duplicate_message_is_dropped_without_work():
+def test_duplicate_message_is_deleted_without_an_attempt():
     bench = Bench(node())
     bench.finish(message(receipt="first"))
     bench.finish(message(receipt="again"))
@@ -104,24 +104,24 @@ def test_a_duplicate_message_is_dropped_without_work():
     assert len(bench.slots[0].jobs) == 1
 
 
-def test_a_message_that_is_not_work_is_deleted_and_nothing_is_claimed():
+def test_invalid_message_is_deleted_without_a_claim():
     bench = Bench(node())
     bench.finish(WorkMessage("odd", "cutout", None))
     assert bench.queue.deleted == ["odd"]
     assert bench.internal.of("claim") == []
 
 
-def test_a_claim_without_an_answer_leaves_the_message_and_frees_the_slot():
+def test_unanswered_claim_keeps_message_and_frees_slot():
     bench = Bench(node())
-    bench.internal.is_away = True
+    bench.internal.is_down = True
     bench.finish(message())
     assert bench.queue.deleted == []
-    bench.internal.is_away = False
+    bench.internal.is_down = False
     bench.finish(message())
     assert bench.progress.kinds()[-1] == "result"
 
 
-def test_one_slot_for_five_queues_receives_no_message_that_it_cannot_work_on_at_once():
+def test_one_slot_receives_one_message_of_five_queues():
     kinds = ("cutout", "model", "compose", "extend", "hd_fix")
     nodes = [node(f"n{number}") for number in range(10)]
     bench = Bench(*nodes, work_queue_urls={kind: f"q/{kind}" for kind in kinds})
@@ -129,57 +129,57 @@ def test_one_slot_for_five_queues_receives_no_message_that_it_cannot_work_on_at_
         bench.queue.waiting.append(message(each.node_id, receipt=f"r{number}", kind=kinds[number % len(kinds)]))
     received_while_busy: list[int] = []
 
-    def act(report: Callable[[float], None]) -> Made:
+    def engine(report: Callable[[float], None]) -> EngineResult:
         received_while_busy.append(len(bench.queue.received) - len(bench.queue.deleted))
-        return MADE
+        return RESULT
 
-    bench.slots[0].act = act
-    life = threading.Thread(target=bench.worker.run)
-    life.start()
+    bench.slots[0].engine = engine
+    running = threading.Thread(target=bench.worker.run)
+    running.start()
     bench.progress.wait_for("result", count=len(nodes))
     bench.worker.stop()
-    ended(life)
+    ended(running)
     assert received_while_busy == [0] * len(nodes)
     assert sorted(bench.queue.received) == sorted(f"r{number}" for number in range(10))
-    assert bench.queue.given_back == []
+    assert bench.queue.made_visible == []
 
 
-def test_while_a_slot_is_busy_its_queues_are_not_asked():
+def test_busy_slot_does_not_poll_its_queues():
     bench = Bench(node(), node("n2"), work_queue_urls={"cutout": "q/cutout", "model": "q/model"})
     bench.queue.waiting.append(message())
-    life = threading.Thread(target=bench.worker.run)
-    life.start()
+    running = threading.Thread(target=bench.worker.run)
+    running.start()
     assert bench.slots[0].running.wait(10)
     bench.queue.waiting.append(message("n2", receipt="r2", kind="model"))
-    asked = bench.queue.asked
-    for _ in range(3):  # beats go on, which shows that the worker is alive
-        heard = len(bench.internal.of("beat"))
-        until(lambda heard=heard: len(bench.internal.of("beat")) > heard)
-    assert (bench.queue.asked, bench.queue.received) == (asked, ["r1"])
+    polls = bench.queue.polls
+    for _ in range(3):  # heartbeats show that the worker is running
+        count = len(bench.internal.of("beat"))
+        until(lambda count=count: len(bench.internal.of("beat")) > count)
+    assert (bench.queue.polls, bench.queue.received) == (polls, ["r1"])
     bench.slots[0].go.set()
     bench.progress.wait_for("result", count=2)
     bench.worker.stop()
-    ended(life)
+    ended(running)
     assert bench.queue.received == ["r1", "r2"]
 
 
-def test_every_queue_is_waited_at_in_turn_and_the_others_are_looked_at_in_passing():
+def test_long_polls_alternate_between_the_queues():
     queue, stopping = FakeQueue(), threading.Event()
-    rounds = Rounds(queue, ("cutout", "model", "compose"), start=0, wait_s=10, stopping=stopping)
+    poller = QueuePoller(queue, ("cutout", "model", "compose"), start=0, wait_s=10, stopping=stopping)
     for _ in range(3):
-        assert rounds.next() is None
-    assert [node_type for node_type, wait_s in queue.visits if wait_s] == ["model", "compose", "cutout"]
-    assert Counter(node_type for node_type, _ in queue.visits) == {"cutout": 3, "model": 3, "compose": 3}
-    assert max(wait_s for _, wait_s in queue.visits) == 1
+        assert poller.poll() is None
+    assert [node_type for node_type, wait_s in queue.polled if wait_s] == ["model", "compose", "cutout"]
+    assert Counter(node_type for node_type, _ in queue.polled) == {"cutout": 3, "model": 3, "compose": 3}
+    assert max(wait_s for _, wait_s in queue.polled) == 1
 
 
-def test_a_slot_with_one_queue_waits_there_as_long_as_it_may():
+def test_slot_with_one_queue_uses_full_long_polls():
     queue = FakeQueue()
-    Rounds(queue, ("cutout",), start=0, wait_s=10, stopping=threading.Event()).next()
-    assert queue.visits == [("cutout", 10)]
+    QueuePoller(queue, ("cutout",), start=0, wait_s=10, stopping=threading.Event()).poll()
+    assert queue.polled == [("cutout", 10)]
 
 
-def test_one_beat_renews_all_nodes():
+def test_one_heartbeat_renews_all_leases():
     bench = Bench(node(), node("n2"), slots=2)
     threads = [bench.accept(message()), bench.accept(message("n2", receipt="r2"), slot=1)]
     for slot in bench.slots:
@@ -194,18 +194,18 @@ def test_one_beat_renews_all_nodes():
         ended(thread)
 
 
-def test_only_a_beat_that_was_answered_keeps_the_container_healthy(tmp_path):
+def test_only_answered_heartbeats_keep_the_container_healthy(tmp_path):
     file = tmp_path / "beat"
     bench = Bench(beat_file=str(file))
-    bench.internal.is_away = True
+    bench.internal.is_down = True
     bench.worker.heartbeat.beat()
     assert not file.exists()
-    bench.internal.is_away = False
+    bench.internal.is_down = False
     bench.worker.heartbeat.beat()
     assert file.exists()
 
 
-def test_a_cancelled_node_stops_uploads_nothing_and_says_so():
+def test_cancelled_node_uploads_nothing_and_reports_it():
     bench = Bench(node())
     thread = bench.accept(message())
     assert bench.slots[0].running.wait(10)
@@ -217,7 +217,7 @@ def test_a_cancelled_node_stops_uploads_nothing_and_says_so():
     assert list(bench.store.objects) == [f"inputs/{TENANT}/i1"]
 
 
-def test_a_fenced_node_stops_and_says_nothing_more():
+def test_fenced_node_stops_and_sends_no_report():
     bench = Bench(node())
     thread = bench.accept(message())
     assert bench.slots[0].running.wait(10)
@@ -228,11 +228,11 @@ def test_a_fenced_node_stops_and_says_nothing_more():
     assert list(bench.store.objects) == [f"inputs/{TENANT}/i1"]
 
 
-def test_a_lease_that_no_beat_could_renew_is_given_up_when_it_ends_and_not_before():
+def test_unrenewed_lease_is_given_up_at_its_end():
     bench = Bench(node())
     thread = bench.accept(message())
     assert bench.slots[0].running.wait(10)
-    bench.internal.is_away = True
+    bench.internal.is_down = True
     bench.now = 29.9
     assert not bench.worker.heartbeat.beat()
     assert thread.is_alive()
@@ -242,13 +242,13 @@ def test_a_lease_that_no_beat_could_renew_is_given_up_when_it_ends_and_not_befor
     assert bench.progress.kinds() == ["started"]
 
 
-def test_a_beat_that_gets_through_starts_the_lease_anew_from_when_it_was_sent():
+def test_heartbeat_renews_lease_from_its_send_time():
     bench = Bench(node())
     thread = bench.accept(message())
     assert bench.slots[0].running.wait(10)
     bench.now = 29.0
     assert bench.worker.heartbeat.beat()
-    bench.internal.is_away = True
+    bench.internal.is_down = True
     bench.now = 58.9
     bench.worker.heartbeat.beat()
     assert thread.is_alive()
@@ -258,15 +258,15 @@ def test_a_beat_that_gets_through_starts_the_lease_anew_from_when_it_was_sent():
     assert bench.progress.kinds() == ["started"]
 
 
-def test_a_cancel_that_comes_when_the_picture_is_made_keeps_it_from_being_uploaded():
+def test_late_cancel_prevents_the_upload():
     bench = Bench(node())
 
-    def act(report: Callable[[float], None]) -> Made:
+    def engine(report: Callable[[float], None]) -> EngineResult:
         bench.internal.verdicts["n1"] = Verdict.CANCELLED
         bench.worker.heartbeat.beat()
-        return MADE
+        return RESULT
 
-    bench.slots[0].act = act
+    bench.slots[0].engine = engine
     bench.finish(message())
     assert list(bench.store.objects) == [f"inputs/{TENANT}/i1"]
     assert data_of(bench.progress.sent[-1])["error"]["code"] == "CANCELLED"
@@ -275,11 +275,11 @@ def test_a_cancel_that_comes_when_the_picture_is_made_keeps_it_from_being_upload
 @pytest.mark.parametrize(
     ("error", "code"), [(TimeLimit("late"), "TIME_LIMIT"), (EngineCrashed("gone"), "ENGINE_CRASHED")]
 )
-def test_a_lost_engine_is_a_failure_that_may_be_retried(error: Exception, code: str):
-    def act(report: Callable[[float], None]) -> Made:
+def test_lost_engine_is_a_retryable_failure(error: Exception, code: str):
+    def engine(report: Callable[[float], None]) -> EngineResult:
         raise error
 
-    bench = Bench(node(), slot=FakeSlot(act))
+    bench = Bench(node(), slot=FakeSlot(engine))
     bench.finish(message())
     fault = data_of(bench.progress.sent[-1])["error"]
     assert (fault["code"], fault["isRetryable"]) == (code, True)
@@ -297,7 +297,7 @@ def test_a_lost_engine_is_a_failure_that_may_be_retried(error: Exception, code: 
         ({"params": {"step": "cutout", "featherPx": 99}}, "STEP_BAD_PARAMS"),
     ],
 )
-def test_bad_input_fails_for_good_before_an_engine_sees_it(changes: dict[str, Any], code: str):
+def test_bad_input_fails_finally_before_the_engine(changes: dict[str, Any], code: str):
     bench = Bench(node(**changes), input_max_bytes=2048)
     bench.store.objects |= {f"inputs/{TENANT}/text": b"hello", f"inputs/{TENANT}/huge": png() + bytes(4096)}
     bench.finish(message())
@@ -306,27 +306,27 @@ def test_bad_input_fails_for_good_before_an_engine_sees_it(changes: dict[str, An
     assert bench.slots[0].jobs == []
 
 
-def test_a_store_that_is_away_is_a_failure_that_may_be_retried():
+def test_unreachable_store_is_a_retryable_failure():
     bench = Bench(node())
-    bench.store.is_away = True
+    bench.store.is_down = True
     bench.finish(message())
     fault = data_of(bench.progress.sent[-1])["error"]
     assert (fault["code"], fault["isRetryable"]) == ("STORE_UNAVAILABLE", True)
 
 
-def test_a_bug_in_one_attempt_frees_its_slot_and_lease():
-    def act(report: Callable[[float], None]) -> Made:
+def test_bug_in_an_attempt_frees_slot_and_lease():
+    def engine(report: Callable[[float], None]) -> EngineResult:
         raise ZeroDivisionError
 
-    bench = Bench(node(), node("n2"), slot=FakeSlot(act))
+    bench = Bench(node(), node("n2"), slot=FakeSlot(engine))
     bench.finish(message())
     assert not bench.worker.leases.held()
-    bench.slots[0].act = lambda report: MADE
+    bench.slots[0].engine = lambda report: RESULT
     bench.finish(message("n2", receipt="r2"))
     assert bench.progress.kinds()[-1] == "result"
 
 
-def test_draining_waits_for_what_can_be_finished():
+def test_draining_waits_for_nodes_that_can_finish():
     bench = Bench(node(), drain_s=20)
     thread = bench.accept(message())
     assert bench.slots[0].running.wait(10)
@@ -340,7 +340,7 @@ def test_draining_waits_for_what_can_be_finished():
     assert bench.internal.of("release") == []
 
 
-def test_draining_announces_no_slots_and_hands_back_what_is_not_finished():
+def test_draining_reports_no_slots_and_releases_unfinished_nodes():
     bench = Bench(node(), drain_s=0)
     thread = bench.accept(message())
     assert bench.slots[0].running.wait(10)
@@ -353,22 +353,22 @@ def test_draining_announces_no_slots_and_hands_back_what_is_not_finished():
     assert bench.progress.kinds() == ["started"]
 
 
-def test_a_draining_worker_gives_new_messages_back():
+def test_draining_worker_makes_new_messages_visible():
     bench = Bench(node())
     bench.worker.stop()
     bench.worker.accept(message(), bench.slots[0])
-    assert bench.queue.given_back == ["r1"]
+    assert bench.queue.made_visible == ["r1"]
     assert bench.internal.of("claim") == []
 
 
-def test_the_whole_life_from_register_to_drain():
+def test_worker_runs_from_register_to_drain():
     bench = Bench(node())
     bench.slots[0].go.set()
     bench.queue.waiting.append(message())
-    life = threading.Thread(target=bench.worker.run)
-    life.start()
+    running = threading.Thread(target=bench.worker.run)
+    running.start()
     bench.progress.wait_for("result")
     bench.worker.stop()
-    ended(life)
+    ended(running)
     assert bench.internal.calls[0][0] == "register"
     assert bench.internal.of("claim") == [("n1", 1)]

@@ -1,4 +1,4 @@
-"""ONNX models built here: fetched, checked, run, kept warm, evicted. And the cache by itself."""
+"""ONNX models built in the test: download, checksum, run, cache and eviction."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def saved(nodes: list[onnx.NodeProto], constants: list[onnx.TensorProto], channe
 
 
 def matting_model() -> bytes:
-    """Foreground is what is redder than blue: a convolution and a sigmoid, as the head of any matting model."""
+    """A matting model whose foreground is more red than blue: a convolution and a sigmoid."""
     weight = helper.make_tensor("w", TensorProto.FLOAT, [1, 3, 1, 1], [12.0, 0.0, -12.0])
     bias = helper.make_tensor("b", TensorProto.FLOAT, [1], [-2.5])
     nodes = [
@@ -88,7 +88,7 @@ def test_a_matting_model_cuts_the_product_out(tmp_path):
     assert (found & truth).sum() / (found | truth).sum() > 0.8  # 32 pixels a side see no more
 
 
-def test_an_image_to_image_model_repaints_at_the_inputs_size(tmp_path):
+def test_image_to_image_model_keeps_the_input_size(tmp_path):
     file = fetched(tmp_path, inverting_model(), steps=["img2img"], kind="image_to_image")
     engine = OnnxEngine({"tiny": file}, 512)
     step = step_of("model", {"step": "img2img"})
@@ -113,7 +113,7 @@ def test_a_model_for_another_step_is_not_used(tmp_path):
         engine.load(step_of("model", {"step": "style"}), "tiny")
 
 
-def test_weights_with_another_checksum_are_refused_and_not_kept(tmp_path):
+def test_weights_with_wrong_checksum_are_refused(tmp_path):
     wanted = spec(matting_model())
     weights = Weights(
         FakeStore({wanted.key: b"poisoned"}), settings(models={"tiny": wanted}, model_folder=str(tmp_path))
@@ -123,7 +123,7 @@ def test_weights_with_another_checksum_are_refused_and_not_kept(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_damaged_file_on_the_disk_is_fetched_anew(tmp_path):
+def test_damaged_weights_on_disk_are_fetched_again(tmp_path):
     data = matting_model()
     wanted = spec(data)
     (tmp_path / wanted.sha256).write_bytes(b"damaged")
@@ -131,18 +131,18 @@ def test_a_damaged_file_on_the_disk_is_fetched_anew(tmp_path):
     assert weights.fetch("tiny").read_bytes() == data
 
 
-def test_missing_weights_and_an_absent_store_are_told_apart(tmp_path):
+def test_missing_weights_and_unreachable_store_differ(tmp_path):
     wanted = spec(matting_model())
     store = FakeStore()
     weights = Weights(store, settings(models={"tiny": wanted}, model_folder=str(tmp_path)))
     with pytest.raises(ModelUnknown):
         weights.fetch("tiny")
-    store.is_away = True
+    store.is_down = True
     with pytest.raises(StoreUnavailable):
         weights.fetch("tiny")
 
 
-def test_a_node_gets_the_model_it_names_or_the_first_that_fits(tmp_path):
+def test_node_gets_its_named_or_first_fitting_model(tmp_path):
     one, two = spec(matting_model()), spec(inverting_model())
     weights = Weights(FakeStore(), settings(models={"one": one, "two": two}, model_folder=str(tmp_path)))
     assert weights.choose("onnx", "cutout", "two") == "two"
@@ -193,7 +193,7 @@ def test_a_model_in_use_is_never_evicted():
     assert unloaded == ["a"]
 
 
-def test_a_load_that_fails_leaves_nothing_behind():
+def test_failed_load_leaves_no_model_in_cache():
     cache = ModelCache[str](100)
 
     def broken() -> str:
@@ -206,7 +206,7 @@ def test_a_load_that_fails_leaves_nothing_behind():
     assert cache.names() == ["a"]
 
 
-def test_threads_get_the_model_they_asked_for_within_the_budget():
+def test_threads_get_their_model_within_the_budget():
     faults: list[str] = []
     gone: list[str] = []
     cache = ModelCache[str](120, gone.append)
@@ -234,7 +234,7 @@ def test_threads_get_the_model_they_asked_for_within_the_budget():
     assert cache.used_mb() <= 120
 
 
-def test_threads_that_want_one_model_at_once_load_it_once():
+def test_concurrent_threads_load_one_model_once():
     started, go, loads = threading.Barrier(5), threading.Event(), []
 
     def load() -> str:

@@ -1,4 +1,4 @@
-"""The layer's outbound client, in the worker's own environment and as the image has it."""
+"""The layer's outbound client in the worker's environment, with the modules of the image."""
 
 from __future__ import annotations
 
@@ -13,10 +13,16 @@ from pathlib import Path
 import pytest
 
 from artiway.platform.outbound import Client, TargetRefused
-from tests.worker.test_container import ROOT, image
+from tests.worker.test_container import ROOT, SHARED, image
 
 __all__ = ["image"]
-SHARED = "artiway.platform.outbound"
+OUTBOUND = "artiway.platform.outbound"
+# The modules of the layer in the image.
+IN_IMAGE = {
+    f"artiway/{name}".removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    for name in SHARED
+    if name.endswith(".py")
+}
 
 
 class Hello(http.server.BaseHTTPRequestHandler):
@@ -41,16 +47,16 @@ def port():
     server.server_close()
 
 
-def test_a_worker_calls_targets_with_the_client(port):
+def test_client_calls_only_allowed_private_targets(port):
     url = f"http://127.0.0.1:{port}/"
     assert Client(allowed=frozenset({("127.0.0.1", port)})).call("GET", url, deadline_s=30).body == b"hello"
     with pytest.raises(TargetRefused):
         Client().call("GET", url, deadline_s=30)
 
 
-def test_the_image_has_the_client_without_the_layer(image, port):
+def test_image_has_the_client_without_the_layer(image, port):
     script = (
-        f"from {SHARED} import Client, parse_targets;"
+        f"from {OUTBOUND} import Client, parse_targets;"
         f"print(Client(allowed=parse_targets('127.0.0.1:{port}'))"
         f".call('GET', 'http://127.0.0.1:{port}/', deadline_s=30).body.decode())"
     )
@@ -61,7 +67,7 @@ def test_the_image_has_the_client_without_the_layer(image, port):
     assert (ran.stdout, ran.stderr) == ("hello\n", "")
 
 
-def test_the_worker_imports_nothing_else_of_the_layer():
+def test_worker_imports_no_other_layer_module():
     found = set()
     for file in (ROOT / "worker").rglob("*.py"):
         for node in ast.walk(ast.parse(Path(file).read_text("utf-8"))):
@@ -69,4 +75,4 @@ def test_the_worker_imports_nothing_else_of_the_layer():
                 found |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module:
                 found.add(node.module)
-    assert {name for name in found if name.partition(".")[0] == "artiway"} <= {SHARED}
+    assert {name for name in found if name.partition(".")[0] == "artiway"} <= IN_IMAGE

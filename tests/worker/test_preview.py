@@ -1,4 +1,4 @@
-"""The preview engine, step by step: not that it runs, but that the picture has the property the step promises."""
+"""The preview engine: each step's picture has the property that the step promises."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_cutout_finds_the_true_outline(product, ground):
     assert iou(made.alpha, shot(product, ground, seed).truth) >= 0.95
 
 
-def test_a_cutout_has_a_soft_edge_and_no_background_colour_in_it():
+def test_cutout_has_soft_edge_without_background_colour():
     made = cut("mug")
     assert made.alpha is not None
     soft = (made.alpha > 20) & (made.alpha < 235)
@@ -85,7 +85,7 @@ def test_a_cutout_has_a_soft_edge_and_no_background_colour_in_it():
     assert np.median(redness[:, 0] - redness[:, 2]) > 60  # the paper behind is grey
 
 
-def test_a_notch_is_cut_open_to_its_tip_and_leaves_no_speck_of_the_backdrop():
+def test_notch_is_cut_to_its_tip_without_specks():
     outline = np.array([(150, 100), (350, 100), (450, 300), (380, 350), (310, 220), (310, 430), (190, 430), (190, 220),
                         (120, 350), (50, 300)])  # fmt: skip
     truth = np.zeros((SIDE, SIDE), np.uint8)
@@ -107,7 +107,7 @@ def test_the_handle_of_a_mug_stays_open():
     assert made.alpha[int(SIDE * 0.53), int(SIDE * 0.66)] == 0
 
 
-def test_a_mask_tells_the_cutout_what_to_keep():
+def test_mask_selects_the_part_that_cutout_keeps():
     hint = np.zeros((SIDE, SIDE), np.uint8)
     hint[:, : SIDE // 2] = shot("mug", "plain").truth[:, : SIDE // 2]
     made = run("cutout", "cutout", {"product": shot("mug", "plain").picture, "mask": mask_of(hint)})
@@ -116,13 +116,13 @@ def test_a_mask_tells_the_cutout_what_to_keep():
     assert iou(made.alpha, hint) > 0.85
 
 
-def test_nothing_to_cut_out_is_refused():
+def test_picture_without_a_product_is_refused():
     empty = Picture(np.full((200, 200, 3), 230, np.uint8))
     with pytest.raises(InputEmptySubject):
         run("cutout", "cutout", {"product": empty})
 
 
-def test_a_cutout_can_be_trimmed_and_put_on_white():
+def test_cutout_can_be_trimmed_and_made_white():
     made = run("cutout", "cutout", {"product": shot("shoe", "plain").picture}, trim=True, background="white")
     assert made.alpha is None
     assert made.width < SIDE * 0.85
@@ -130,7 +130,7 @@ def test_a_cutout_can_be_trimmed_and_put_on_white():
 
 
 @pytest.mark.parametrize("aspect", ["1:1", "4:5", "16:9", "original"])
-def test_a_crop_keeps_the_whole_product_in_the_wanted_shape(aspect):
+def test_crop_keeps_product_in_the_requested_shape(aspect):
     source = shot("mug", "table")
     made = run("cutout", "crop", {"product": source.picture}, aspect=aspect, margin=0.02)
     ratio = 1.0 if aspect == "original" else int(aspect.split(":")[0]) / int(aspect.split(":")[1])
@@ -164,7 +164,7 @@ def test_extending_to_a_shape_gives_that_shape():
     assert (made.width / made.height, made.height) == (pytest.approx(16 / 9, rel=0.01), SIDE)
 
 
-def test_erasing_removes_the_product_and_touches_nothing_else():
+def test_erasing_changes_only_the_product():
     source = shot("mug", "table")
     hole = cv2.dilate(source.truth, np.ones((17, 17), np.uint8))
     made = run("extend", "erase", {"product": source.picture, "mask": mask_of(hole)})
@@ -173,7 +173,7 @@ def test_erasing_removes_the_product_and_touches_nothing_else():
     assert np.abs(wall.mean(axis=0) - (206, 214, 220)).max() < 10
 
 
-def test_repainting_changes_the_marked_part_to_the_wanted_colour_and_nothing_else():
+def test_repainting_colours_only_the_marked_part():
     source = shot("shirt", "plain")
     made = run("extend", "repaint", {"product": source.picture, "mask": mask_of(source.truth)}, prompt="red dots")
     inside, outside = source.truth > 200, source.truth <= 127
@@ -192,7 +192,7 @@ def test_regions_stand_in_for_a_mask():
 
 
 @pytest.mark.parametrize("step", ["erase", "repaint"])
-def test_without_a_mask_or_regions_there_is_nothing_to_do(step):
+def test_erasing_without_mask_or_regions_is_refused(step):
     with pytest.raises(InputEmptySubject):
         run("extend", step, {"product": shot("mug", "plain").picture})
 
@@ -203,7 +203,7 @@ def figure(pose: str, product: str = "shirt", look: str = "virtual") -> Picture:
 
 
 @pytest.mark.parametrize("pose", NAMES)
-def test_a_figure_stands_whole_inside_its_canvas_wearing_the_shirt(pose):
+def test_whole_figure_in_canvas_wears_the_shirt(pose):
     made = figure(pose)
     assert made.alpha is not None
     rows, columns = np.flatnonzero(made.alpha.any(axis=1)), np.flatnonzero(made.alpha.any(axis=0))
@@ -248,7 +248,7 @@ def test_variants_of_one_seed_are_different_poses():
         assert iou(one.alpha, other.alpha) < 0.95
 
 
-def test_a_mug_is_held_and_a_shoe_is_worn_on_the_feet():
+def test_mug_is_held_and_shoes_are_worn():
     holds, wears = figure("stand", "mug"), figure("stand", "shoe")
     red = (holds.rgb[:, :, 0].astype(int) - holds.rgb[:, :, 2] > 90) & (holds.alpha > 200)
     rows = np.flatnonzero(red.any(axis=1))
@@ -288,21 +288,21 @@ BAG = [(0.25, 0.45), (0.75, 0.45), (0.8, 0.88), (0.2, 0.88)]
     [(DRESS, "torso"), (LONG, "torso"), (BOTTLE, "hold"), (BAG, "hold")],
     ids=["dress", "long", "bottle", "bag"],
 )
-def test_the_outline_tells_how_a_product_is_worn(outline, wear):
+def test_outline_decides_how_a_product_is_worn(outline, wear):
     product = flat(outline, (200, 30, 40))
     box = box_of(product.alpha)
     assert box is not None
     assert read_garment(crop_to(product, box)).wear == wear
 
 
-def test_a_long_sleeve_follows_the_bent_arm_to_the_hand():
+def test_long_sleeve_follows_bent_arm_to_hand():
     made = run("model", "figure", {"cutout": flat(LONG, (200, 30, 40))}, pose="wave", width=360, height=480)
     red = (made.rgb[:, :, 0].astype(int) - made.rgb[:, :, 2] > 90) & (made.alpha > 200)
     head_row = 0.25 * 480
     assert red[: int(head_row), 200:].sum() > 50  # the raised forearm is clothed above the shoulder
 
 
-def test_a_dress_reaches_below_the_knees_and_leaves_the_arms_bare():
+def test_dress_reaches_below_knees_with_bare_arms():
     made = run(
         "model",
         "figure",
@@ -319,7 +319,7 @@ def test_a_dress_reaches_below_the_knees_and_leaves_the_arms_bare():
     assert rows[-1] < 0.92 * 480
 
 
-def test_a_real_look_has_skin_and_hair_where_a_mannequin_is_plain():
+def test_real_look_has_skin_and_hair_unlike_mannequin():
     assert difference(figure("stand", look="real"), figure("stand")) > 3
 
 
@@ -356,7 +356,7 @@ def test_presets_follow_the_words_of_the_prompt():
     assert np.array_equal(chinese.rgb, meant.rgb)
 
 
-def test_a_replaced_background_leaves_the_product_where_it_is():
+def test_replaced_background_keeps_the_products_position():
     made = run("compose", "background", {"cutout": cut("mug")}, color="#3060ff", shadow=False, preset="studio")
     inside = cv2.erode(shot("mug", "plain").truth, np.ones((9, 9), np.uint8)) > 127
     assert np.abs(made.rgb[inside].astype(int) - shot("mug", "plain").picture.rgb[inside]).mean() < 12
@@ -371,7 +371,7 @@ def test_a_scene_of_the_callers_own_is_used():
 
 
 @pytest.mark.parametrize("style", ["watercolor", "pencil", "oil", "poster", "cartoon", "vintage", "neon"])
-def test_a_style_changes_the_look_and_keeps_the_motif(style):
+def test_style_changes_colours_and_keeps_the_motif(style):
     source = shot("mug", "table").picture
     made = run("model", "style", {"product": source}, style=style, strength=1)
     assert difference(made, source) > 3
@@ -396,14 +396,14 @@ def test_img2img_follows_the_mood_of_its_prompt():
     assert blue_of(cold) > blue_of(source) > blue_of(warm)
 
 
-def test_variations_differ_from_the_source_and_from_each_other():
+def test_variations_differ_from_source_and_each_other():
     source = shot("mug", "table").picture
     made = [run("model", "derive", {"product": source}, variant=variant) for variant in range(4)]
     assert all(difference(picture, source) > 2 for picture in made)
     assert all(difference(a, b) > 2 for a, b in itertools.combinations(made, 2))
 
 
-def test_upscaling_multiplies_the_size_and_is_sharper_than_interpolation():
+def test_upscaling_enlarges_more_sharply_than_interpolation():
     small = Picture(cv2.resize(shot("shoe", "cluttered").picture.rgb, (200, 200), interpolation=cv2.INTER_AREA))
     made = run("hd_fix", "upscale", {"product": small}, scale=2.5)
     assert (made.width, made.height) == (500, 500)
@@ -413,7 +413,7 @@ def test_upscaling_multiplies_the_size_and_is_sharper_than_interpolation():
     assert np.abs(back.astype(int) - small.rgb).mean() < 3
 
 
-def test_an_enlargement_beyond_the_limit_is_refused_before_it_is_made():
+def test_enlargement_beyond_the_limit_is_refused_early():
     with pytest.raises(InputTooManyPixels):
         run("hd_fix", "upscale", {"product": Picture(np.zeros((3000, 3000, 3), np.uint8))}, scale=4)
 
@@ -442,7 +442,7 @@ def test_conversion_by_one_side_keeps_the_shape():
     assert (made.width, made.height) == (250, 250)
 
 
-def test_a_step_without_its_picture_says_which_one_it_needs():
+def test_step_without_input_names_the_missing_picture():
     with pytest.raises(InputMissing, match="product or picture"):
         run("extend", "extend", {})
 

@@ -1,4 +1,4 @@
-"""`python -m worker` itself, on a real SQS and S3 protocol, from the work message to the result, and what ends it."""
+"""`python -m worker` with an emulated SQS and S3, from the work message to the result, with cancels and kills."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Stack:
                 ("progress", {"VisibilityTimeout": "3"}),
             )
         }
-        self.heard: list[dict[str, Any]] = []
+        self.received: list[dict[str, Any]] = []
 
     @contextlib.contextmanager
     def worker(self, **variables: str) -> Iterator[subprocess.Popen[bytes]]:
@@ -94,23 +94,23 @@ class Stack:
             "timeLimitSeconds": 60,
             "leaseSeconds": 30,
         }
-        self.hint(node_type, node_id, attempt)
+        self.send_work(node_type, node_id, attempt)
         return node_id
 
-    def hint(self, node_type: str, node_id: str, attempt: int) -> None:
+    def send_work(self, node_type: str, node_id: str, attempt: int) -> None:
         data = {"nodeId": node_id, "tenantId": TENANT, "attempt": attempt}
         body = {"type": "work", "aggregate": f"node:{node_id}", "traceId": "t-1", "at": "2026-01-01T00:00:00Z"}
         self.sqs.send_message(QueueUrl=self.queues[node_type], MessageBody=json.dumps({**body, "data": data}))
 
     def end_of(self, node_id: str) -> dict[str, Any]:
-        return dict(until(lambda: self.hear(node_id, ("result", "failure"))))
+        return dict(until(lambda: self.receive(node_id, ("result", "failure"))))
 
-    def hear(self, node_id: str, kinds: tuple[str, ...]) -> dict[str, Any] | None:
+    def receive(self, node_id: str, kinds: tuple[str, ...]) -> dict[str, Any] | None:
         answer = self.sqs.receive_message(QueueUrl=self.queues["progress"], MaxNumberOfMessages=10)
         for message in answer.get("Messages", []):
-            self.heard.append(json.loads(message["Body"]))
+            self.received.append(json.loads(message["Body"]))
             self.sqs.delete_message(QueueUrl=self.queues["progress"], ReceiptHandle=message["ReceiptHandle"])
-        return next((one for one in self.heard if one["data"]["nodeId"] == node_id and one["type"] in kinds), None)
+        return next((one for one in self.received if one["data"]["nodeId"] == node_id and one["type"] in kinds), None)
 
     def arn_of(self, url: str) -> str:
         answer = self.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
@@ -155,12 +155,12 @@ def shirt() -> bytes:
 
 @pytest.fixture(scope="module")
 def big() -> bytes:
-    """Large enough that a painter's hand takes seconds, many beats long."""
+    """Large enough that a style takes seconds, longer than many heartbeats."""
     small = photo("mug", "cluttered", width=400, height=400).picture.rgb
     return encode(Picture(cv2.resize(small, (2400, 2400))), "jpeg", 90)
 
 
-def test_a_model_photo_from_upload_to_picture(stack, shirt):
+def test_model_photo_from_upload_to_picture(stack, shirt):
     with stack.worker():
         cutout = stack.submit("cutout", "cutout", {"product": stack.upload(shirt)})
         cut = stack.end_of(cutout)["data"]["outputs"][0]
@@ -182,17 +182,17 @@ def test_a_model_photo_from_upload_to_picture(stack, shirt):
     assert stack.internal.of("beat")
 
 
-def test_a_duplicate_and_a_stale_hint_are_dropped(stack, shirt):
+def test_duplicate_and_stale_messages_are_dropped(stack, shirt):
     with stack.worker():
         node_id = stack.submit("cutout", "cutout", {"product": stack.upload(shirt)}, attempt=2)
-        stack.hint("cutout", node_id, 2)
-        stack.hint("cutout", node_id, 1)
+        stack.send_work("cutout", node_id, 2)
+        stack.send_work("cutout", node_id, 1)
         stack.end_of(node_id)
         until(lambda: len(stack.internal.of("claim")) == 3 and stack.is_empty("cutout"))
     assert stack.objects(node_id) == [f"outputs/{TENANT}/{TASK}/{node_id}/2/cutout.png"]
 
 
-def test_one_slot_for_three_queues_leaves_waiting_messages_alone_and_none_becomes_a_dead_letter(stack, shirt):
+def test_one_slot_leaves_waiting_messages_in_the_queues(stack, shirt):
     key = stack.upload(shirt)
     kinds = (("cutout", "crop"), ("model", "derive"), ("compose", "convert"))
     nodes = [stack.submit(kind, step, {"product": key}) for _ in range(3) for kind, step in kinds]
@@ -202,7 +202,7 @@ def test_one_slot_for_three_queues_leaves_waiting_messages_alone_and_none_become
     assert stack.count(stack.dead_letters) == 0
 
 
-def test_bytes_that_are_no_picture_fail_for_good_and_the_worker_goes_on(stack, shirt):
+def test_invalid_picture_fails_finally_and_worker_continues(stack, shirt):
     with stack.worker():
         bad = stack.end_of(
             stack.submit("cutout", "cutout", {"product": stack.upload(b"\x89PNG\r\n\x1a\n" + bytes(500))})
@@ -212,7 +212,7 @@ def test_bytes_that_are_no_picture_fail_for_good_and_the_worker_goes_on(stack, s
     assert good["type"] == "result"
 
 
-def test_a_cancel_stops_a_running_node(stack, big):
+def test_cancel_stops_a_running_node(stack, big):
     with stack.worker():
         node_id = stack.submit("model", "style", {"product": stack.upload(big)}, style="oil")
         stack.internal.verdicts[node_id] = "cancelled"
@@ -221,26 +221,26 @@ def test_a_cancel_stops_a_running_node(stack, big):
     assert stack.objects(node_id) == []
 
 
-def test_sigterm_hands_back_what_runs_and_ends_the_process(stack, big):
+def test_sigterm_releases_running_nodes_and_ends_process(stack, big):
     with stack.worker() as process:
         node_id = stack.submit("model", "style", {"product": stack.upload(big)}, style="oil")
-        until(lambda: stack.hear(node_id, ("started",)))
+        until(lambda: stack.receive(node_id, ("started",)))
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
     assert [call["nodes"] for call in stack.internal.of("release")] == [[{"nodeId": node_id, "attempt": 1}]]
     assert stack.internal.of("beat")[-1]["slots"] == 0
-    assert stack.hear(node_id, ("result", "failure")) is None
+    assert stack.receive(node_id, ("result", "failure")) is None
     assert stack.objects(node_id) == []
 
 
-def test_after_a_kill_nothing_is_left_but_the_lease_and_the_next_attempt_succeeds(stack, shirt, big):
+def test_next_attempt_succeeds_after_a_killed_worker(stack, shirt, big):
     key = stack.upload(big)
     with stack.worker() as process:
         node_id = stack.submit("model", "style", {"product": key}, style="oil")
-        until(lambda: stack.hear(node_id, ("started",)))
+        until(lambda: stack.receive(node_id, ("started",)))
         process.kill()
         process.wait()
-    assert stack.is_empty("model")  # the message went with the claim; the lease alone remembers the node
+    assert stack.is_empty("model")  # the claim deleted the message; only the lease refers to the node
     with stack.worker():
         again = stack.submit("cutout", "cutout", {"product": stack.upload(shirt)}, attempt=2)
         assert stack.end_of(again)["data"]["attempt"] == 2

@@ -1,4 +1,4 @@
-"""The child process: time limits, stops, crashes, hostile bytes, and what it must not see."""
+"""The child process: time limits, stops, crashes, damaged pictures and its environment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 from tests.worker import children, samples
 from tests.worker.fakes import node
 from worker.attempt import Attempt, Stop, Stopped
-from worker.errors import EngineCrashed, TimeLimit, WorkFailed
+from worker.errors import AttemptFailed, EngineCrashed, TimeLimit
 from worker.pictures import Limits, Picture, decode, encode
 from worker.sandbox import Job, Sandbox
 
@@ -53,7 +53,7 @@ def box_of() -> Iterator[Callable[[Callable[..., None]], Sandbox]]:
         box.kill()
 
 
-def test_a_picture_is_made_in_the_child_with_rising_progress(real):
+def test_child_makes_a_picture_with_rising_progress(real):
     seen: list[float] = []
     made = real.run(job(), attempt(), seen.append, time_limit_s=60)
     assert (made.width, made.height, made.content_type, made.extension) == (32, 24, "image/png", "png")
@@ -63,22 +63,22 @@ def test_a_picture_is_made_in_the_child_with_rising_progress(real):
     assert made.engine.is_neural is False
 
 
-def test_the_child_stays_warm_between_jobs_and_after_a_refusal(real):
+def test_child_stays_warm_between_jobs_and_refusals(real):
     real.run(job(), attempt(), lambda _: None, time_limit_s=60)
     first = real.pid
-    with pytest.raises(WorkFailed) as refused:
+    with pytest.raises(AttemptFailed) as refused:
         real.run(job(data=samples.png()[:100]), attempt(), lambda _: None, time_limit_s=60)
     assert (refused.value.code, refused.value.is_retryable) == ("INPUT_UNDECODABLE", False)
     real.run(job(), attempt(), lambda _: None, time_limit_s=60)
     assert real.pid == first
 
 
-def test_a_picture_that_needs_more_memory_than_there_is_ends_its_attempt_alone():
+def test_out_of_memory_fails_only_its_attempt():
     box = Sandbox({**CONFIG, "memoryMb": 1200, "limits": asdict(Limits(max_pixels=400_000_000))}, stop_grace_s=1)
     try:
         noise = Picture(np.zeros((7_000, 7_000, 3), np.uint8))
         big = Job("hd_fix", "preview", {"step": "hd_fix"}, {"product": encode(noise, "png", 90)})
-        with pytest.raises(WorkFailed) as failed:
+        with pytest.raises(AttemptFailed) as failed:
             box.run(big, attempt(), lambda _: None, time_limit_s=60)
         assert failed.value.is_retryable
         assert box.run(job(), attempt(), lambda _: None, time_limit_s=60).width == 32
@@ -86,7 +86,7 @@ def test_a_picture_that_needs_more_memory_than_there_is_ends_its_attempt_alone()
         box.kill()
 
 
-def test_a_node_that_runs_too_long_is_killed(box_of):
+def test_node_beyond_its_time_limit_is_killed(box_of):
     box = box_of(children.hangs)
     box.start()
     with pytest.raises(TimeLimit):
@@ -95,18 +95,18 @@ def test_a_node_that_runs_too_long_is_killed(box_of):
 
 
 @pytest.mark.parametrize("reason", [Stop.CANCELLED, Stop.FENCED, Stop.DRAINED])
-def test_a_stop_ends_a_deaf_engine_by_force(box_of, reason):
-    box, ours = box_of(children.hangs), attempt()
+def test_stop_kills_an_engine_that_ignores_it(box_of, reason):
+    box, own_attempt = box_of(children.hangs), attempt()
     with pytest.raises(Stopped) as stopped:
-        box.run(job(), ours, lambda _: ours.stop(reason) and None, time_limit_s=60)
+        box.run(job(), own_attempt, lambda _: own_attempt.stop(reason) and None, time_limit_s=60)
     assert stopped.value.reason is reason
     assert box.pid is None
 
 
-def test_an_engine_that_listens_keeps_its_process_and_its_warm_models(box_of):
-    box, ours = box_of(children.listens, 20), attempt()
+def test_engine_that_stops_itself_keeps_its_process(box_of):
+    box, own_attempt = box_of(children.stops_on_request, 20), attempt()
     with pytest.raises(Stopped):
-        box.run(job(), ours, lambda _: ours.stop(Stop.CANCELLED) and None, time_limit_s=60)
+        box.run(job(), own_attempt, lambda _: own_attempt.stop(Stop.CANCELLED) and None, time_limit_s=60)
     first, again = box.pid, attempt()
     assert first is not None
     with pytest.raises(Stopped):
@@ -114,35 +114,35 @@ def test_an_engine_that_listens_keeps_its_process_and_its_warm_models(box_of):
     assert box.pid == first
 
 
-def test_a_stop_from_another_thread_wakes_the_waiting_slot(box_of):
-    box, ours, begun = box_of(children.hangs), attempt(), threading.Event()
-    stopper = threading.Thread(target=lambda: begun.wait(30) and ours.stop(Stop.CANCELLED))
+def test_stop_from_another_thread_wakes_the_slot(box_of):
+    box, own_attempt, begun = box_of(children.hangs), attempt(), threading.Event()
+    stopper = threading.Thread(target=lambda: begun.wait(30) and own_attempt.stop(Stop.CANCELLED))
     stopper.start()
     with pytest.raises(Stopped):
-        box.run(job(), ours, lambda _: begun.set(), time_limit_s=60)
+        box.run(job(), own_attempt, lambda _: begun.set(), time_limit_s=60)
     stopper.join()
 
 
-@pytest.mark.parametrize("target", [children.crashes, children.lies])
-def test_a_child_that_dies_or_talks_nonsense_is_a_crash(box_of, target):
+@pytest.mark.parametrize("target", [children.crashes, children.sends_invalid_frame])
+def test_dead_child_or_invalid_frame_is_a_crash(box_of, target):
     with pytest.raises(EngineCrashed):
         box_of(target).run(job(), attempt(), lambda _: None, time_limit_s=60)
 
 
-def test_the_child_sees_no_credentials_and_no_settings(box_of, monkeypatch):
+def test_child_has_no_credentials_and_no_settings(box_of, monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "canary")
     monkeypatch.setenv("ARTIWAY_PROGRESS_QUEUE_URL", "q")
-    with pytest.raises(WorkFailed) as told:
-        box_of(children.tells_environment).run(job(), attempt(), lambda _: None, time_limit_s=60)
-    assert (told.value.code, told.value.message) == ("SEEN", "")
+    with pytest.raises(AttemptFailed) as reported:
+        box_of(children.reports_environment).run(job(), attempt(), lambda _: None, time_limit_s=60)
+    assert (reported.value.code, reported.value.message) == ("SEEN", "")
 
 
-def test_a_busy_child_does_not_outlive_a_killed_worker():
+def test_busy_child_ends_with_its_killed_worker():
     program = (
         "import sys, time\n"
         "from tests.worker import children\n"
         "from worker.sandbox import Sandbox\n"
-        f"box = Sandbox({CONFIG!r}, stop_grace_s=1, target=children.busy)\n"
+        f"box = Sandbox({CONFIG!r}, stop_grace_s=1, target=children.does_not_read)\n"
         "if __name__ == '__main__':\n"
         "    box.start(); print(box.pid, flush=True); time.sleep(60)\n"
     )
@@ -163,8 +163,8 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def test_an_engine_that_is_not_installed_says_what_to_install(real):
-    with pytest.raises(WorkFailed, match="optional extra") as failed:
+def test_missing_engine_package_is_named_in_error(real):
+    with pytest.raises(AttemptFailed, match="optional extra") as failed:
         real.run(job("img2img", "model", engine="diffusers"), attempt(), lambda _: None, time_limit_s=60)
     assert (failed.value.code, failed.value.is_retryable) == ("ENGINE_NOT_INSTALLED", False)
     assert os.getpid() != real.pid

@@ -24,7 +24,7 @@ def test_the_readme_lists_every_step_and_every_tool():
     assert [tool for tool in TOOLS if f"\n| `{tool}` |" not in text] == []
 
 
-def test_the_tools_of_the_readme_are_built_of_known_steps():
+def test_tools_of_the_readme_use_known_steps():
     text = (FOLDER / "README.md").read_text()
     used = set(re.findall(r"\((\w+)/(\w+)\)", text))
     assert len(used) >= 14

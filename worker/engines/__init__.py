@@ -1,1 +1,1 @@
-"""Engines: how a step's picture is made. One interface, chosen per node type by configuration."""
+"""Engines make the picture of a step. The configuration chooses an engine for each node type."""

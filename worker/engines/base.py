@@ -1,4 +1,4 @@
-"""What an engine is. It runs in a child process of its own, so it may be slow, crash, or be stopped at any point."""
+"""The interface of an engine. It runs in a child process, so it may be slow, crash or be stopped at any point."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Report = Callable[[float], None]  # progress in percent; raises when the attempt
 
 @dataclass(frozen=True)
 class EngineInfo:
-    """Goes with every result: what made this picture, and whether a neural model took part."""
+    """The engine that made a picture, and whether a neural model was used. Every result carries it."""
 
     name: str
     version: str
@@ -24,9 +24,9 @@ class EngineInfo:
 
 class Engine(Protocol):
     def load(self, step: Step, model: str | None) -> None:
-        """Make ready whatever the step needs; cheap when it is ready already."""
+        """Load the model of a step, if it is not loaded."""
 
     def run(
         self, step: Step, model: str | None, inputs: Mapping[str, Picture], params: Params, report: Report
     ) -> tuple[Picture, EngineInfo]:
-        """The step's one picture."""
+        """Run the step and return its picture."""

@@ -1,4 +1,4 @@
-"""Warm models within a memory budget; the least recently used goes first. Safe for several threads."""
+"""Loaded models within a memory budget. The least recently used is evicted first. Thread-safe."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Entry(Generic[Model]):
 
 
 class ModelCache(Generic[Model]):
-    """A model in use is never evicted, and one that several threads want is loaded once."""
+    """A model in use is never evicted. A model that several threads request is loaded once."""
 
     def __init__(self, budget_mb: int, unload: Callable[[Model], None] = lambda _model: None) -> None:
         self._budget_mb, self._unload = budget_mb, unload
@@ -33,9 +33,9 @@ class ModelCache(Generic[Model]):
 
     @contextmanager
     def use(self, name: str, memory_mb: int, load: Callable[[], Model]) -> Iterator[Model]:
-        entry, is_ours = self._take(name, memory_mb)
+        entry, is_new = self._take(name, memory_mb)
         try:
-            if is_ours:
+            if is_new:
                 self._load(name, entry, load)
             entry.ready.wait()
             if entry.error is not None:
@@ -59,7 +59,7 @@ class ModelCache(Generic[Model]):
         evicted: list[Model] = []
         with self._lock:
             entry = self._entries.get(name)
-            is_ours = entry is None
+            is_new = entry is None
             if entry is None:
                 evicted = self._make_room(memory_mb)
                 entry = self._entries[name] = Entry(memory_mb)
@@ -67,7 +67,7 @@ class ModelCache(Generic[Model]):
             entry.users += 1
         for model in evicted:
             self._unload(model)
-        return entry, is_ours
+        return entry, is_new
 
     def _make_room(self, memory_mb: int) -> list[Model]:
         used = sum(entry.memory_mb for entry in self._entries.values())
@@ -93,7 +93,7 @@ class ModelCache(Generic[Model]):
             entry.error = error
             with self._lock:
                 if self._entries.get(name) is entry:
-                    del self._entries[name]  # the next one who wants it tries anew
+                    del self._entries[name]  # the next use loads it again
             raise
         finally:
             entry.ready.set()

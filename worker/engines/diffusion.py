@@ -1,4 +1,4 @@
-"""Diffusion pipelines of the `diffusers` package, an optional extra of the container (worker/gpu.in)."""
+"""Diffusion pipelines of the package `diffusers`, which only the GPU image installs (worker/gpu.in)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class DiffusersEngine:
         request = self._request(step, inputs, params)
 
         def tick(_pipeline: Any, index: int, _time: Any, values: dict[str, Any]) -> dict[str, Any]:
-            report(5 + 88 * (index + 1) / STEPS_PER_PICTURE)  # also where a stop is noticed
+            report(5 + 88 * (index + 1) / STEPS_PER_PICTURE)  # raises if the attempt is stopped
             return values
 
         seed = self._torch.Generator(self._device).manual_seed((params.seed * 1_000_003 + params.variant) % 2**63)
@@ -72,7 +72,7 @@ class DiffusersEngine:
                     callback_on_step_end=tick,
                 ).images[0]
             except self._torch.cuda.OutOfMemoryError as error:
-                raise EngineBusy("the GPU has too little memory left") from error
+                raise EngineBusy("the GPU is out of memory") from error
         picture = self._finish(step, Picture(np.array(made.convert("RGB"), dtype=np.uint8)), inputs)
         detail = f"model {model} ({spec.sha256[:12]}) on {self._device}"
         return picture, EngineInfo("diffusers", self._diffusers.__version__, is_neural=True, detail=detail)
@@ -97,7 +97,7 @@ class DiffusersEngine:
         return request
 
     def _finish(self, step: Step, made: Picture, inputs: Mapping[str, Picture]) -> Picture:
-        """Back to the input's size; outside a mask the input's own pixels, whatever the model did there."""
+        """Resize to the input's size. Outside a mask the input's pixels are kept."""
         if step.name == "scene":
             return made
         source = main_input(step, inputs)
@@ -121,7 +121,7 @@ class DiffusersEngine:
         folder = unpacked(archive)
         kind = getattr(self._diffusers, PIPELINES[step.name])
         dtype = self._torch.float16 if self._device == "cuda" else self._torch.float32
-        # Local files and safetensors only: a pipeline is data, it brings no code and fetches nothing.
+        # Local files and safetensors only, so a pipeline can neither run code nor download files.
         pipeline = kind.from_pretrained(folder, torch_dtype=dtype, use_safetensors=True, local_files_only=True)
         pipeline.set_progress_bar_config(disable=True)
         return pipeline.to(self._device)
@@ -137,7 +137,7 @@ def aligned(picture: Picture) -> Picture:
 
 
 def unpacked(archive: Path) -> Path:
-    """The pipeline's folder beside its archive; `data` refuses links and paths that lead outside."""
+    """Unpack the pipeline beside its archive. The filter `data` refuses links and paths outside the folder."""
     folder = archive.with_suffix(".pipeline")
     if not folder.exists():
         part = archive.with_suffix(".part")

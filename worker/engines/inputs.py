@@ -1,4 +1,4 @@
-"""Which of a node's pictures a step works on."""
+"""Chooses the main input of a step."""
 
 from __future__ import annotations
 

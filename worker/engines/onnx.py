@@ -1,4 +1,4 @@
-"""ONNX models: a matting or segmentation model for cut-outs, an image-to-image model for everything else."""
+"""ONNX models: matting models for cut-outs, image-to-image models for other steps."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class OnnxEngine:
         main = main_input(step, inputs)
         report(10)
         with self.cache.use(spec.sha256, spec.memory_mb, lambda: self._session(path)) as session:
-            output = self._infer(session, before(main, spec))
+            output = self._infer(session, to_tensor(main, spec))
             report(80)
             providers = ", ".join(session.get_providers())
-        made = matte(main, output, params) if spec.kind == "matting" else after(main, output, params)
+        made = apply_matte(main, output, params) if spec.kind == "matting" else to_picture(main, output, params)
         detail = f"model {model} ({spec.sha256[:12]}) on {providers}"
         return made, EngineInfo("onnx", self._runtime.__version__, is_neural=True, detail=detail)
 
@@ -78,23 +78,23 @@ class OnnxEngine:
 
 
 def translated(error: Exception) -> Exception:
-    """onnxruntime says everything in one kind of exception; only a lack of memory may pass by itself."""
+    """onnxruntime raises one type of exception for all errors. Only a lack of memory is worth a retry."""
     text = str(error).lower()
     if "memory" in text or "alloc" in text:
         return EngineBusy("the model ran out of memory")
     return error
 
 
-def before(picture: Picture, spec: ModelSpec) -> Tensor:
-    """Square, normalised, channels first, one picture in the batch."""
+def to_tensor(picture: Picture, spec: ModelSpec) -> Tensor:
+    """The model's input: square, normalised, channels first, a batch of one."""
     ground = flatten(picture, (255, 255, 255)).rgb
     square = layer(resize(layer(ground), spec.side, spec.side)) / 255
     normal = (square - layer(spec.mean)) / layer(spec.std)
     return np.ascontiguousarray(normal.transpose(2, 0, 1)[None], dtype=np.float32)
 
 
-def matte(picture: Picture, output: Tensor, params: Params) -> Picture:
-    """The model's mask at the picture's own size, its edge fitted to the picture's."""
+def apply_matte(picture: Picture, output: Tensor, params: Params) -> Picture:
+    """Apply the model's mask, scaled to the picture's size, with its edge fitted to the picture."""
     plane = output.reshape(-1, *output.shape[-2:])[0]
     if plane.min() < -0.01 or plane.max() > 1.01:  # logits
         plane = 1 / (1 + np.exp(-plane))
@@ -115,8 +115,8 @@ def matte(picture: Picture, output: Tensor, params: Params) -> Picture:
     return flatten(cut, (255, 255, 255) if background == "white" else hex_color(background))
 
 
-def after(picture: Picture, output: Tensor, params: Params) -> Picture:
-    """The model's picture, 0..1, in the input's shape; an enlarging model keeps what it gained."""
+def to_picture(picture: Picture, output: Tensor, params: Params) -> Picture:
+    """The model's output (0..1) at the input's size, times the scale of an enlarging step."""
     made = output.reshape(-1, *output.shape[-3:])[0].transpose(1, 2, 0)
     rgb = to_pixels(np.clip(made[:, :, :3], 0, 1) * 255)
     scale = params.get("scale") or 1.0

@@ -1,4 +1,4 @@
-"""Engines by name, made when first asked for, so that a worker imports only what it runs."""
+"""Engines by name, created on first use, so that a worker imports only the engines that it runs."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from worker.settings import ModelSpec
 class Engines:
     def __init__(self, model_memory_mb: int) -> None:
         self._memory_mb = model_memory_mb
-        self._made: dict[str, Engine] = {}
+        self._engines: dict[str, Engine] = {}
         self._files: dict[str, tuple[ModelSpec, Path]] = {}
 
-    def know(self, model: str, spec: ModelSpec, path: Path) -> None:
+    def register(self, model: str, spec: ModelSpec, path: Path) -> None:
         self._files[model] = (spec, path)
 
     def get(self, name: str) -> Engine:
-        if name not in self._made:
-            self._made[name] = self._make(name)
-        return self._made[name]
+        if name not in self._engines:
+            self._engines[name] = self._make(name)
+        return self._engines[name]
 
     def _make(self, name: str) -> Engine:
         if name == "preview":

@@ -1,4 +1,4 @@
-"""Weights from S3 onto the disk, checked by their checksum each time they are put there or found there."""
+"""Downloads weights from S3 to disk. The checksum is verified after a download and at the first use of a file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 from worker.errors import ModelChecksum, ModelUnknown, StoreUnavailable
-from worker.ports import ObjectMissing, ObjectTooLarge, OutsideFailed, Store
+from worker.ports import ObjectMissing, ObjectTooLarge, ServiceFailed, Store
 from worker.settings import ModelSpec, WorkerSettings
 
 MAX_BYTES = 32 * 1024 * 1024 * 1024
@@ -16,7 +16,7 @@ CHUNK = 1024 * 1024
 
 
 class Weights:
-    """Runs in the parent, which has the credentials; the child is given a path."""
+    """Runs in the parent, which has the credentials. The child gets a path."""
 
     def __init__(self, store: Store, settings: WorkerSettings) -> None:
         self._store, self._models = store, settings.models
@@ -30,7 +30,7 @@ class Weights:
         return self._models[model]
 
     def choose(self, engine: str, step: str, wanted: str | None) -> str | None:
-        """The model a node asks for if this engine has it for the step, otherwise the first that serves the step."""
+        """The requested model if it is configured for the step, otherwise the first model of the step."""
         if engine == "preview":
             return None
         fitting = [name for name, spec in self._models.items() if step in spec.steps]
@@ -43,7 +43,7 @@ class Weights:
     def fetch(self, model: str) -> Path:
         spec = self.spec(model)
         path = self._folder / spec.sha256
-        with self._lock:  # two slots that need one model load it once
+        with self._lock:  # two slots that need the same model download it once
             if path in self._checked and path.exists():
                 return path
             if not path.exists() or digest(path) != spec.sha256:
@@ -56,14 +56,14 @@ class Weights:
             data = self._store.read(spec.key, max_bytes=MAX_BYTES, bucket=spec.bucket)
         except ObjectMissing as error:
             raise ModelUnknown(f"there are no weights at {spec.key}") from error
-        except (ObjectTooLarge, OutsideFailed) as error:
+        except (ObjectTooLarge, ServiceFailed) as error:
             raise StoreUnavailable("the weights could not be read") from error
         if hashlib.sha256(data).hexdigest() != spec.sha256:
-            raise ModelChecksum(f"the weights at {spec.key} are not those that were configured")
+            raise ModelChecksum(f"the weights at {spec.key} do not have the configured checksum")
         self._folder.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(f".{os.getpid()}")
         part.write_bytes(data)
-        part.replace(path)  # whole or not at all, whatever happens in between
+        part.replace(path)  # atomic: another process never sees a partial file
 
 
 def digest(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""The emulator itself: what it deploys, what it says when it cannot, and the repairs that we start it with."""
+"""The emulator: deployments, their errors, and the patches with which it starts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def handler(event, context):
 
 @pytest.fixture
 def aws(tmp_path: Path) -> Iterator[str]:
-    """An empty emulator of the test's own: half a second, and nothing of another test in it."""
+    """An empty emulator for each test; it starts in half a second."""
     (tmp_path / "emulator").mkdir()
     with running(start_emulator(tmp_path / "emulator", free_port())) as emulator:
         yield emulator.url
@@ -79,20 +79,20 @@ def test_outputs_and_parameters_of_a_deployment_are_resolved(aws: str) -> None:
     assert deploy(aws, body, parameters={"Name": "mine"}) == {"Url": f"{aws}/000000000000/mine"}
 
 
-def test_a_deployment_that_fails_names_the_resource_and_the_reason(aws: str) -> None:
+def test_failed_deployment_names_resource_and_reason(aws: str) -> None:
     body = {"Resources": {"Lake": {"Type": "AWS::Nonsense::Lake"}}}
     with pytest.raises(ServerFailed, match="AWS::Nonsense::Lake"):
         deploy(aws, body, parameters={})
 
 
-def test_a_custom_resource_whose_function_fails_ends_the_deployment_at_once(aws: str, server: LambdaServer) -> None:
+def test_failed_custom_resource_ends_deployment_at_once(aws: str, server: LambdaServer) -> None:
     token = {"ServiceToken": {"Fn::GetAtt": ["Shop", "Arn"]}, "ServiceTimeout": 3600}
     body = {"Resources": {"Shop": shop(server), "Setup": {"Type": "Custom::Setup", "Properties": token}}}
     with pytest.raises(ServerFailed, match=r"Shop: .*no shoes left"):
         deploy(aws, body, parameters={}, failures=server.failures)
 
 
-def test_step_functions_catches_a_function_s_error_by_its_own_name(aws: str, server: LambdaServer) -> None:
+def test_step_functions_catches_function_error_by_name(aws: str, server: LambdaServer) -> None:
     definition = {
         "StartAt": "Buy",
         "States": {
@@ -137,7 +137,7 @@ def no_prefix(params: dict[str, Any], url: str) -> None:
     params["url"] = f"{url}/"
 
 
-def test_a_function_that_would_call_real_aws_does_not_start(aws: str, server: LambdaServer, run: Run) -> None:
+def test_function_with_real_aws_address_is_refused(aws: str, server: LambdaServer, run: Run) -> None:
     astray = shop(server, ENDPOINT="https://sqs.us-east-1.amazonaws.com")
     deploy(aws, {"Resources": {"Shop": astray}}, parameters={})
 
@@ -149,7 +149,7 @@ def test_a_function_that_would_call_real_aws_does_not_start(aws: str, server: La
         run(look())
 
 
-def test_a_missing_emulator_is_said_with_the_way_to_get_it(tmp_path: Path) -> None:
+def test_missing_emulator_error_names_the_make_target(tmp_path: Path) -> None:
     with pytest.raises(ServerFailed, match="make run"):
         start_emulator(tmp_path, free_port(), python=tmp_path / "none")
 
@@ -158,7 +158,7 @@ KEY = "a b/caf\u00e9+1~(2).png"
 
 
 class TestBucket:
-    """A bucket answers what is signed with the stack's own key pair, and nothing else."""
+    """A bucket answers only requests that are signed with the stack's access key."""
 
     @pytest.fixture
     def bucket(self, aws: str) -> str:
@@ -176,7 +176,7 @@ class TestBucket:
         assert fetch(method, f"{bucket}/x", data=b"x" if method == "PUT" else None) == (403, "AccessDenied")
         assert [found["Key"] for found in client("s3", aws).list_objects_v2(Bucket="pictures")["Contents"]] == [KEY]
 
-    def test_a_bucket_named_by_host_needs_a_signature_too(self, aws: str, bucket: str) -> None:
+    def test_virtual_hosted_bucket_also_needs_a_signature(self, aws: str, bucket: str) -> None:
         assert fetch("GET", aws, headers={"Host": "pictures.s3.localhost"}) == (403, "AccessDenied")
 
     @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ class TestBucket:
             ("test", "test", 3_600, "RequestTimeTooSkewed"),
         ],
     )
-    def test_a_signature_of_another_key_or_hour_is_refused(
+    def test_signature_of_other_key_or_hour_refused(
         self, bucket: str, monkeypatch: pytest.MonkeyPatch, key_id: str, secret: str, age_s: int, code: str
     ) -> None:
         signed_at = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=age_s)
@@ -200,7 +200,7 @@ class TestBucket:
     def test_an_authorization_of_another_kind_is_refused(self, bucket: str, authorization: str) -> None:
         assert fetch("GET", bucket, headers={"Authorization": authorization}) == (403, "AccessDenied")
 
-    def test_a_link_works_and_an_altered_one_does_not(self, aws: str, bucket: str) -> None:
+    def test_presigned_link_works_and_altered_one_fails(self, aws: str, bucket: str) -> None:
         session = boto3.Session("test", "test", region_name=REGION)
         storage = session.client("s3", endpoint_url=aws, config=Config(signature_version="s3v4"))
         link = storage.generate_presigned_url("get_object", Params={"Bucket": "pictures", "Key": KEY})
@@ -212,7 +212,7 @@ class TestBucket:
         upload = storage.generate_presigned_url("put_object", Params=place)
         assert fetch("PUT", upload, data=b"abc", headers={"Content-Type": "image/png"})[0] == 200
 
-    def test_every_call_of_a_client_is_signed_as_expected(self, aws: str, bucket: str) -> None:
+    def test_every_boto3_call_has_a_valid_signature(self, aws: str, bucket: str) -> None:
         storage = client("s3", aws)
         with storage.get_object(Bucket="pictures", Key=KEY, Range="bytes=0-0")["Body"] as body:
             assert body.read() == b"a"
@@ -224,7 +224,7 @@ class TestBucket:
 
 
 def fetch(method: str, url: str, **more: Any) -> tuple[int, str]:
-    """Status, and the body of an answer or the code of a refusal."""
+    """The status, and the body of an answer or the code of an error."""
     try:
         with urlopen(Request(url, method=method, **more), timeout=30) as answer:
             return answer.status, answer.read().decode()

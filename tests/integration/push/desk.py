@@ -1,4 +1,4 @@
-"""A push function over the fake and over PostgreSQL, with the people and sockets that a test needs."""
+"""The push service over the fake and over PostgreSQL, with the users and sockets that a test needs."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class FixedClock:
 
 
 class Killed(BaseException):
-    """The process is gone: nothing of it runs any more, no handler and no cleaning up."""
+    """The process was killed: no exception handler and no clean-up of it runs."""
 
 
 class Postgres:
-    """Connections in the database, the people whose they are, and their events in the outbox."""
+    """Connections in the database, their users, and the users' events in the outbox."""
 
     def __init__(self, database, *, settling_s=0, lease_s=60, resume_s=60, limits=ROOMY):
         self._database = database
@@ -37,8 +37,8 @@ class Postgres:
             database, QUIET, settling_s=settling_s, lease_s=lease_s, resume_s=resume_s, limits=limits
         )
 
-    def let_in(self, tenant_id, user_id, session_id):
-        """Somebody with an open session."""
+    def add_user(self, tenant_id, user_id, session_id):
+        """A user with an open session."""
         with self._database.service_transaction() as tx:
             facts = {"tenant": tenant_id, "user": user_id, "session": session_id, "until": LATER}
             tx.run(b"INSERT INTO tenant (tenant_id, name) VALUES (%(tenant)s, 'T') ON CONFLICT DO NOTHING", facts)
@@ -80,7 +80,7 @@ class Postgres:
         with self._database.service_transaction() as tx:
             QUIET.publish(tx, [notice_message(Notice(tenant_id, user_id, payload))])
 
-    def hints(self):
+    def wake_messages(self):
         with self._database.service_transaction() as tx:
             return tx.all(b"SELECT tenant_id, delay_s FROM outbox WHERE body LIKE '%%\"wake\"%%' ORDER BY outbox_id")
 
@@ -91,18 +91,18 @@ class Fake:
         self.log_out = self.disable = self.suspend = self.connections.closed_for.add
         self.make_operator, self.make_member = self.connections.managers.add, self.connections.managers.discard
 
-    def let_in(self, tenant_id, user_id, session_id):
+    def add_user(self, tenant_id, user_id, session_id):
         pass
 
     def publish(self, tenant_id, user_id, payload):
-        self.connections.publish(tenant_id, user_id, payload)
+        self.connections.add_event(tenant_id, user_id, payload)
 
-    def hints(self):
-        return [{"tenant_id": hint.tenant_id, "delay_s": hint.delay_s} for hint in self.connections.hints]
+    def wake_messages(self):
+        return [{"tenant_id": message.tenant_id, "delay_s": message.delay_s} for message in self.connections.messages]
 
 
 class Desk:
-    """A push function, the sockets of its people, and what happens to them."""
+    """A push service with its sockets: opens them, stores events, starts deliveries, reads what was received."""
 
     def __init__(self, store, sockets=None):
         self.store, self.sockets = store, sockets or FakeSockets()
@@ -110,7 +110,7 @@ class Desk:
 
     def open(self, name, user_id=ANN, tenant_id=TENANT, session_id=None, after=None, scope=Scope.USER):
         session_id = session_id or (PHONE if user_id == ANN else uuid4())
-        self.store.let_in(tenant_id, user_id, session_id)
+        self.store.add_user(tenant_id, user_id, session_id)
         self.push.connect(
             connection_id=name,
             tenant_id=tenant_id,
@@ -121,14 +121,14 @@ class Desk:
         )
         self.sockets.open.setdefault(name, [])
 
-    def happen(self, *names, user_id=ANN):
+    def add_events(self, *names, user_id=ANN):
         for name in names:
             self.store.publish(TENANT, user_id, {"type": "task.started", "node": name})
 
-    def hint(self, user_id=ANN, **options):
+    def deliver(self, user_id=ANN, **options):
         return self.push.deliver(Notice(TENANT, user_id), **options)
 
-    def heard(self, name):
+    def received(self, name):
         return [payload["node"] for payload in self.sockets.open[name] if "node" in payload]
 
     def cursor(self, name):

@@ -1,4 +1,4 @@
-"""Who may have a socket: it ends with its session, user or tenant, and their number is limited."""
+"""Access to sockets: a socket ends with its session, user or tenant, and the number of sockets is limited."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def end(request):
 class TestAnEndedSocket:
     def test_receives_nothing_and_is_closed(self, desk, end):
         desk.open("a1")
-        desk.happen("1")
-        desk.hint()
+        desk.add_events("1")
+        desk.deliver()
         end(desk)
         received = desk.sockets.open["a1"]
-        desk.happen("2")
-        assert desk.hint() == 0
+        desk.add_events("2")
+        assert desk.deliver() == 0
         assert [payload.get("node") for payload in received] == [None, "1"]
         assert desk.sockets.closed == ["a1"]
         assert desk.push.close_ended() == 0
@@ -56,7 +56,7 @@ class TestAnEndedSocket:
         desk.open("a1")
         stranger = uuid4()
         desk.open("x1", uuid4(), stranger)
-        desk.hint()
+        desk.deliver()
         end(desk)
         assert desk.push.close_ended() == 1
         assert desk.sockets.closed == ["a1"]
@@ -64,7 +64,7 @@ class TestAnEndedSocket:
 
     def test_receives_no_progress_either(self, desk, end):
         desk.open("a1")
-        desk.hint()
+        desk.deliver()
         end(desk)
         assert desk.push.deliver(progress(10)) == 0
         assert desk.sockets.closed == ["a1"]
@@ -79,29 +79,29 @@ class TestAnEndedSocket:
         desk.open("a1")
         desk.open("laptop", session_id=uuid4())
         desk.store.log_out(PHONE)
-        desk.happen("1")
-        assert desk.hint() == 1
-        assert desk.heard("laptop") == ["1"]
+        desk.add_events("1")
+        assert desk.deliver() == 1
+        assert desk.received("laptop") == ["1"]
         assert desk.sockets.closed == ["a1"]
 
     def test_that_cannot_be_closed_is_closed_later(self, desk):
         desk.open("a1")
         desk.open("laptop", session_id=uuid4())
         desk.store.log_out(PHONE)
-        desk.happen("1")
+        desk.add_events("1")
 
         def fail(_):
             raise TimeoutError
 
         desk.sockets.before_close = fail
-        assert desk.hint() == 1
+        assert desk.deliver() == 1
         assert desk.push.close_ended() == 0
         desk.sockets.before_close = lambda _: None
         assert desk.push.close_ended() == 1
         assert [len(desk.sockets.open["laptop"]), desk.sockets.closed] == [2, ["a1"]]
 
 
-def test_a_session_that_was_purged_ends_its_sockets(service_database):
+def test_deleted_session_ends_its_sockets(service_database):
     desk = Desk(Postgres(service_database))
     desk.open("a1")
     with service_database.service_transaction() as tx:
@@ -109,23 +109,23 @@ def test_a_session_that_was_purged_ends_its_sockets(service_database):
     assert desk.push.close_ended() == 1
 
 
-def test_a_session_ended_during_a_look_is_not_claimed(service_database, addresses, monkeypatch):
+def test_session_ended_during_read_is_not_claimed(service_database, addresses, monkeypatch):
     desk = Desk(Postgres(service_database))
     desk.open("a1")
-    desk.happen("1")
-    read = desk.store.connections._news
+    desk.add_events("1")
+    read = desk.store.connections._events
 
     def log_out_meanwhile(*arguments, **options):
         with closing(Database(addresses.service)) as other:
             Postgres(other).log_out(PHONE)
         return read(*arguments, **options)
 
-    monkeypatch.setattr(desk.store.connections, "_news", log_out_meanwhile)
-    assert desk.hint() == 0
+    monkeypatch.setattr(desk.store.connections, "_events", log_out_meanwhile)
+    assert desk.deliver() == 0
     assert desk.sockets.open["a1"] == []
 
 
-def test_the_sweep_goes_on_until_none_is_left(desk, monkeypatch):
+def test_sweep_closes_more_than_one_batch(desk, monkeypatch):
     monkeypatch.setattr(service, "ENDED_BATCH", 2)
     for number in range(5):
         desk.open(f"a{number}")
@@ -133,7 +133,7 @@ def test_the_sweep_goes_on_until_none_is_left(desk, monkeypatch):
     assert desk.push.close_ended() == 5
 
 
-def test_the_sweep_leaves_a_socket_that_just_connects(service_database):
+def test_sweep_skips_socket_that_just_connected(service_database):
     desk = Desk(Postgres(service_database, settling_s=60))
     desk.open("a1")
     desk.store.log_out(PHONE)
@@ -149,12 +149,12 @@ class TestTheNumberOfSockets:
         desk.open("a2")
         with pytest.raises(TooManySockets):
             desk.open("a3")
-        desk.open("a2")  # the same one again is no other
+        desk.open("a2")  # a repeated connect does not count twice
         desk.push.disconnect("a1")
         desk.open("a3")
-        desk.happen("1")
-        desk.hint()
-        assert desk.heard("a2") == desk.heard("a3") == ["1"]
+        desk.add_events("1")
+        desk.deliver()
+        assert desk.received("a2") == desk.received("a3") == ["1"]
 
     def test_of_a_tenant_is_limited(self, make):
         desk = make(limits=self.LIMITS)
@@ -167,7 +167,7 @@ class TestTheNumberOfSockets:
     def test_is_kept_when_all_connect_at_once(self, service_database, addresses):
         limits = SocketLimits(per_user=3, per_tenant=1_000)
         clients = 8
-        Postgres(service_database).let_in(TENANT, ANN, PHONE)
+        Postgres(service_database).add_user(TENANT, ANN, PHONE)
         together = Barrier(clients)
 
         def connect(number):
@@ -186,7 +186,7 @@ class TestTheNumberOfSockets:
 
 
 class Answers:
-    """Stands for the services that $connect asks."""
+    """Replaces the services that $connect calls."""
 
     def __init__(self, outcome):
         self._outcome = outcome
@@ -216,7 +216,7 @@ class Answers:
         (Unavailable("away", retry_after_s=1), {}, 503),
     ],
 )
-def test_connect_answers_with_a_status_for_each_refusal(monkeypatch, outcome, asked, status):
+def test_connect_answers_each_refusal_with_its_status(monkeypatch, outcome, asked, status):
     answers = Answers(outcome)
     for provider in ("token_verifier", "access", "push"):
         monkeypatch.setattr(bootstrap, provider, lambda: answers)
@@ -227,7 +227,7 @@ def test_connect_answers_with_a_status_for_each_refusal(monkeypatch, outcome, as
         assert answers.asked["scope"] is Scope(asked.get("scope", "user"))
 
 
-def test_the_quick_pass_closes_ended_sockets(monkeypatch):
+def test_quick_pass_closes_ended_sockets(monkeypatch):
     done = []
     quiet = SimpleNamespace(
         quick=dict,

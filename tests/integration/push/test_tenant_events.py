@@ -27,30 +27,30 @@ from tests.integration.push.test_push import progress
 CHIEF, DESKTOP = uuid4(), uuid4()
 
 
-def watch(desk, name="t1", **options):
-    """A socket of somebody with task.manage, for the whole tenant."""
-    desk.store.let_in(TENANT, CHIEF, DESKTOP)
+def open_tenant_socket(desk, name="t1", **options):
+    """Open a tenant-wide socket for a user with task.manage."""
+    desk.store.add_user(TENANT, CHIEF, DESKTOP)
     desk.store.make_operator(CHIEF)
     desk.open(name, CHIEF, session_id=DESKTOP, scope=Scope.TENANT, **options)
 
 
-def test_it_receives_each_users_events_once(desk):
-    watch(desk)
+def test_tenant_socket_receives_each_users_events_once(desk):
+    open_tenant_socket(desk)
     desk.open("a1")
-    desk.happen("1", "2")
-    desk.happen("3", user_id=BOB)
+    desk.add_events("1", "2")
+    desk.add_events("3", user_id=BOB)
     for user_id in (BOB, ANN, BOB):
-        desk.hint(user_id)
-    desk.happen("4", user_id=CHIEF)
-    desk.hint(CHIEF)
-    assert desk.heard("t1") == ["1", "2", "3", "4"]
-    assert desk.heard("a1") == ["1", "2"]
+        desk.deliver(user_id)
+    desk.add_events("4", user_id=CHIEF)
+    desk.deliver(CHIEF)
+    assert desk.received("t1") == ["1", "2", "3", "4"]
+    assert desk.received("a1") == ["1", "2"]
 
 
-def test_its_messages_name_the_user(desk):
-    watch(desk)
+def test_messages_of_tenant_socket_name_the_user(desk):
+    open_tenant_socket(desk)
     desk.open("a1")
-    desk.happen("1")
+    desk.add_events("1")
     assert desk.push.deliver(progress(10)) == 4
     users = [payload.get("userId") for payload in desk.sockets.open["t1"]]
     assert users == [None, to_wire("usr", ANN), to_wire("usr", ANN)]
@@ -58,90 +58,90 @@ def test_its_messages_name_the_user(desk):
     assert not any("userId" in payload for payload in desk.sockets.open["a1"])
 
 
-def test_it_receives_nothing_of_other_tenants(desk):
-    watch(desk)
+def test_tenant_socket_receives_nothing_of_other_tenants(desk):
+    open_tenant_socket(desk)
     stranger = (uuid4(), uuid4())
     desk.store.publish(*stranger, {"type": "task.started", "node": "x"})
     desk.push.deliver(Notice(*stranger))
-    desk.hint()
-    assert desk.heard("t1") == []
+    desk.deliver()
+    assert desk.received("t1") == []
 
 
-def test_it_needs_the_permission_to_open(desk):
+def test_tenant_socket_needs_permission_to_open(desk):
     desk.open("a1")
     with pytest.raises(TenantEventsNotAllowed):
         desk.open("t1", scope=Scope.TENANT)
 
 
 @pytest.mark.parametrize("is_swept", [True, False])
-def test_it_is_closed_when_the_permission_goes(desk, is_swept):
-    watch(desk)
+def test_tenant_socket_is_closed_without_its_permission(desk, is_swept):
+    open_tenant_socket(desk)
     desk.open("own", CHIEF, session_id=DESKTOP)
-    desk.hint(CHIEF)
+    desk.deliver(CHIEF)
     desk.store.make_member(CHIEF)
     received = desk.sockets.open["t1"]
     if is_swept:
         assert desk.push.close_ended() == 1
-    desk.happen("1")
-    assert desk.hint() == 0
+    desk.add_events("1")
+    assert desk.deliver() == 0
     assert len(received) == 1
     assert desk.sockets.closed == ["t1"]
-    desk.happen("2", user_id=CHIEF)
-    assert desk.hint(CHIEF) == 1
+    desk.add_events("2", user_id=CHIEF)
+    assert desk.deliver(CHIEF) == 1
 
 
-def test_a_successor_with_a_cursor_misses_nothing(desk):
-    watch(desk)
-    desk.happen("1")
-    desk.hint()
+def test_reconnect_with_cursor_misses_no_event(desk):
+    open_tenant_socket(desk)
+    desk.add_events("1")
+    desk.deliver()
     cursor = desk.cursor("t1")
-    desk.happen("2", user_id=BOB)
-    desk.hint(BOB)
+    desk.add_events("2", user_id=BOB)
+    desk.deliver(BOB)
     desk.push.disconnect("t1")
-    desk.happen("3")
-    desk.happen("4", user_id=BOB)
-    watch(desk, "t2", after=cursor)
-    desk.happen("5")
-    desk.hint()
-    assert desk.heard("t2") == ["2", "3", "4", "5"]
+    desk.add_events("3")
+    desk.add_events("4", user_id=BOB)
+    open_tenant_socket(desk, "t2", after=cursor)
+    desk.add_events("5")
+    desk.deliver()
+    assert desk.received("t2") == ["2", "3", "4", "5"]
 
 
-def test_a_successor_without_one_takes_its_own_place(desk):
-    watch(desk)
+def test_reconnect_without_cursor_continues_in_its_scope(desk):
+    open_tenant_socket(desk)
     desk.open("own", CHIEF, session_id=DESKTOP)
-    desk.happen("1")
-    desk.hint()
+    desk.add_events("1")
+    desk.deliver()
     desk.push.disconnect("t1")
     desk.push.disconnect("own")
-    desk.happen("2")
-    watch(desk, "t2")
+    desk.add_events("2")
+    open_tenant_socket(desk, "t2")
     desk.open("own2", CHIEF, session_id=DESKTOP)
-    desk.hint()
-    desk.hint(CHIEF)
-    assert (desk.heard("t2"), desk.heard("own2")) == (["2"], [])
+    desk.deliver()
+    desk.deliver(CHIEF)
+    assert (desk.received("t2"), desk.received("own2")) == (["2"], [])
 
 
-def test_more_sockets_than_a_pass_are_all_served(desk):
+def test_sockets_beyond_one_pass_are_all_served(desk):
     names = [f"t{number}" for number in range(2 * SOCKETS_PER_PASS + 1)]
     for name in names:
-        watch(desk, name)
-    desk.happen("1", "2")
-    assert desk.hint() == 2 * len(names)
+        open_tenant_socket(desk, name)
+    desk.add_events("1", "2")
+    assert desk.deliver() == 2 * len(names)
     assert desk.push.deliver(progress(10)) == len(names)
-    assert all(desk.heard(name) == ["1", "2", "1"] for name in names)
+    assert all(desk.received(name) == ["1", "2", "1"] for name in names)
 
 
-def test_a_long_backlog_is_sent_by_several_calls(desk, monkeypatch):
+def test_long_backlog_is_sent_by_several_calls(desk, monkeypatch):
     monkeypatch.setattr(service, "POSTS_PER_CALL", 2)
-    watch(desk)
-    desk.happen("1", "2", "3")
-    before = len(desk.store.hints())
-    assert desk.hint() == 3
-    assert desk.store.hints()[before:] == [{"tenant_id": TENANT, "delay_s": 0}]
+    open_tenant_socket(desk)
+    desk.add_events("1", "2", "3")
+    before = len(desk.store.wake_messages())
+    assert desk.deliver() == 3
+    assert desk.store.wake_messages()[before:] == [{"tenant_id": TENANT, "delay_s": 0}]
 
 
 class Writer:
-    """A transaction of its own that publishes events, and commits when a test says so."""
+    """A separate transaction that publishes events and commits on command."""
 
     def __init__(self, addresses, outbox=QUIET):
         self._addresses, self._outbox = addresses, outbox
@@ -174,7 +174,7 @@ class TestWriters:
             yield pool
 
     def test_of_a_watched_tenant_commit_in_order(self, desk, pool, addresses, service_database):
-        watch(desk)
+        open_tenant_socket(desk)
         first, second = Writer(addresses), Writer(addresses)
         try:
             done = [pool.submit(first.write, ANN, "1")]
@@ -182,14 +182,14 @@ class TestWriters:
             second.commit()
             done.append(pool.submit(second.write, BOB, "2"))
             until(lambda: second.has_published.is_set() or waits_for_a_lock(service_database))
-            desk.hint()
-            assert desk.heard("t1") == []
+            desk.deliver()
+            assert desk.received("t1") == []
         finally:
             first.commit()
         for one in done:
             one.result()
-        desk.hint()
-        assert desk.heard("t1") == ["1", "2"]
+        desk.deliver()
+        assert desk.received("t1") == ["1", "2"]
 
     def test_of_an_unwatched_tenant_do_not_wait(self, desk, pool, addresses):
         desk.open("a1")
@@ -207,7 +207,7 @@ class TestWriters:
             one.result()
 
     def test_commit_before_a_tenant_wide_socket_opens(self, desk, pool, addresses, service_database):
-        desk.store.let_in(TENANT, CHIEF, DESKTOP)
+        desk.store.add_user(TENANT, CHIEF, DESKTOP)
         desk.store.make_operator(CHIEF)
         writer = Writer(addresses)
 
@@ -229,23 +229,23 @@ class TestWriters:
         for one in done:
             one.result()
         desk.sockets.open["t1"] = []
-        desk.happen("2", user_id=BOB)
-        desk.hint(BOB)
-        assert desk.heard("t1") == ["2"]
+        desk.add_events("2", user_id=BOB)
+        desk.deliver(BOB)
+        assert desk.received("t1") == ["2"]
 
-    def test_have_events_sent_on_for_a_tenant_wide_socket(self, desk, addresses):
-        hinted = []
-        writer = Writer(addresses, Outbox(lambda _tenant_id, aggregates: hinted.extend(aggregates)))
+    def test_publish_events_for_a_tenant_wide_socket(self, desk, addresses):
+        published = []
+        writer = Writer(addresses, Outbox(lambda _tenant_id, aggregates: published.extend(aggregates)))
         writer.commit()
         writer.write(BOB, "1")
-        assert hinted == []
-        watch(desk)
+        assert published == []
+        open_tenant_socket(desk)
         writer.write(BOB, "2")
-        assert hinted == [f"user:{BOB}"]
+        assert published == [f"user:{BOB}"]
 
 
 class Lines(FakeSockets):
-    """Sockets of one client, which keeps what it receives. What is posted after a cut does not arrive."""
+    """Sockets of one client, which keeps what it receives. A message posted after a cut does not arrive."""
 
     def __init__(self):
         super().__init__()
@@ -275,7 +275,7 @@ def test_racing_writers_and_a_flaky_client_lose_nothing(service_database, addres
     received = sockets.received
     desk = Desk(Postgres(service_database), sockets)
     sockets.plug_in("t0")
-    watch(desk, "t0")
+    open_tenant_socket(desk, "t0")
     is_over = Event()
 
     def write(user_id):
@@ -303,7 +303,7 @@ def test_racing_writers_and_a_flaky_client_lose_nothing(service_database, addres
                 length = len(received)
                 until(lambda length=length: len(received) > length or all(one.done() for one in writing))
                 sockets.cut(f"t{life - 1}")
-                if luck.random() < 0.8:  # else it is lost and nobody knows
+                if luck.random() < 0.8:  # otherwise the server does not learn that the socket broke
                     client.push.disconnect(f"t{life - 1}")
                 with own.service_transaction() as tx:  # away for a moment, in which writers do not wait for each other
                     tx.run(b"SELECT pg_sleep(%(s)s)", {"s": luck.random() * 0.01})
@@ -329,7 +329,7 @@ def test_racing_writers_and_a_flaky_client_lose_nothing(service_database, addres
             is_over.set()
         for one in delivering:
             one.result()
-    desk.hint(users[0])
+    desk.deliver(users[0])
     by_user = defaultdict(list)
     for payload in received:
         if "userId" in payload:

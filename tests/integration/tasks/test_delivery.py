@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from artiway.delivery.feed.model import Place, as_text
+from artiway.delivery.feed.model import EntryId, as_text
 from artiway.delivery.uploads.model import NoSuchInput, NotAPicture, NotUploaded, OpenLimits
 from artiway.delivery.uploads.repository import PostgresUploads
 from artiway.delivery.uploads.service import Bounds, UploadService
@@ -22,6 +22,7 @@ from artiway.delivery.webhooks.model import (
     signature,
 )
 from artiway.platform.redis import RedisAway
+from artiway.tasks.model import NodeProgress
 from artiway.tasks.reports import report_from
 from tests.integration.tasks.test_life import deliver_all, held, submit
 
@@ -37,7 +38,7 @@ class Objects:
     """S3 as a dictionary."""
 
     def __init__(self):
-        self.stored, self.looks = {}, 0
+        self.stored, self.reads = {}, 0
 
     def upload_url(self, key, *, content_type, size, ttl_s):
         return f"s3://{key}", {"Content-Type": content_type, "Content-Length": str(size)}
@@ -46,7 +47,7 @@ class Objects:
         return f"s3://{key}"
 
     def head(self, key, *, length):
-        self.looks += 1
+        self.reads += 1
         body = self.stored.get(key)
         return None if body is None else (body[:length], len(body))
 
@@ -67,16 +68,16 @@ def upload(uploads, objects, tenant, body, content_type="image/png", size=None):
     return ticket.input_id
 
 
-def test_an_upload_is_looked_at_once_and_then_known(world, uploads, objects):
+def test_upload_is_inspected_once(world, uploads, objects):
     tenant = world.tenant()
     input_id = upload(uploads, objects, tenant, png())
     for _ in range(2):
         found = uploads.inspect(tenant[0], [input_id])
         assert found[input_id].key == f"inputs/{tenant[0]}/{input_id}"
-    assert objects.looks == 1
+    assert objects.reads == 1
 
 
-def test_an_upload_of_another_tenant_is_not_there(world, uploads, objects):
+def test_upload_of_another_tenant_is_not_found(world, uploads, objects):
     tenant, stranger = world.tenant(), world.tenant()
     input_id = upload(uploads, objects, tenant, png())
     for tenant_id, asked in ((stranger[0], input_id), (tenant[0], uuid4())):
@@ -96,31 +97,31 @@ def test_an_upload_of_another_tenant_is_not_there(world, uploads, objects):
     ],
     ids=["undecodable", "wrong type", "wrong size", "bomb", "too wide", "endless header"],
 )
-def test_what_is_not_the_picture_that_was_declared_is_refused(world, uploads, objects, body, declared):
+def test_upload_unlike_its_declaration_is_refused(world, uploads, objects, body, declared):
     tenant = world.tenant()
     input_id = upload(uploads, objects, tenant, body, **declared)
     with pytest.raises(NotAPicture):
         uploads.inspect(tenant[0], [input_id])
 
 
-def test_what_was_never_uploaded_is_refused(world, uploads):
+def test_ticket_without_upload_is_refused(world, uploads):
     tenant = world.tenant()
     ticket = uploads.ticket(tenant_id=tenant[0], user_id=tenant[1], content_type="image/png", size=10)
     with pytest.raises(NotUploaded):
         uploads.inspect(tenant[0], [ticket.input_id])
 
 
-def test_a_picture_beyond_the_limit_gets_no_ticket(world, uploads):
+def test_picture_above_limit_gets_no_ticket(world, uploads):
     tenant = world.tenant()
     with pytest.raises(NotAPicture):
         uploads.ticket(tenant_id=tenant[0], user_id=tenant[1], content_type="image/png", size=1_001)
 
 
-def test_results_are_those_of_result_nodes_and_go_with_their_time(world, uploads):
+def test_results_are_listed_until_they_expire(world, uploads):
     tenant = world.tenant()
     world.worker()
     task = submit(world, tenant, "model_photo", count=2)
-    world.settle_down()
+    world.run_to_end()
     results = uploads.results(tenant_id=tenant[0], task_id=task.task_id)
     assert [result.name for result in results] == ["compose_1", "compose_2"]
     assert uploads.results(tenant_id=world.tenant()[0], task_id=task.task_id) == []
@@ -147,12 +148,12 @@ def report(holding, kind="progress", **extra):
     return report_from(kind, {**{name: order[name] for name in names}, "workerId": "w1", **extra})
 
 
-def test_fifty_messages_a_second_are_one_write_in_five_seconds(world):
+def test_many_progress_messages_make_one_write(world):
     task, _, holding = running_node(world, world.tenant())
     world.advance(6)  # since the claim, which wrote
-    world.life.beat(world.workers[0].card, [(UUID(holding.order["nodeId"]), 1)])
+    world.nodes.beat(world.workers[0].card, [(UUID(holding.order["nodeId"]), 1)])
     writes = Counter()
-    real = world.life.note_progress
+    real = world.nodes.note_progress
 
     def counted(one, **kwargs):
         writes["asked"] += 1
@@ -160,23 +161,23 @@ def test_fifty_messages_a_second_are_one_write_in_five_seconds(world):
         writes["written"] += changed
         return changed
 
-    world.life.note_progress = counted
+    world.nodes.note_progress = counted
     for sequence in range(1, 251):
         world.progress.handle([report(holding, sequence=sequence, progress=min(99, sequence))])
     assert writes == {"asked": 1, "written": 1}
-    assert world.feed.progress(task.task_id)[f"node_{UUID(holding.order['nodeId']).hex}"] == (1, 99)
-    world.settle_down()
+    assert world.feed.progress(task.task_id)[UUID(holding.order["nodeId"])] == NodeProgress(1, 99)
+    world.run_to_end()
 
 
-def test_a_batch_is_folded_to_the_newest_of_each_node(world):
+def test_batch_is_reduced_to_newest_report(world):
     _, _, holding = running_node(world, world.tenant())
     batch = [report(holding, sequence=n, progress=p) for n, p in ((3, 60), (1, 20), (2, 40))]
     world.progress.handle(batch)
     assert [body["progress"] for body in world.notices if body["type"] == "task.progress"] == [60]
-    world.settle_down()
+    world.run_to_end()
 
 
-def test_a_late_or_stale_message_changes_nothing(world):
+def test_late_progress_changes_nothing(world):
     task, _, holding = running_node(world, world.tenant())
     world.progress.handle([report(holding, sequence=5, progress=50)])
     for late in (
@@ -184,17 +185,16 @@ def test_a_late_or_stale_message_changes_nothing(world):
         report(holding, sequence=5, progress=91),
     ):
         world.progress.handle([late])
-    world.life.release(worker_id="w1", held=[(UUID(holding.order["nodeId"]), 1)])
+    world.nodes.release(worker_id="w1", held=[(UUID(holding.order["nodeId"]), 1)])
     deliver_all(world)
     world.progress.handle([report(holding, sequence=9, progress=95)])
-    key = f"node_{UUID(holding.order['nodeId']).hex}"
-    assert world.feed.progress(task.task_id)[key] == (2, 0)
-    told = [body["progress"] for body in world.notices if body["type"] == "task.progress"]
-    assert told == [50]
-    world.settle_down()
+    assert world.feed.progress(task.task_id)[UUID(holding.order["nodeId"])] == NodeProgress(2, 0)
+    pushed = [body["progress"] for body in world.notices if body["type"] == "task.progress"]
+    assert pushed == [50]
+    world.run_to_end()
 
 
-def test_without_redis_progress_is_written_down_and_results_count(world, monkeypatch):
+def test_progress_without_redis_is_stored_in_postgresql(world, monkeypatch):
     tenant = world.tenant()
     task, worker, holding = running_node(world, tenant)
     world.advance(6)
@@ -209,8 +209,25 @@ def test_without_redis_progress_is_written_down_and_results_count(world, monkeyp
     (node,) = world.rows("SELECT progress FROM task_node WHERE task_id = %s", task.task_id)
     assert node["progress"] == 40
     world.finish(worker, holding)
-    world.settle_down()
+    world.run_to_end()
     assert world.task_row(task.task_id)["status"] == "COMPLETED"
+
+
+def test_view_shows_newest_progress_of_running_node(world, monkeypatch):
+    tenant = world.tenant()
+    task, _, holding = running_node(world, tenant)
+    world.progress.handle([report(holding, sequence=1, progress=40)])
+    place = {"tenant_id": tenant[0], "task_id": task.task_id}
+    view = world.tasks.view(**place)
+    assert (view.progress, view.node_progress) == (40, {UUID(holding.order["nodeId"]): 40})
+
+    def away(*_):
+        raise RedisAway
+
+    monkeypatch.setattr(world.feed, "progress", away)
+    stored = world.rows("SELECT progress FROM task_node WHERE task_id = %s", task.task_id)[0]["progress"]
+    assert world.tasks.view(**place).progress == stored
+    world.run_to_end()
 
 
 # Events
@@ -220,55 +237,55 @@ def read(world, tenant, task, last):
     return world.events.read(tenant_id=tenant[0], user_id=tenant[1], task_id=task.task_id, last=last, wait_ms=0)
 
 
-def test_a_listener_goes_on_after_the_last_event_it_saw(world):
+def test_client_continues_after_its_last_event(world):
     tenant = world.tenant()
     task, worker, holding = running_node(world, tenant)
-    first = read(world, tenant, task, Place())
+    first = read(world, tenant, task, EntryId())
     assert [event.event for event in first] == ["queued", "started"]
     world.progress.handle([report(holding, sequence=1, progress=30)])
-    second = read(world, tenant, task, first[-1].place)
-    assert [(event.event, str(event.place)) for event in second] == [("progress", "2-1")]
+    second = read(world, tenant, task, first[-1].entry_id)
+    assert [(event.event, str(event.entry_id)) for event in second] == [("progress", "2-1")]
     world.finish(worker, holding)
     deliver_all(world)
-    third = read(world, tenant, task, second[-1].place)
+    third = read(world, tenant, task, second[-1].entry_id)
     assert [event.event for event in third] == ["completed", "completed", "settled"]
     assert third[-1].body["status"] == "COMPLETED"
-    assert read(world, tenant, task, third[-1].place) is None
+    assert read(world, tenant, task, third[-1].entry_id) is None
     text = as_text(third, retry_ms=500)
     assert text.startswith("retry: 500\n\nid: 3-0\nevent: completed\ndata: {")
 
 
 @pytest.mark.parametrize("when", ["before", "in the middle"])
-def test_what_redis_lost_comes_from_the_database_in_its_place(world, when):
+def test_events_lost_by_redis_come_from_database(world, when):
     tenant = world.tenant()
     if when == "before":
         world.redis.flushall()
     task, worker, holding = running_node(world, tenant)
-    heard = read(world, tenant, task, Place())
+    received = read(world, tenant, task, EntryId())
     world.redis.flushall()
     world.progress.handle([report(holding, sequence=1, progress=30)])
     world.finish(worker, holding)
     deliver_all(world)
-    heard += read(world, tenant, task, heard[-1].place)
-    assert [event.place.sequence for event in heard if event.place.part == 0] == [1, 2, 3, 4, 5]
+    received += read(world, tenant, task, received[-1].entry_id)
+    assert [event.entry_id.sequence for event in received if event.entry_id.part == 0] == [1, 2, 3, 4, 5]
 
 
 class Behind:
-    """A stream in which two functions announced in the other order, after the listener had looked at the task."""
+    """A stream to which two functions added events in reverse order, after the client had read the task."""
 
     def __init__(self, stream, happens):
         self._stream, self._happens = stream, happens
 
-    def after(self, task_id, place, *, wait_ms, limit):
+    def after(self, task_id, last, *, wait_ms, limit):
         happens, self._happens = self._happens, lambda: None
         happens()
-        return self._stream.after(task_id, place, wait_ms=wait_ms, limit=limit)
+        return self._stream.after(task_id, last, wait_ms=wait_ms, limit=limit)
 
 
-def test_a_change_that_was_announced_behind_its_successor_is_told_before_it(world, monkeypatch):
+def test_events_added_in_reverse_are_served_in_order(world, monkeypatch):
     tenant = world.tenant()
     task, worker, holding = running_node(world, tenant)
-    heard = read(world, tenant, task, Place())
+    received = read(world, tenant, task, EntryId())
     real, withheld = world.feed.add, []
 
     def last_first(events):
@@ -281,9 +298,9 @@ def test_a_change_that_was_announced_behind_its_successor_is_told_before_it(worl
         real(withheld[::-1])
 
     monkeypatch.setattr(world.events, "_stream", Behind(world.feed, happens))
-    heard += read(world, tenant, task, heard[-1].place)
+    received += read(world, tenant, task, received[-1].entry_id)
     assert [event.sequence for event in withheld] == [3, 4, 5]
-    assert [(event.place.sequence, event.event) for event in heard] == [
+    assert [(event.entry_id.sequence, event.event) for event in received] == [
         (1, "queued"),
         (2, "started"),
         (3, "completed"),
@@ -292,58 +309,58 @@ def test_a_change_that_was_announced_behind_its_successor_is_told_before_it(worl
     ]
 
 
-def test_progress_still_on_its_way_when_its_node_ends_is_told_to_nobody(world):
+def test_progress_after_end_of_node_is_dropped(world):
     tenant = world.tenant()
     task, worker, holding = running_node(world, tenant)
     world.progress.handle([report(holding, sequence=1, progress=30)])
     world.finish(worker, holding)
     deliver_all(world)
     world.progress.handle([report(holding, sequence=2, progress=90)])
-    assert [event.event for event in read(world, tenant, task, Place())][-1] == "settled"
+    assert [event.event for event in read(world, tenant, task, EntryId())][-1] == "settled"
     assert [body["progress"] for body in world.notices if body["type"] == "task.progress"] == [30]
 
 
-def test_progress_in_an_emptied_redis_has_no_place_before_the_next_change(world):
+def test_progress_in_empty_redis_waits_for_change(world):
     tenant = world.tenant()
     task, _, holding = running_node(world, tenant)
     world.redis.flushall()
     world.progress.handle([report(holding, sequence=1, progress=30)])
-    heard = read(world, tenant, task, Place())
-    assert [event.event for event in heard] == ["queued", "started"]
-    world.settle_down()
+    received = read(world, tenant, task, EntryId())
+    assert [event.event for event in received] == ["queued", "started"]
+    world.run_to_end()
 
 
-def test_a_listener_who_comes_again_after_every_event_hears_each_change_once_and_in_order(world):
-    """However Redis is emptied in between."""
+def test_client_that_reconnects_receives_each_event_once(world):
+    """Also if Redis is emptied between two reads."""
     tenant = world.tenant()
     world.worker()
     task = submit(world, tenant, "model_photo", count=3)
-    heard = []
-    while (found := read(world, tenant, task, heard[-1].place if heard else Place())) is not None:
-        heard += found[:1]
+    received = []
+    while (found := read(world, tenant, task, received[-1].entry_id if received else EntryId())) is not None:
+        received += found[:1]
         if found:
-            if len(heard) % 4 == 0:
+            if len(received) % 4 == 0:
                 world.redis.flushall()
         elif not world.deliver_one():
             worker, holding = next((one, holding) for one in world.workers for holding in one.held)
             world.progress.handle([report(holding, sequence=1, progress=50)])
             world.finish(worker, holding)
-    changes = [event.place.sequence for event in heard if event.place.part == 0]
+    changes = [event.entry_id.sequence for event in received if event.entry_id.part == 0]
     assert changes == list(range(1, len(changes) + 1))
-    assert heard[-1].event == "settled"
+    assert received[-1].event == "settled"
 
 
-def test_events_of_another_tenants_task_are_not_there(world):
+def test_events_of_another_tenant_are_not_found(world):
     tenant = world.tenant()
     task, _, _ = running_node(world, tenant)
     with pytest.raises(Exception, match="no such task"):
-        read(world, world.tenant(), task, Place())
-    world.settle_down()
+        read(world, world.tenant(), task, EntryId())
+    world.run_to_end()
 
 
-def test_a_place_that_we_did_not_write_is_the_beginning():
+def test_text_that_is_no_entry_id_means_beginning():
     for text in (None, "", "x", "1", "1-", "-1", "1-2-3", "9" * 30 + "-0"):
-        assert Place.parse(text) == Place()
+        assert EntryId.parse(text) == EntryId()
 
 
 # Webhooks
@@ -361,7 +378,7 @@ class Post:
 def ended_task(world, tenant, **options):
     world.worker()
     task = submit(world, tenant, "crop", **options)
-    world.settle_down()
+    world.run_to_end()
     return task
 
 
@@ -369,7 +386,7 @@ def deliveries(world):
     return world.rows("SELECT * FROM webhook_delivery ORDER BY delivery_id")
 
 
-def test_the_end_of_a_task_is_told_once_to_each_who_listens_and_signed(world):
+def test_end_of_task_is_delivered_once_and_signed(world):
     tenant, stranger = world.tenant(), world.tenant()
     made = world.webhooks.register(tenant_id=tenant[0], url="https://shop.example.com/a")
     world.webhooks.register(tenant_id=stranger[0], url="https://other.example.com/a")
@@ -394,7 +411,7 @@ def test_the_end_of_a_task_is_told_once_to_each_who_listens_and_signed(world):
     assert headers["X-Artiway-Signature"] == signature(made.secret, timestamp=timestamp, body=body)
 
 
-def test_an_implied_webhook_hears_of_its_own_tasks_alone_until_it_is_registered(world):
+def test_implied_webhook_receives_only_its_own_tasks(world):
     tenant = world.tenant()
     ended_task(world, tenant, webhook_url="https://shop.example.com/b")
     ended_task(world, tenant)
@@ -407,31 +424,33 @@ def test_an_implied_webhook_hears_of_its_own_tasks_alone_until_it_is_registered(
     assert len(deliveries(world)) == 2
 
 
-def test_a_delivery_that_fails_is_tried_with_growing_waits_and_then_given_up(world):
+def test_failed_delivery_is_retried_with_growing_delays(world):
     tenant = world.tenant()
     world.webhooks.register(tenant_id=tenant[0], url="https://shop.example.com/a")
     ended_task(world, tenant)
-    tries = len(BACKOFF_S) + 1
-    post = world.webhooks._post = Post(*[Answer(500, "no")] * tries)
+    attempts = len(BACKOFF_S) + 1
+    post = world.webhooks._post = Post(*[Answer(500, "no")] * attempts)
     (row,) = deliveries(world)
     place = {"tenant_id": tenant[0], "delivery_id": row["delivery_id"]}
     for wait_s in BACKOFF_S:
         assert world.webhooks.deliver(**place) is DeliveryStatus.PENDING
         assert world.webhooks.deliver(**place) is None
         (row,) = deliveries(world)
-        (left,) = world.rows("SELECT extract(epoch FROM next_try_at - clock_timestamp()) AS s FROM webhook_delivery")
-        assert wait_s - 5 < left["s"] <= wait_s
+        (remaining,) = world.rows(
+            "SELECT extract(epoch FROM next_try_at - clock_timestamp()) AS s FROM webhook_delivery"
+        )
+        assert wait_s - 5 < remaining["s"] <= wait_s
         world.superuser.execute("UPDATE webhook_delivery SET next_try_at = now()")
     assert world.webhooks.deliver(**place) is DeliveryStatus.FAILED
-    assert len(post.sent) == tries
+    assert len(post.sent) == attempts
     (row,) = deliveries(world)
-    assert (row["status"], row["attempts"], row["answer_code"]) == ("FAILED", tries, 500)
+    assert (row["status"], row["attempts"], row["answer_code"]) == ("FAILED", attempts, 500)
     webhook_id = row["webhook_id"]
     world.webhooks.redeliver(tenant_id=tenant[0], webhook_id=webhook_id, delivery_id=row["delivery_id"])
     assert world.webhooks.deliver(**place) is DeliveryStatus.DELIVERED
 
 
-def test_webhooks_of_another_tenant_are_not_there(world):
+def test_webhooks_of_another_tenant_are_not_found(world):
     tenant, stranger = world.tenant(), world.tenant()
     made = world.webhooks.register(tenant_id=tenant[0], url="https://shop.example.com/a")
     ended_task(world, tenant)
@@ -446,7 +465,7 @@ def test_webhooks_of_another_tenant_are_not_there(world):
     assert world.webhooks.deliver(tenant_id=stranger[0], delivery_id=row["delivery_id"]) is None
 
 
-def test_a_removed_webhook_is_not_called(world):
+def test_removed_webhook_is_not_called(world):
     tenant = world.tenant()
     made = world.webhooks.register(tenant_id=tenant[0], url="https://shop.example.com/a")
     ended_task(world, tenant)

@@ -1,4 +1,4 @@
-"""A flow with many dependencies, just submitted by a tenant that PostgreSQL's statistics do not know yet."""
+"""A flow with many dependencies of a new tenant, which PostgreSQL's statistics do not contain yet."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from artiway import ids
 from artiway.errors import Refused
 from artiway.tasks.lifecycle import DEPENDENCY_FAILED
 from artiway.tasks.model import FlowNode
-from tests.fakes.tasks import World
 from tests.integration.tasks.test_life import submit_flow
+from tests.simulation.world import World
 
 NODES = 141
 EDGES = NODES * (NODES - 1) // 2
@@ -18,7 +18,7 @@ TABLES = ("node_dependency", "task_node")
 
 
 def dense(count):
-    """Each node depends on all that come before it."""
+    """Each node depends on all nodes before it."""
     picture = ids.new_id()
     return [
         FlowNode(f"n{i}", "derive", None, {}, {"product": picture}, {}, tuple(f"n{j}" for j in range(i)))
@@ -28,7 +28,7 @@ def dense(count):
 
 @pytest.fixture(scope="module")
 def own_addresses(make_addresses):
-    """A database of its own, since its statistics are made to be old."""
+    """A separate database, because the test makes its statistics outdated."""
     return make_addresses("dense")
 
 
@@ -41,7 +41,7 @@ def world(own_addresses, valkey):
 
 @pytest.fixture
 def tenant(world, own_addresses):
-    """New, and another one with a few tasks has all the rows that ANALYZE saw."""
+    """A new tenant. All rows that ANALYZE saw belong to another tenant."""
     other = world.tenant()
     for _ in range(3):
         submit_flow(world, other, "a", "a>b", "b>c")
@@ -70,27 +70,27 @@ def rows_read(tx):
     return tx.one(query.encode(), {"tables": list(TABLES)})["rows"]
 
 
-def test_a_view_reads_each_row_a_few_times(world, tenant, task):
+def test_view_reads_each_row_few_times(world, tenant, task):
     with world.database.tenant_transaction(tenant[0]) as tx:
         before = rows_read(tx)
-        view = world.tasks.task(tenant_id=tenant[0], task_id=task.task_id)
+        view = world.tasks.view(tenant_id=tenant[0], task_id=task.task_id)
         read = rows_read(tx) - before
-    assert sum(map(len, view.dependencies.values())) == EDGES
+    assert sum(map(len, view.graph.dependencies.values())) == EDGES
     assert EDGES <= read <= 3 * (EDGES + NODES)
 
 
-def test_a_failure_cancels_dependents_with_few_reads(world, tenant, task):
-    with world.store.open(tenant[0]) as work, world.database.tenant_transaction(tenant[0]) as tx:
-        work.lock_task(task.task_id)
-        first = next(node for node in work.nodes(task.task_id) if node.name == "n0")
+def test_failure_cancels_dependents_with_few_reads(world, tenant, task):
+    with world.store.open(tenant[0]) as task_tx, world.database.tenant_transaction(tenant[0]) as tx:
+        task_tx.lock_task(task.task_id)
+        first = next(node for node in task_tx.nodes(task.task_id) if node.name == "n0")
         before = rows_read(tx)
-        cancelled = work.cancel_dependents(first, DEPENDENCY_FAILED)
+        cancelled = task_tx.cancel_dependents(first, DEPENDENCY_FAILED)
         read = rows_read(tx) - before
     assert len(cancelled) == NODES - 1
     assert read <= 3 * (EDGES + NODES)
 
 
-def test_a_flow_with_too_many_dependencies_stores_nothing(world, tenant):
+def test_flow_with_too_many_dependencies_stores_nothing(world, tenant):
     tenant_id, user_id = tenant
     with pytest.raises(Refused) as refusal:
         world.tasks.submit_flow(tenant_id=tenant_id, user_id=user_id, name="", nodes=dense(142), webhook_url=None)

@@ -1,4 +1,4 @@
-"""What begins to run without anybody asking: a worker's arrival, a model's limit, a listener's absence."""
+"""Dispatch when a worker registers, the limit of a model, and events of users without an open socket."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import json
 from pathlib import Path
 from uuid import uuid4
 
-from artiway import bootstrap
 from artiway.tasks.model import WorkerCard
-from tests.fakes.tasks import POOL
 from tests.integration.tasks.test_life import deliver_all, running, submit
+from tests.simulation.world import POOL
 from tools.openapi import load_handler
 
 ROOT = Path(__file__).parents[3]
 
 
-def test_a_worker_that_comes_is_given_what_waits_at_once(world):
+def test_new_worker_gets_waiting_nodes_at_once(world):
     world.use_fair_queue()
     submit(world, world.tenant(), "cutout")
     deliver_all(world)
@@ -25,26 +24,25 @@ def test_a_worker_that_comes_is_given_what_waits_at_once(world):
     assert running(world) == {"cutout"}
 
 
-def test_a_worker_that_comes_without_slots_wakes_nobody(world):
+def test_worker_without_slots_publishes_no_message(world):
     world.use_fair_queue()
     deliver_all(world)
-    world.nodes.register(WorkerCard("leaving", POOL, ("cutout",), 0), engine="fake")
+    world.node_store.register(WorkerCard("leaving", POOL, ("cutout",), 0), engine="fake")
     assert world.rows("SELECT 1 FROM outbox WHERE aggregate = 'worker:leaving'") == []
 
 
-def test_a_pool_without_a_lane_is_told_of_nobody(world):
-    world.nodes.register(WorkerCard("stray", "elsewhere", ("cutout",), 1), engine="fake")
+def test_worker_of_unused_pool_publishes_no_message(world):
+    world.node_store.register(WorkerCard("stray", "elsewhere", ("cutout",), 1), engine="fake")
     assert world.rows("SELECT 1 FROM outbox WHERE aggregate = 'worker:stray'") == []
 
 
-def test_the_scheduler_takes_ready_nodes_and_arrived_workers_in_one_batch(world, monkeypatch):
+def test_scheduler_handles_nodes_and_workers_in_one_batch(world):
     world.use_fair_queue()
     submit(world, world.tenant(), "cutout")
     world.worker("w1", ["cutout"])
-    monkeypatch.setattr(bootstrap, "scheduler", lambda: world.dispatcher)
-    while (letter := world.network.take()) is not None and not letter.destination.startswith("lane:"):
-        world.receive(letter)
-    assert letter is not None
+    while (message := world.network.take()) is not None and not message.destination.startswith("lane:"):
+        world.receive(message)
+    assert message is not None
     node = world.rows("SELECT node_id FROM task_node")[0]["node_id"]
     bodies = [{"type": "worker_came", "data": {"pool": POOL}}, {"type": "ready", "data": {"nodeId": str(node)}}, {}]
     records = [{"messageId": str(number), "body": json.dumps(body)} for number, body in enumerate(bodies)]
@@ -53,7 +51,7 @@ def test_the_scheduler_takes_ready_nodes_and_arrived_workers_in_one_batch(world,
     assert world.rows("SELECT attempt FROM task_node")[0]["attempt"] == 1
 
 
-def test_a_models_limit_holds_its_own_nodes_back_and_no_others(world):
+def test_limit_of_model_delays_only_its_nodes(world):
     queue_of = world.use_fair_queue()
     world.worker("w1")
     world.dispatcher.refresh(POOL, is_forced=True)
@@ -68,28 +66,28 @@ def test_a_models_limit_holds_its_own_nodes_back_and_no_others(world):
     assert [row["status"] for row in models if row["step"] == "cutout"].count("PROCESSING") >= 1
 
 
-def test_news_are_kept_for_everybody_and_sent_to_those_who_listen(world):
+def test_events_are_stored_and_sent_to_open_sockets(world):
     tenant_id, user_id = world.tenant()
     submit(world, (tenant_id, user_id), "cutout")
     world.superuser.execute("UPDATE websocket_connection SET closed_at = now() WHERE user_id = %s", [user_id])
     submit(world, (tenant_id, user_id), "cutout")
-    letters = [letter for letter in world.network.letters if letter.destination == "push"]
-    news = world.rows("SELECT sent_at FROM outbox WHERE aggregate = %s", f"user:{user_id}")
-    assert (len(letters), len(news)) == (1, 2)
-    assert all(row["sent_at"] is not None for row in news)
+    pushed = [message for message in world.network.messages if message.destination == "push"]
+    stored = world.rows("SELECT sent_at FROM outbox WHERE aggregate = %s", f"user:{user_id}")
+    assert (len(pushed), len(stored)) == (1, 2)
+    assert all(row["sent_at"] is not None for row in stored)
 
 
-def test_progress_is_pushed_while_somebody_listens(world):
+def test_user_with_open_socket_has_listener(world):
     tenant_id, user_id = world.tenant()
-    with world.store.open(tenant_id) as work:
-        assert work.has_listener(user_id)
+    with world.store.open(tenant_id) as tx:
+        assert tx.has_listener(user_id)
     world.superuser.execute("UPDATE websocket_connection SET closed_at = now() WHERE user_id = %s", [user_id])
-    with world.store.open(tenant_id) as work:
-        assert not work.has_listener(user_id)
+    with world.store.open(tenant_id) as tx:
+        assert not tx.has_listener(user_id)
 
 
-def test_progress_is_pushed_for_a_tenant_wide_socket(world):
+def test_tenant_wide_socket_counts_as_listener(world):
     tenant_id, user_id = world.tenant()
     world.superuser.execute("UPDATE websocket_connection SET scope = 'tenant', user_id = %s", [uuid4()])
-    with world.store.open(tenant_id) as work:
-        assert work.has_listener(user_id)
+    with world.store.open(tenant_id) as tx:
+        assert tx.has_listener(user_id)

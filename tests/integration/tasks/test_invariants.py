@@ -1,4 +1,4 @@
-"""R-REC-6: each invariant shows the rows that break it, whether all is looked at or what changed lately."""
+"""R-REC-6: the full check and the check of changed rows find the rows that break each invariant."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from artiway.points.model import Change, Kind
 from artiway.recovery.invariants import CHECKS
 from artiway.recovery.mirror import SlotMirror
 from artiway.recovery.repository import PostgresSlots
-from artiway.tasks.model import Left
-from tests.fakes.tasks import POOL, World
+from artiway.tasks.model import ReleasedSlot
 from tests.integration.tasks.test_life import deliver_all, held, submit, submit_flow
+from tests.simulation.world import POOL, World
 
 BREAKS = {
     "holds_end_once": "UPDATE points_hold SET status = 'HELD', ended_at = NULL, charged = 0",
@@ -28,7 +28,7 @@ BREAKS = {
     "no_dependents_of_failures": "INSERT INTO node_dependency SELECT b.tenant_id, b.node_id, a.node_id"
     " FROM task_node a, task_node b WHERE a.name = 'fails' AND b.name = 'done'",
     "credits_are_of_own_payments": "UPDATE pay_transaction SET outcome = 'FOREIGN'",
-    "one_credit_per_paid_order": "UPDATE points_ledger SET reference = 'somebody else''s' WHERE reference LIKE 'ord%'",
+    "one_credit_per_paid_order": "UPDATE points_ledger SET reference = 'another order' WHERE reference LIKE 'ord%'",
     "history_is_complete": "DELETE FROM node_history WHERE version > 3",
     "tokens_are_answered": "UPDATE node_token SET answered_at = NULL, issued_at = now() - interval '1 h';"
     "UPDATE task_node SET ended_at = now() - interval '1 h'",
@@ -42,7 +42,7 @@ BY_CONSTRAINT = {"slots_are_held_by_attempts", "sweepers_run"}
 
 @pytest.fixture
 def broken_world(addresses, valkey):
-    """A world with one thing done, one failed, one cancelled and one paid for, about to be tampered with."""
+    """A world with a completed, a failed and a cancelled node and a paid order, for a test to corrupt."""
     world = World(addresses, valkey)
     world.worker(slots=10)
     tenant = world.tenant(points=100)
@@ -50,8 +50,8 @@ def broken_world(addresses, valkey):
     submit_flow(world, tenant, "fails", "fails>never", "done")
     deliver_all(world)
     world.fail(*held(world, "fails"), is_retryable=False)
-    world.settle_down()
-    world.assert_sound()
+    world.run_to_end()
+    world.assert_invariants()
     yield world
     for table in ("task_node", "points_ledger", "points_account"):
         world.superuser.execute(f"ALTER TABLE {table} ENABLE TRIGGER ALL".encode())
@@ -77,135 +77,135 @@ def pay(world, tenant, *, status="COMPLETED"):
     return order_id
 
 
-def look(world, name, *, is_full=True):
+def check_of(world, name, *, is_full=True):
     health = world.invariants.check() if is_full else world.invariants.check_changes()
     return next(check for check in health.checks if check.name == name)
 
 
-def long_ago(world):
-    """All of it happened yesterday."""
+def move_to_yesterday(world):
+    """Move all timestamps back by one day."""
     world.superuser.execute("ALTER TABLE points_ledger DISABLE TRIGGER ALL")
     for table, column in (("points_ledger", "created_at"), ("node_history", "changed_at"), ("pay_order", "paid_at")):
         world.superuser.execute(f"UPDATE {table} SET {column} = {column} - interval '1 day'".encode())
 
 
-def test_every_invariant_has_something_that_breaks_it():
+def test_every_invariant_has_a_corruption():
     assert {name for name, _, _ in CHECKS} == set(BREAKS) | BY_CONSTRAINT
 
 
-@pytest.mark.breaks_invariants("that is what it is about", *(name for name, _, _ in CHECKS))
-@pytest.mark.parametrize("is_full", [True, False], ids=["in all there is", "in what changed"])
+@pytest.mark.breaks_invariants("the test corrupts the rows", *(name for name, _, _ in CHECKS))
+@pytest.mark.parametrize("is_full", [True, False], ids=["all rows", "changed rows"])
 @pytest.mark.parametrize("name", sorted(BREAKS))
-def test_a_broken_invariant_is_found_with_the_rows_that_show_it(broken_world, name, is_full):
-    assert look(broken_world, name, is_full=is_full).is_ok
+def test_broken_invariant_is_found_with_its_rows(broken_world, name, is_full):
+    assert check_of(broken_world, name, is_full=is_full).is_ok
     broken_world.superuser.execute(BREAKS[name].encode())
-    check = look(broken_world, name, is_full=is_full)
+    check = check_of(broken_world, name, is_full=is_full)
     assert check.violations
     assert check.checked >= len(check.violations) or name == "artefacts_have_nodes"
 
 
-def test_a_sweeper_that_does_not_run_is_found(world):
+def test_missing_sweep_is_found(world):
     world.worker()
     submit(world, world.tenant(), "style")
     deliver_all(world)
     world.advance(31 + 300)
     check = next(check for check in world.invariants.check().checks if check.name == "sweepers_run")
     assert [row["status"] for row in check.violations] == ["PROCESSING"]
-    world.settle_down()
+    world.run_to_end()
 
 
-def test_an_order_that_was_credited_twice_or_never_is_found(world):
+def test_order_credited_twice_or_never_is_found(world):
     tenant = world.tenant()
     twice, never = pay(world, tenant), pay(world, tenant)
-    assert look(world, "one_credit_per_paid_order").checked == 2
+    assert check_of(world, "one_credit_per_paid_order").checked == 2
     change = Change(tenant[1], Kind.RECHARGE, 10, ids.to_wire("ord", twice), "wxpay:m:again")
     world.points.credit(tenant_id=tenant[0], change=change)
     world.superuser.execute("UPDATE points_ledger SET reference = 'lost' WHERE reference = %s", [f"ord_{never.hex}"])
-    found = {row["order_id"]: row["credits"] for row in look(world, "one_credit_per_paid_order").violations}
+    found = {row["order_id"]: row["credits"] for row in check_of(world, "one_credit_per_paid_order").violations}
     assert found == {twice: 2, never: 0}
     world.superuser.execute("DELETE FROM pay_transaction")
     world.superuser.execute("DELETE FROM pay_order")
 
 
-def test_an_order_that_was_credited_and_never_paid_is_found(world):
+def test_credited_order_without_payment_is_found(world):
     tenant = world.tenant()
     order_id = pay(world, tenant)
     world.superuser.execute("UPDATE pay_order SET status = 'PAYING', transaction_id = NULL, paid_at = NULL")
-    assert [row["order_id"] for row in look(world, "one_credit_per_paid_order").violations] == [order_id]
+    assert [row["order_id"] for row in check_of(world, "one_credit_per_paid_order").violations] == [order_id]
     world.superuser.execute("DELETE FROM pay_transaction")
     world.superuser.execute("DELETE FROM pay_order")
 
 
-def test_what_was_found_right_is_not_looked_at_again(broken_world):
-    assert look(broken_world, "history_is_complete", is_full=False).checked == 3
-    long_ago(broken_world)
+def test_clean_rows_are_not_checked_again(broken_world):
+    assert check_of(broken_world, "history_is_complete", is_full=False).checked == 3
+    move_to_yesterday(broken_world)
     for name in ("history_is_complete", "balances_equal_ledger", "holds_end_once", "live_tasks_have_holds"):
-        assert look(broken_world, name, is_full=False).checked == 0
-        assert look(broken_world, name).checked > 0
-    assert look(broken_world, "one_credit_per_paid_order", is_full=False).checked == 0
+        assert check_of(broken_world, name, is_full=False).checked == 0
+        assert check_of(broken_world, name).checked > 0
+    assert check_of(broken_world, "one_credit_per_paid_order", is_full=False).checked == 0
 
 
-def test_a_database_that_was_never_looked_at_is_looked_at_whole(broken_world):
-    long_ago(broken_world)
+def test_first_check_of_changes_covers_all_rows(broken_world):
+    move_to_yesterday(broken_world)
     broken_world.superuser.execute("DELETE FROM invariant_pass")
-    assert look(broken_world, "history_is_complete", is_full=False).checked == 3
-    assert look(broken_world, "history_is_complete", is_full=False).checked == 0
+    assert check_of(broken_world, "history_is_complete", is_full=False).checked == 3
+    assert check_of(broken_world, "history_is_complete", is_full=False).checked == 0
 
 
-def test_what_is_wrong_is_said_again_until_it_is_right(broken_world):
+def test_violation_is_reported_until_it_is_fixed(broken_world):
     broken_world.superuser.execute("UPDATE invariant_pass SET clean_at = clean_at - interval '2 days'")
     broken_world.superuser.execute("UPDATE task SET charged_points = charged_points - 1")
-    long_ago(broken_world)
+    move_to_yesterday(broken_world)
     for _ in range(2):
-        assert not look(broken_world, "charges_equal_deliveries", is_full=False).is_ok
+        assert not check_of(broken_world, "charges_equal_deliveries", is_full=False).is_ok
     broken_world.superuser.execute("UPDATE task SET charged_points = charged_points + 1")
-    assert look(broken_world, "charges_equal_deliveries", is_full=False).checked == 1
-    assert look(broken_world, "charges_equal_deliveries", is_full=False).checked == 0
+    assert check_of(broken_world, "charges_equal_deliveries", is_full=False).checked == 1
+    assert check_of(broken_world, "charges_equal_deliveries", is_full=False).checked == 0
 
 
 @pytest.fixture
 def mirrored(world):
-    """One node that runs, in Redis and in PostgreSQL."""
+    """One running node, with its slot in Redis and in PostgreSQL."""
     queue_of = world.use_fair_queue()
     world.worker()
     submit(world, world.tenant(), "style")
     deliver_all(world)
-    assert look(world, "slots_are_mirrored").checked == 1
+    assert check_of(world, "slots_are_mirrored").checked == 1
     yield world, queue_of(POOL)
-    world.settle_down()
+    world.run_to_end()
 
 
-def test_a_slot_that_redis_never_heard_of_is_found_once_it_cannot_be_on_its_way(mirrored):
+def test_slot_missing_in_redis_is_found_after_grace(mirrored):
     world, queue = mirrored
     (node_id,) = queue.running_ids()
-    world.dispatcher.left([Left(UUID(node_id), POOL, None)])
-    assert look(world, "slots_are_mirrored").is_ok
+    world.dispatcher.left([ReleasedSlot(UUID(node_id), POOL, None)])
+    assert check_of(world, "slots_are_mirrored").is_ok
     world.superuser.execute("UPDATE task_node SET dispatched_at = dispatched_at - interval '2 minutes'")
-    assert [row["what"] for row in look(world, "slots_are_mirrored").violations] == ["not in Redis"]
+    assert [row["what"] for row in check_of(world, "slots_are_mirrored").violations] == ["not in Redis"]
     world.sweep()
-    assert look(world, "slots_are_mirrored").is_ok
+    assert check_of(world, "slots_are_mirrored").is_ok
 
 
-def test_a_slot_that_redis_never_gave_back_is_found_once_it_cannot_be_on_its_way(mirrored, monkeypatch):
+def test_slot_left_in_redis_is_found_after_grace(mirrored, monkeypatch):
     world, _ = mirrored
-    monkeypatch.setattr(world.store, "_release", lambda left: None)
+    monkeypatch.setattr(world.store, "_release", lambda slots: None)
     world.finish(*held(world, world.workers[0].held[0].order["name"]))
     deliver_all(world)
-    assert look(world, "slots_are_mirrored").is_ok
+    assert check_of(world, "slots_are_mirrored").is_ok
     world.superuser.execute("UPDATE task_node SET ended_at = ended_at - interval '2 minutes'")
-    assert [row["what"] for row in look(world, "slots_are_mirrored").violations] == ["not in PostgreSQL"]
+    assert [row["what"] for row in check_of(world, "slots_are_mirrored").violations] == ["not in PostgreSQL"]
     world.sweep()
-    assert look(world, "slots_are_mirrored").is_ok
+    assert check_of(world, "slots_are_mirrored").is_ok
 
 
-def test_a_lost_redis_is_nobodys_fault(mirrored):
+def test_emptied_redis_is_no_violation(mirrored):
     world, _ = mirrored
     world.superuser.execute("UPDATE task_node SET dispatched_at = dispatched_at - interval '2 minutes'")
     world.redis.flushall()
-    assert look(world, "slots_are_mirrored").is_ok
+    assert check_of(world, "slots_are_mirrored").is_ok
 
 
-def test_a_redis_that_does_not_answer_is_nobodys_fault(mirrored):
+def test_redis_without_answer_is_no_violation(mirrored):
     world, _ = mirrored
 
     class Away:
@@ -213,4 +213,4 @@ def test_a_redis_that_does_not_answer_is_nobodys_fault(mirrored):
             raise redis.TimeoutError("no answer")
 
     mirror = SlotMirror(PostgresSlots(world.service_database), lambda pool: Away(), [POOL], losses=(redis.RedisError,))
-    assert mirror.look(limit=10).is_ok
+    assert mirror.check(limit=10).is_ok

@@ -1,4 +1,4 @@
-"""A task's life on the real rules and PostgreSQL: accepted, run, delivered, settled; or not."""
+"""The life of a task with the real services and PostgreSQL: submission, run, results, settlement, failures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from artiway.tasks.model import (
     TaskFilter,
     TaskStatus,
 )
-from tests.fakes.tasks import MANAGER, flow
+from tests.simulation.world import MANAGER, flow
 
 
 def submit(world, tenant, tool="model_photo", *, count=None, inputs=None, params=None, webhook_url=None):
@@ -61,7 +61,7 @@ def events_of(world, task):
     return [(row["event"], row["body"].get("node")) for row in rows]
 
 
-def test_three_model_photos_run_as_their_dag_says_and_are_charged(world):
+def test_model_photos_run_in_dag_order_and_are_charged(world):
     tenant = world.tenant(points=100)
     world.worker()
     task = submit(world, tenant, count=3)
@@ -74,20 +74,20 @@ def test_three_model_photos_run_as_their_dag_says_and_are_charged(world):
     assert running(world) == {"model_1", "model_2", "model_3"}
     world.finish(*held(world, "model_2"))
     deliver_all(world)
-    # A node waits for its own dependencies and for nothing else.
+    # A node waits for its own dependencies only.
     assert running(world) == {"model_1", "model_3", "compose_2"}
-    world.settle_down()
+    world.run_to_end()
     row = world.task_row(task.task_id)
     assert (row["status"], row["charged_points"]) == ("COMPLETED", 30)
     assert world.balance(*tenant) == (70, 0)
     assert all(execution.is_over for execution in world.machine.executions.values())
-    told = events_of(world, task)
-    assert told[0] == ("queued", None)
-    assert told[-2:] == [("completed", None), ("settled", None)]
-    assert told.index(("completed", "cutout")) < told.index(("started", "model_1"))
+    events = events_of(world, task)
+    assert events[0] == ("queued", None)
+    assert events[-2:] == [("completed", None), ("settled", None)]
+    assert events.index(("completed", "cutout")) < events.index(("started", "model_1"))
 
 
-def test_a_worker_is_told_all_that_it_needs_and_where_inputs_are(world):
+def test_claim_returns_inputs_and_parameters(world):
     tenant = world.tenant()
     world.worker()
     picture = uuid4()
@@ -104,10 +104,10 @@ def test_a_worker_is_told_all_that_it_needs_and_where_inputs_are(world):
     assert order["inputs"] == [{"name": "cutout", "key": made, "contentType": "image/png"}]
     assert order["params"]["step"] == "figure"
     assert (order["attempt"], order["leaseSeconds"]) == (1, 30)
-    world.settle_down()
+    world.run_to_end()
 
 
-def test_a_claim_is_given_once_and_again_to_the_same_worker_alone(world):
+def test_claim_succeeds_for_one_worker_only(world):
     tenant = world.tenant()
     task = submit(world, tenant, "style")
     world.worker()
@@ -115,23 +115,23 @@ def test_a_claim_is_given_once_and_again_to_the_same_worker_alone(world):
         world.deliver_one()
     (node,) = world.rows("SELECT node_id FROM task_node WHERE task_id = %s", task.task_id)
     asked = {"node_id": node["node_id"], "attempt": 1}
-    assert world.life.claim(**asked, worker_id="a") is not None
-    assert world.life.claim(**asked, worker_id="b") is None
-    assert world.life.claim(**asked, worker_id="a") is not None
-    assert world.life.claim(node_id=node["node_id"], attempt=2, worker_id="a") is None
-    assert world.life.claim(node_id=uuid4(), attempt=1, worker_id="a") is None
+    assert world.nodes.claim(**asked, worker_id="a") is not None
+    assert world.nodes.claim(**asked, worker_id="b") is None
+    assert world.nodes.claim(**asked, worker_id="a") is not None
+    assert world.nodes.claim(node_id=node["node_id"], attempt=2, worker_id="a") is None
+    assert world.nodes.claim(node_id=uuid4(), attempt=1, worker_id="a") is None
     assert [event for event, _ in events_of(world, task)].count("started") == 1
     world.advance(60)
-    world.settle_down()
+    world.run_to_end()
 
 
-def test_a_node_that_fails_for_good_cancels_all_that_depends_on_it_and_nothing_else(world):
+def test_failed_node_cancels_only_its_dependents(world):
     tenant = world.tenant(points=100)
     world.worker(slots=10)
     task = submit_flow(world, tenant, "a", "a>b", "b>c", "d", "d>e")
     deliver_all(world)
     world.fail(*held(world, "a"), is_retryable=False)
-    world.settle_down()
+    world.run_to_end()
     assert world.statuses(task.task_id) == {
         "a": "FAILED",
         "b": "CANCELLED",
@@ -145,7 +145,7 @@ def test_a_node_that_fails_for_good_cancels_all_that_depends_on_it_and_nothing_e
     assert world.balance(*tenant) == (88, 0)
 
 
-def test_an_error_that_can_pass_is_tried_three_more_times_and_no_more(world):
+def test_retryable_failure_is_retried_three_times(world):
     tenant = world.tenant(points=100)
     world.worker()
     task = submit(world, tenant, "style")
@@ -154,7 +154,7 @@ def test_an_error_that_can_pass_is_tried_three_more_times_and_no_more(world):
         world.fail(*held(world, "style_1"), is_retryable=True)
         deliver_all(world)
         world.advance(20)
-    world.settle_down()
+    world.run_to_end()
     assert world.statuses(task.task_id) == {"style_1": "FAILED"}
     (node,) = world.rows("SELECT attempt, failures FROM task_node WHERE task_id = %s", task.task_id)
     assert (node["attempt"], node["failures"]) == (4, 4)
@@ -162,7 +162,7 @@ def test_an_error_that_can_pass_is_tried_three_more_times_and_no_more(world):
     assert world.balance(*tenant) == (100, 0)
 
 
-def test_a_retry_waits_for_its_backoff(world):
+def test_retry_waits_for_its_backoff(world):
     tenant = world.tenant()
     world.worker()
     task = submit(world, tenant, "style")
@@ -175,10 +175,10 @@ def test_a_retry_waits_for_its_backoff(world):
     )
     assert node["status"] == "PENDING"
     assert 0 < node["wait"] <= 1.5
-    world.settle_down()
+    world.run_to_end()
 
 
-def test_a_late_result_of_an_attempt_that_was_given_up_changes_nothing(world):
+def test_late_result_of_old_attempt_changes_nothing(world):
     tenant = world.tenant()
     world.worker()
     task = submit(world, tenant, "style")
@@ -190,13 +190,13 @@ def test_a_late_result_of_an_attempt_that_was_given_up_changes_nothing(world):
     world.finish(worker, holding)
     deliver_all(world)
     assert world.statuses(task.task_id) != {"style_1": "COMPLETED"}
-    world.settle_down()
+    world.run_to_end()
     (node,) = world.rows("SELECT attempt, output FROM task_node WHERE task_id = %s", task.task_id)
     assert node["attempt"] == 2
     assert "/2/" in node["output"][0]["key"]
 
 
-def test_a_result_outside_its_attempts_place_is_refused(world):
+def test_result_outside_its_prefix_is_refused(world):
     tenant = world.tenant()
     world.worker()
     task = submit(world, tenant, "style")
@@ -207,41 +207,41 @@ def test_a_result_outside_its_attempts_place_is_refused(world):
     deliver_all(world)
     assert world.statuses(task.task_id) == {"style_1": "PROCESSING"}
     world.advance(31)
-    world.settle_down()
+    world.run_to_end()
 
 
-def test_a_beat_renews_and_tells_what_was_cancelled_or_taken_away(world):
+def test_heartbeat_renews_leases_and_reports_cancellation(world):
     tenant = world.tenant()
     worker = world.worker()
     task, other = submit(world, tenant, "style"), submit(world, tenant, "style")
     deliver_all(world)
     world.tasks.cancel(tenant_id=tenant[0], task_id=task.task_id, requester=MANAGER)
     nodes = [(UUID(one.order["nodeId"]), 1) for one in worker.held]
-    verdicts = world.life.beat(worker.card, nodes)
+    verdicts = world.nodes.beat(worker.card, nodes)
     by_task = {one.order["taskId"]: verdicts[UUID(one.order["nodeId"])] for one in worker.held}
     assert by_task == {str(task.task_id): "cancelled", str(other.task_id): "go"}
     stranger = world.worker("w2")
-    assert set(world.life.beat(stranger.card, nodes).values()) == {"cancelled", "fenced"}
-    world.settle_down()
+    assert set(world.nodes.beat(stranger.card, nodes).values()) == {"cancelled", "fenced"}
+    world.run_to_end()
 
 
-def test_a_worker_that_goes_away_hands_back_without_costing_a_retry(world):
+def test_release_returns_nodes_without_a_retry(world):
     tenant = world.tenant()
     worker = world.worker()
     task = submit(world, tenant, "style")
     deliver_all(world)
     (holding,) = worker.held
-    released = world.life.release(worker_id="w1", held=[(UUID(holding.order["nodeId"]), 1), (uuid4(), 1)])
+    released = world.nodes.release(worker_id="w1", held=[(UUID(holding.order["nodeId"]), 1), (uuid4(), 1)])
     worker.held.clear()
     assert released == 1
     assert world.rows("SELECT 1 FROM worker") == []
     deliver_all(world)
     (node,) = world.rows("SELECT attempt, failures, status FROM task_node WHERE task_id = %s", task.task_id)
     assert (node["attempt"], node["failures"], node["status"]) == (2, 0, "PROCESSING")
-    world.settle_down()
+    world.run_to_end()
 
 
-def test_cancelling_stops_everything_at_once_and_charges_what_was_delivered(world):
+def test_cancel_stops_all_nodes_and_charges_results(world):
     tenant = world.tenant(points=100)
     world.worker(slots=10)
     task = submit_flow(world, tenant, "a", "a>b", "b>c", "d")
@@ -253,12 +253,12 @@ def test_cancelling_stops_everything_at_once_and_charges_what_was_delivered(worl
     assert world.statuses(task.task_id) == {"a": "COMPLETED", "b": "CANCELLED", "c": "CANCELLED", "d": "CANCELLED"}
     assert world.balance(*tenant) == (94, 0)
     assert world.tasks.cancel(tenant_id=tenant[0], task_id=task.task_id, requester=MANAGER) is TaskStatus.CANCELLED
-    world.settle_down()
+    world.run_to_end()
     assert world.balance(*tenant) == (94, 0)
     assert all(execution.is_over for execution in world.machine.executions.values())
 
 
-def test_cancelling_a_colleagues_task_needs_task_manage(world):
+def test_cancel_of_colleagues_task_needs_task_manage(world):
     tenant = world.tenant()
     world.worker()
     task = submit(world, tenant, "style")
@@ -267,14 +267,14 @@ def test_cancelling_a_colleagues_task_needs_task_manage(world):
         world.tasks.cancel(tenant_id=tenant[0], task_id=task.task_id, requester=colleague)
     assert (refusal.value.code, refusal.value.details) == ("AUTH_403_FORBIDDEN", {"permission": "task.manage"})
     assert world.task_row(task.task_id)["cancel_requested_at"] is None
-    with pytest.raises(NoSuchTask):  # in another tenant it is not there, whatever one may
+    with pytest.raises(NoSuchTask):  # in another tenant it is not found, with any permission
         world.tasks.cancel(tenant_id=world.tenant()[0], task_id=task.task_id, requester=MANAGER)
     manager = Requester(colleague.user_id, may_manage=True)
     assert world.tasks.cancel(tenant_id=tenant[0], task_id=task.task_id, requester=manager) is TaskStatus.CANCELLED
-    world.settle_down()
+    world.run_to_end()
 
 
-def test_a_user_cancels_and_retries_own_tasks(world):
+def test_user_cancels_and_retries_own_tasks(world):
     tenant = world.tenant()
     world.worker()
     owner = Requester(tenant[1], may_manage=False)
@@ -283,52 +283,52 @@ def test_a_user_cancels_and_retries_own_tasks(world):
     failed = submit_flow(world, tenant, "a")
     deliver_all(world)
     world.fail(*held(world, "a"), is_retryable=False)
-    world.settle_down()
+    world.run_to_end()
     again = world.tasks.retry(tenant_id=tenant[0], task_id=failed.task_id, requester=owner)
     assert again.status is TaskStatus.QUEUED
-    world.settle_down()
+    world.run_to_end()
 
 
-def test_retrying_a_colleagues_task_needs_task_manage(world):
+def test_retry_of_colleagues_task_needs_task_manage(world):
     tenant = world.tenant(points=100)
     world.worker()
     task = submit_flow(world, tenant, "a")
     deliver_all(world)
     world.fail(*held(world, "a"), is_retryable=False)
-    world.settle_down()
+    world.run_to_end()
     colleague = Requester(uuid4(), may_manage=False)
     with pytest.raises(ColleaguesTask):
         world.tasks.retry(tenant_id=tenant[0], task_id=task.task_id, requester=colleague)
     assert world.task_row(task.task_id)["status"] == "FAILED"
     assert world.balance(*tenant) == (100, 0)
     assert world.tasks.retry(tenant_id=tenant[0], task_id=task.task_id, requester=MANAGER).run == 2
-    world.settle_down()
+    world.run_to_end()
 
 
-def test_a_task_that_has_ended_cannot_be_cancelled(world):
+def test_ended_task_cannot_be_cancelled(world):
     tenant = world.tenant()
     world.worker()
     task = submit(world, tenant, "style")
-    world.settle_down()
+    world.run_to_end()
     with pytest.raises(Conflict) as refusal:
         world.tasks.cancel(tenant_id=tenant[0], task_id=task.task_id, requester=MANAGER)
     assert refusal.value.code == "TASK_409_ENDED"
 
 
-def test_a_retry_runs_what_is_not_done_and_charges_that_alone(world):
+def test_retry_runs_and_charges_only_undone_nodes(world):
     tenant = world.tenant(points=100)
     world.worker(slots=10)
     task = submit_flow(world, tenant, "a", "a>b", "b>c", "d")
     deliver_all(world)
     world.fail(*held(world, "a"), is_retryable=False)
-    world.settle_down()
+    world.run_to_end()
     assert world.balance(*tenant) == (94, 0)
     with pytest.raises(NoSuchTask):
         world.tasks.retry(tenant_id=world.tenant()[0], task_id=task.task_id, requester=MANAGER)
     again = world.tasks.retry(tenant_id=tenant[0], task_id=task.task_id, requester=MANAGER)
     assert (again.run, again.status) == (2, TaskStatus.QUEUED)
     assert world.balance(*tenant) == (76, 18)
-    world.settle_down()
+    world.run_to_end()
     assert set(world.statuses(task.task_id).values()) == {"COMPLETED"}
     row = world.task_row(task.task_id)
     assert (row["status"], row["charged_points"]) == ("COMPLETED", 24)
@@ -338,7 +338,7 @@ def test_a_retry_runs_what_is_not_done_and_charges_that_alone(world):
     assert set(world.machine.executions) == {str(task.task_id), f"{task.task_id}-2"}
 
 
-def test_the_queue_depth_is_kept_before_anything_is_held(world):
+def test_full_queue_refuses_before_points_are_held(world):
     tenant = world.tenant("free", queue_depth=2)
     before = world.balance(*tenant)
     for _ in range(2):
@@ -349,12 +349,12 @@ def test_the_queue_depth_is_kept_before_anything_is_held(world):
     assert refusal.value.retry_after_s >= 1
     assert world.balance(*tenant) == (before[0] - 2, 2)
     world.worker()
-    world.settle_down()
+    world.run_to_end()
     submit(world, tenant, "crop")
-    world.settle_down()
+    world.run_to_end()
 
 
-def test_a_full_lane_refuses_before_anything_is_held(world):
+def test_full_lane_refuses_before_points_are_held(world):
     tenant = world.tenant("free", points=10)
     world.superuser.execute("INSERT INTO lane_setting (lane, depth_limit) VALUES ('free_default', 1)")
     submit(world, tenant, "crop")
@@ -363,10 +363,10 @@ def test_a_full_lane_refuses_before_anything_is_held(world):
     assert refusal.value.code == "SCHED_503_DISPATCH_BACKLOG"
     assert world.balance(*tenant) == (9, 1)
     world.worker()
-    world.settle_down()
+    world.run_to_end()
 
 
-def test_a_suspended_tenant_may_not_submit(world):
+def test_suspended_tenant_may_not_submit(world):
     tenant = world.tenant(points=10)
     world.superuser.execute("UPDATE tenant SET status = 'SUSPENDED' WHERE tenant_id = %s", [tenant[0]])
     with pytest.raises(TenantSuspended) as refusal:
@@ -375,7 +375,7 @@ def test_a_suspended_tenant_may_not_submit(world):
     assert world.balance(*tenant) == (10, 0)
 
 
-def test_a_task_beyond_the_balance_leaves_nothing_behind(world):
+def test_task_beyond_balance_stores_nothing(world):
     tenant = world.tenant(points=5)
     with pytest.raises(InsufficientPoints):
         submit(world, tenant)
@@ -383,7 +383,7 @@ def test_a_task_beyond_the_balance_leaves_nothing_behind(world):
     assert world.rows("SELECT 1 FROM outbox WHERE destination LIKE 'machine%%'") == []
 
 
-def test_a_webhook_address_must_be_one(world):
+def test_invalid_webhook_url_is_refused(world):
     tenant = world.tenant()
     for url in (
         "ftp://example.com",
@@ -397,7 +397,7 @@ def test_a_webhook_address_must_be_one(world):
             submit(world, tenant, "crop", webhook_url=url)
 
 
-def test_an_estimate_says_price_lane_and_time_and_changes_nothing(world):
+def test_estimate_returns_price_and_changes_nothing(world):
     tenant = world.tenant("vip", points=0)
     world.worker(slots=2)
     asked = {"tenant_id": tenant[0], "inputs": {"product": uuid4()}, "params": {}}
@@ -414,14 +414,14 @@ def test_an_estimate_says_price_lane_and_time_and_changes_nothing(world):
     assert world.rows("SELECT 1 FROM task") == []
 
 
-def test_enterprises_have_a_lane_and_a_pool_of_their_own(world):
+def test_enterprise_has_its_own_lane_and_pool(world):
     task = submit(world, world.tenant("enterprise"), "crop")
     assert (task.lane, task.pool) == ("enterprise_exclusive", "enterprise")
     world.worker()
-    world.settle_down()
+    world.run_to_end()
 
 
-def test_tasks_are_listed_newest_first_and_by_what_is_asked(world):
+def test_tasks_are_listed_newest_first_and_filtered(world):
     tenant, stranger = world.tenant(), world.tenant()
     first, second = submit(world, tenant, "crop"), submit(world, tenant, "style")
     submit(world, stranger, "crop")
@@ -436,29 +436,29 @@ def test_tasks_are_listed_newest_first_and_by_what_is_asked(world):
     assert listed(status="COMPLETED") == []
     assert listed(user_id=stranger[1]) == []
     world.worker()
-    world.settle_down()
+    world.run_to_end()
 
 
-def test_a_task_of_another_tenant_is_not_there(world):
+def test_task_of_another_tenant_is_not_found(world):
     tenant, stranger = world.tenant(), world.tenant()
     task = submit(world, tenant, "crop")
     with pytest.raises(NoSuchTask):
-        world.tasks.task(tenant_id=stranger[0], task_id=task.task_id)
+        world.tasks.view(tenant_id=stranger[0], task_id=task.task_id)
     for act in (world.tasks.cancel, world.tasks.retry):
         with pytest.raises(NoSuchTask):
             act(tenant_id=stranger[0], task_id=task.task_id, requester=MANAGER)
     world.worker()
-    world.settle_down()
+    world.run_to_end()
 
 
-def test_compensation_ends_what_has_not_ended(world):
+def test_compensation_ends_open_nodes(world):
     tenant = world.tenant(points=100)
     world.worker()
     task = submit_flow(world, tenant, "a", "a>b")
     deliver_all(world)
     world.finish(*held(world, "a"))
     deliver_all(world)
-    assert world.life.compensate(tenant_id=tenant[0], task_id=task.task_id) is TaskStatus.PARTIAL
+    assert world.nodes.compensate(tenant_id=tenant[0], task_id=task.task_id) is TaskStatus.PARTIAL
     assert world.balance(*tenant) == (94, 0)
-    assert world.life.settle(tenant_id=tenant[0], task_id=uuid4()) is None
-    world.settle_down()
+    assert world.nodes.settle(tenant_id=tenant[0], task_id=uuid4()) is None
+    world.run_to_end()

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from artiway.delivery.feed.model import Place, TooManyListeners
+from artiway.delivery.feed.model import EntryId, TooManyListeners
 from artiway.delivery.feed.queue import RedisListeners
 from artiway.delivery.feed.service import FeedService
 from artiway.delivery.uploads.model import OpenLimits, TooManyUploads
@@ -156,9 +156,9 @@ class TestListeners:
         feed = FeedService(world.store, world.feed, RedisListeners(valkey, limit=1), pause=lambda _: None)
         asked = {"tenant_id": tenant_id, "user_id": user_id, "task_id": task.task_id, "wait_ms": 0}
         with RedisListeners(valkey, limit=1).lease(user_id, ttl_ms=60_000):
-            (queued,) = feed.read(**asked, last=Place())
+            (queued,) = feed.read(**asked, last=EntryId())
             with pytest.raises(TooManyListeners):
-                feed.read(**asked, last=queued.place)
-        assert feed.read(**asked, last=queued.place) == []
+                feed.read(**asked, last=queued.entry_id)
+        assert feed.read(**asked, last=queued.entry_id) == []
         world.worker()
-        world.settle_down()
+        world.run_to_end()

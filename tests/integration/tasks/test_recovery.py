@@ -1,4 +1,4 @@
-"""Each state that is no end has a sweeper."""
+"""The sweeps: each state that is not final has one."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from artiway.recovery.service import Patience
-from tests.fakes.tasks import World
+from artiway.recovery.service import SweepThresholds
 from tests.integration.tasks.test_life import deliver_all, held, submit, submit_flow
+from tests.simulation.world import World
 
 
 def node_of(world, task):
@@ -18,10 +18,10 @@ def node_of(world, task):
 
 
 def sent(world, kind):
-    return [letter.body for letter in world.network.letters if letter.destination.startswith(kind)]
+    return [message.body for message in world.network.messages if message.destination.startswith(kind)]
 
 
-def test_a_lost_worker_costs_a_retry_and_the_node_runs_again(world):
+def test_expired_lease_costs_a_retry(world):
     world.worker()
     task = submit(world, world.tenant(), "style")
     deliver_all(world)
@@ -33,11 +33,11 @@ def test_a_lost_worker_costs_a_retry_and_the_node_runs_again(world):
     assert world.sweeper.leases() == 0
     node = node_of(world, task)
     assert (node["status"], node["failures"], node["error"]["code"]) == ("PENDING", 1, "WORKER_LOST")
-    world.settle_down()
+    world.run_to_end()
     assert world.task_row(task.task_id)["status"] == "COMPLETED"
 
 
-def test_a_beat_in_time_keeps_the_lease(world):
+def test_heartbeat_in_time_keeps_the_lease(world):
     world.worker()
     submit(world, world.tenant(), "style")
     deliver_all(world)
@@ -45,10 +45,10 @@ def test_a_beat_in_time_keeps_the_lease(world):
         world.advance(20)
         world.beat()
         assert world.sweeper.leases() == 0
-    world.settle_down()
+    world.run_to_end()
 
 
-def test_leases_that_end_together_are_left_alone_until_they_stay_ended(world):
+def test_leases_that_expire_together_get_grace(world):
     worker = world.worker(slots=10)
     tenant = world.tenant()
     for _ in range(6):
@@ -57,20 +57,20 @@ def test_leases_that_end_together_are_left_alone_until_they_stay_ended(world):
     assert len(worker.held) == 6
     world.advance(60)
     assert world.sweeper.leases() == 0
-    world.beat()  # the outage was ours, and short
+    world.beat()  # the platform was down for a short time
     assert len(worker.held) == 6
-    world.advance(31 + Patience().outage_grace_s)
+    world.advance(31 + SweepThresholds().outage_grace_s)
     assert world.sweeper.leases() == 6
     worker.held.clear()
-    world.settle_down()
+    world.run_to_end()
 
 
-def test_work_that_nobody_took_is_offered_again_with_the_same_attempt(world):
+def test_unclaimed_work_message_is_resent(world):
     task = submit(world, world.tenant(), "style")
     world.worker()
     while not world.rows("SELECT 1 FROM slot_in_use"):
         world.deliver_one()
-    world.network.letters.clear()  # the message is lost
+    world.network.messages.clear()  # the message is lost
     world.advance(41)
     assert world.sweeper.unclaimed() == 1
     (message,) = sent(world, "work:")
@@ -80,51 +80,51 @@ def test_work_that_nobody_took_is_offered_again_with_the_same_attempt(world):
         "attempt": 1,
     }
     assert world.sweeper.unclaimed() == 0
-    world.settle_down()
+    world.run_to_end()
     assert node_of(world, task)["attempt"] == 1
 
 
-def test_work_that_nobody_takes_for_long_gives_its_slot_back(world):
+def test_node_unclaimed_for_long_returns_its_slot(world):
     task = submit(world, world.tenant(), "style")
     world.worker()
     while not world.rows("SELECT 1 FROM slot_in_use"):
         world.deliver_one()
-    world.network.letters.clear()
+    world.network.messages.clear()
     world.advance(601)
     assert world.sweeper.unclaimed() == 1
     node = node_of(world, task)
     assert (node["status"], node["failures"]) == ("PENDING", 0)
     assert world.rows("SELECT 1 FROM slot_in_use") == []
-    world.settle_down()
+    world.run_to_end()
 
 
-def test_a_node_that_no_execution_speaks_of_is_hinted_at(world):
+def test_node_without_execution_gets_ready_message(world):
     task = submit(world, world.tenant(), "style")
-    world.network.letters.clear()  # nobody ever starts an execution
+    world.network.messages.clear()  # no execution is started
     world.advance(31)
     world.sweeper.quick()
     (message,) = sent(world, "lane:")
     assert message["data"]["nodeId"] == str(node_of(world, task)["node_id"])
     world.worker()
-    world.settle_down()
+    world.run_to_end()
 
 
-def test_an_execution_that_was_lost_is_asked_for_again(world):
+def test_lost_execution_is_started_again(world):
     world.worker()
     task = submit_flow(world, world.tenant(), "a", "a>b")
     deliver_all(world)
-    world.machine.forget()
+    world.machine.restart()
     world.advance(301)
     assert world.sweeper.executions() == 1
     assert world.sweeper.executions() == 0
     deliver_all(world)
     assert set(world.machine.executions) == {str(task.task_id)}
-    world.settle_down()
+    world.run_to_end()
 
 
-def test_a_node_that_runs_for_hours_is_failed_or_run_again_by_tool(addresses, valkey):
+def test_long_running_node_fails_or_is_requeued(addresses, valkey):
     for tools, status in ((frozenset(), "FAILED"), (frozenset({"style"}), "COMPLETED")):
-        world = World(addresses, valkey, patience=Patience(requeued_tools=tools))
+        world = World(addresses, valkey, requeued_tools=tools)
         world.worker()
         task = submit(world, world.tenant(), "style")
         deliver_all(world)
@@ -133,46 +133,48 @@ def test_a_node_that_runs_for_hours_is_failed_or_run_again_by_tool(addresses, va
             world.beat()
         world.workers[0].held.clear()
         assert world.sweeper.long_running() == 1
-        world.settle_down()
+        world.run_to_end()
         assert world.task_row(task.task_id)["status"] == status
-        world.assert_sound()
+        world.assert_invariants()
         world.close()
 
 
-def test_a_token_that_nobody_answered_is_answered(world):
+def test_unanswered_token_is_answered(world):
     world.worker()
     task = submit_flow(world, world.tenant(), "a", "a>b")
     deliver_all(world)
     world.finish(*held(world, "a"))
     deliver_all(world)
     world.superuser.execute("UPDATE node_token SET answered_at = NULL")
-    world.network.letters.clear()
+    world.network.messages.clear()
     world.advance(61)
     assert world.sweeper.slow()["tokens"] >= 2
     assert sent(world, "machine:answer")
-    world.settle_down()
+    world.run_to_end()
     assert world.task_row(task.task_id)["status"] == "COMPLETED"
 
 
-def test_the_token_of_a_node_that_is_over_is_answered_at_once(world):
+def test_token_of_ended_node_is_answered_at_once(world):
     world.worker()
     task = submit(world, world.tenant(), "style")
-    world.settle_down()
+    world.run_to_end()
     node_id = node_of(world, task)["node_id"]
-    world.nodes.mark_ready([node_id], {node_id: "late-token"})
+    world.node_store.mark_ready([node_id], {node_id: "late-token"})
     assert [body["data"]["token"] for body in sent(world, "machine:answer")] == ["late-token"]
-    world.life.gate(tenant_id=task.tenant_id, task_id=task.task_id, node_id=node_id, token="late-gate")
-    assert [body["data"]["token"] for body in sent(world, "machine:answer")] == ["late-token", "late-gate"]
+    world.nodes.await_dependencies(
+        tenant_id=task.tenant_id, task_id=task.task_id, node_id=node_id, token="late-dependencies"
+    )
+    assert [body["data"]["token"] for body in sent(world, "machine:answer")] == ["late-token", "late-dependencies"]
 
 
-def test_silent_workers_are_forgotten(world):
+def test_workers_without_heartbeat_are_deleted(world):
     world.worker()
     world.superuser.execute("UPDATE worker SET beat_at = now() - interval '10 minutes'")
     assert world.sweeper.slow()["workers"] == 1
     assert world.rows("SELECT 1 FROM worker") == []
 
 
-def test_a_sweep_that_fails_does_not_stop_the_others(world, monkeypatch):
+def test_failed_sweep_does_not_stop_the_others(world, monkeypatch):
     world.worker()
     submit(world, world.tenant(), "style")
     deliver_all(world)
@@ -181,19 +183,19 @@ def test_a_sweep_that_fails_does_not_stop_the_others(world, monkeypatch):
     def broken(**_):
         raise RuntimeError("no")
 
-    monkeypatch.setattr(world.sweeper._finds, "unclaimed", broken)
+    monkeypatch.setattr(world.sweeper._overdue, "unclaimed", broken)
     counts = world.sweeper.quick()
     assert counts["leases"] == 1
     assert "unclaimed" not in counts
-    world.settle_down()
+    world.run_to_end()
 
 
-def test_every_sweep_is_part_of_a_pass(world):
+def test_every_sweep_belongs_to_a_pass(world):
     assert set(world.sweeper.quick()) == {"leases", "unclaimed", "unready"}
     assert set(world.sweeper.slow()) == {"long_running", "executions", "tokens", "finished", "holds", "workers"}
 
 
-def test_a_task_that_did_not_end_with_its_last_node_is_ended(world):
+def test_task_without_open_nodes_is_ended(world):
     world.worker()
     tenant = world.tenant(points=100)
     task = submit(world, tenant, "style")
@@ -206,20 +208,20 @@ def test_a_task_that_did_not_end_with_its_last_node_is_ended(world):
     assert world.sweeper.slow()["finished"] == 1
     assert world.task_row(task.task_id)["status"] == "FAILED"
     assert world.balance(*tenant) == (100, 0)
-    world.settle_down()
+    world.run_to_end()
 
 
-# What has expired
+# Expired objects
 
 
 def expired(world, table):
     return world.rows(f"SELECT key FROM {table} WHERE cleanup_status = 1")
 
 
-def test_what_is_past_its_time_is_deleted_and_nothing_else(world):
+def test_only_expired_objects_are_deleted(world):
     world.worker()
     old, young = (submit(world, world.tenant("free"), "style") for _ in range(2))
-    world.settle_down()
+    world.run_to_end()
     kept = {row["key"] for row in world.rows("SELECT key FROM artefact WHERE task_id = %s", young.task_id)}
     world.superuser.execute("UPDATE artefact SET expires_at = now() - interval '1 s' WHERE task_id = %s", [old.task_id])
     assert world.sweeper.expire_objects() == 1
@@ -229,10 +231,10 @@ def test_what_is_past_its_time_is_deleted_and_nothing_else(world):
     assert world.sweeper.expire_objects() == 0
 
 
-def test_what_the_store_did_not_delete_is_tried_again_the_next_day(world):
+def test_failed_deletion_is_repeated_by_next_run(world):
     world.worker()
     task = submit(world, world.tenant("free"), "style")
-    world.settle_down()
+    world.run_to_end()
     world.superuser.execute("UPDATE artefact SET expires_at = now() - interval '1 s'")
     world.bucket.failing = {row["key"] for row in world.rows("SELECT key FROM artefact")}
     assert world.sweeper.expire_objects() == 0
@@ -243,40 +245,40 @@ def test_what_the_store_did_not_delete_is_tried_again_the_next_day(world):
 
 
 @pytest.mark.parametrize(("tier", "days"), [("free", 3), ("standard", 15), ("vip", 30), ("enterprise", 180)])
-def test_a_delivered_picture_is_kept_as_long_as_the_tier_says(world, tier, days):
+def test_result_is_kept_for_days_of_its_tier(world, tier, days):
     world.worker()
     submit(world, world.tenant(tier), "style")
-    world.settle_down()
+    world.run_to_end()
     (row,) = world.rows("SELECT expires_at - created_at AS kept FROM artefact")
     assert abs(row["kept"].total_seconds() - days * 86_400) < 60
 
 
-def test_the_database_itself_refuses_a_slot_without_an_attempt(world):
+def test_database_refuses_slot_without_attempt(world):
     world.worker()
     task = submit(world, world.tenant(), "style")
     deliver_all(world)
     with pytest.raises(psycopg.errors.CheckViolation):
         world.superuser.execute("UPDATE task_node SET dispatched_at = NULL WHERE task_id = %s", [task.task_id])
-    world.settle_down()
+    world.run_to_end()
 
 
-def test_a_hold_of_a_live_task_is_never_touched(world):
+def test_hold_of_live_task_is_kept(world):
     tenant = world.tenant(points=100)
     submit(world, tenant, "style")
     world.advance(10_000)
     assert world.sweeper.holds() == 0
     assert world.balance(*tenant) == (95, 5)
     world.worker()
-    world.settle_down()
+    world.run_to_end()
 
 
-def test_a_hold_that_outlived_its_task_is_released(addresses, valkey):
+def test_hold_of_ended_task_is_released(addresses, valkey):
     world = World(addresses, valkey)
     tenant = world.tenant(points=100)
     hold_id = uuid4()
     world.worker()
     task = submit(world, tenant, "style")
-    world.settle_down()
+    world.run_to_end()
     world.points.place_hold(
         tenant_id=tenant[0], user_id=tenant[1], hold_id=hold_id, amount_points=7, expires_at=world.clock.now()
     )

@@ -1,4 +1,4 @@
-"""R-TSK-5, exhaustively: the database knows the table, refuses everything else and remembers each change."""
+"""R-TSK-5 for every pair of states: the database allows the legal transitions, refuses others and writes history."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from artiway.tasks.repository import SQL
 from tests.fakes.users import add_users
 
 pytestmark = pytest.mark.breaks_invariants(
-    "its nodes are put together by hand: nobody pays for them or makes their pictures",
+    "the test inserts nodes directly, without a hold and without artefacts",
     "live_tasks_have_holds",
     "artefacts_have_nodes",
     "in_degrees_agree",
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.breaks_invariants(
 
 ENDS = {NodeStatus.COMPLETED, NodeStatus.FAILED, NodeStatus.TIMEOUT, NodeStatus.CANCELLED}
 SLOTTED = {NodeStatus.PROCESSING}
-# What each state needs besides its name, so that a refusal is about the transition and nothing else.
+# The columns that each state needs, so that a refusal is caused by the transition alone.
 SHAPE = {
     status: {
         "ready_at": "now()" if status is not NodeStatus.PENDING else "NULL",
@@ -33,7 +33,7 @@ SHAPE = {
     }
     for status in NodeStatus
 }
-VERBS = {
+STATEMENTS = {
     "mark_ready": (NodeStatus.PENDING, NodeStatus.QUEUED),
     "claim": (NodeStatus.QUEUED, NodeStatus.PROCESSING),
     "finish": (NodeStatus.PROCESSING, NodeStatus.COMPLETED),
@@ -47,7 +47,7 @@ VERBS = {
 
 @pytest.fixture
 def connection(addresses):
-    """The superuser's: no policy and no grant stands between the test and the rule."""
+    """As the superuser, so that no policy and no grant hides the trigger."""
     with psycopg.connect(addresses.superuser, autocommit=True, row_factory=dict_row) as connection:
         yield connection
 
@@ -89,7 +89,7 @@ def history_of(connection, node_id):
     return [(row["from_status"], row["to_status"], row["attempt"]) for row in rows]
 
 
-def test_the_database_and_the_code_have_the_same_table(connection):
+def test_database_and_code_have_same_transitions(connection):
     rows = connection.execute("SELECT from_status, to_status FROM node_transition").fetchall()
     assert {(row["from_status"], row["to_status"]) for row in rows} == {
         (start, end) for start, ends in TRANSITIONS.items() for end in ends
@@ -97,7 +97,7 @@ def test_the_database_and_the_code_have_the_same_table(connection):
 
 
 @pytest.mark.parametrize(("start", "end"), list(product(NodeStatus, NodeStatus)), ids=str)
-def test_a_node_goes_where_the_table_says_and_nowhere_else(connection, place, start, end):
+def test_only_legal_transitions_are_accepted(connection, place, start, end):
     node_id = make_node(connection, place, start)
     shape = ", ".join(f"{column} = {value}" for column, value in SHAPE[end].items())
     change = f"UPDATE task_node SET status = %s, version = version + 1, {shape} WHERE node_id = %s".encode()
@@ -111,13 +111,13 @@ def test_a_node_goes_where_the_table_says_and_nowhere_else(connection, place, st
         assert history_of(connection, node_id) == [(None, start, 1)]
 
 
-def test_a_change_of_state_that_does_not_raise_the_version_is_refused(connection, place):
+def test_transition_without_new_version_is_refused(connection, place):
     node_id = make_node(connection, place, NodeStatus.PENDING)
     with pytest.raises(psycopg.errors.CheckViolation, match="illegal change"):
         connection.execute("UPDATE task_node SET status = 'QUEUED', ready_at = now() WHERE node_id = %s", [node_id])
 
 
-def test_an_attempt_rises_at_dispatch_and_nowhere_else(connection, place):
+def test_attempt_rises_only_at_dispatch(connection, place):
     node_id = make_node(connection, place, NodeStatus.QUEUED)
     with pytest.raises(psycopg.errors.CheckViolation, match="illegal change"):
         connection.execute("UPDATE task_node SET attempt = attempt + 1 WHERE node_id = %s", [node_id])
@@ -127,9 +127,9 @@ def test_an_attempt_rises_at_dispatch_and_nowhere_else(connection, place):
     assert row_of(connection, node_id)["attempt"] == 2
 
 
-@pytest.mark.parametrize(("verb", "status"), list(product(VERBS, NodeStatus)), ids=str)
-def test_a_verb_changes_the_state_that_it_is_for_and_no_other(connection, place, verb, status):
-    start, end = VERBS[verb]
+@pytest.mark.parametrize(("verb", "status"), list(product(STATEMENTS, NodeStatus)), ids=str)
+def test_statement_changes_only_its_own_state(connection, place, verb, status):
+    start, end = STATEMENTS[verb]
     node_id = make_node(
         connection, place, status, is_dispatched=verb in {"claim", "time_out_unclaimed"} and status is start
     )
@@ -140,9 +140,9 @@ def test_a_verb_changes_the_state_that_it_is_for_and_no_other(connection, place,
     assert row_of(connection, node_id)["status"] == (end if status is start else status)
 
 
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "mark_ready"])
-def test_a_verb_with_another_attempt_changes_nothing(connection, place, verb):
-    start, _ = VERBS[verb]
+@pytest.mark.parametrize("verb", [verb for verb in STATEMENTS if verb != "mark_ready"])
+def test_statement_with_other_attempt_changes_nothing(connection, place, verb):
+    start, _ = STATEMENTS[verb]
     node_id = make_node(connection, place, start, attempt=2, is_dispatched=True)
     connection.execute("UPDATE task_node SET lease_until = now() - interval '1 s' WHERE status = 'PROCESSING'")
     before = row_of(connection, node_id)
@@ -150,14 +150,14 @@ def test_a_verb_with_another_attempt_changes_nothing(connection, place, verb):
     assert row_of(connection, node_id) == before
 
 
-def test_a_lease_that_was_renewed_does_not_run_out(connection, place):
+def test_renewed_lease_does_not_expire(connection, place):
     node_id = make_node(connection, place, NodeStatus.PROCESSING)
     held = {"node_ids": [node_id], "attempts": [1], "worker_id": "w", "lease_s": 30}
     assert connection.execute(SQL["renew"], held).rowcount == 1
     assert connection.execute(SQL["time_out_lease"], parameters(node_id)).rowcount == 0
 
 
-def test_a_beat_of_another_worker_or_attempt_renews_nothing(connection, place):
+def test_heartbeat_of_other_worker_renews_nothing(connection, place):
     node_id = make_node(connection, place, NodeStatus.PROCESSING)
     held = {"node_ids": [node_id], "attempts": [1], "worker_id": "w", "lease_s": 30}
     assert connection.execute(SQL["renew"], {**held, "worker_id": "other"}).rowcount == 0
@@ -165,14 +165,14 @@ def test_a_beat_of_another_worker_or_attempt_renews_nothing(connection, place):
 
 
 @pytest.mark.parametrize("status", list(NodeStatus), ids=str)
-def test_only_what_failed_or_timed_out_is_tried_again(connection, place, status):
+def test_only_failed_or_timed_out_node_is_retried(connection, place, status):
     node_id = make_node(connection, place, status)
     changed = connection.execute(SQL["retry"], {**parameters(node_id), "delay_s": 1}).rowcount
     assert changed == (status in {NodeStatus.FAILED, NodeStatus.TIMEOUT})
 
 
 @pytest.mark.parametrize("status", list(NodeStatus), ids=str)
-def test_a_cancelled_task_stops_whatever_has_not_ended(connection, place, status):
+def test_cancelled_task_stops_its_open_nodes(connection, place, status):
     node_id = make_node(connection, place, status)
     changed = connection.execute(SQL["cancel_nodes"], {"task_id": place[2], "error": None}).rowcount
     assert changed == (status not in ENDS)
@@ -181,14 +181,14 @@ def test_a_cancelled_task_stops_whatever_has_not_ended(connection, place, status
     )
 
 
-def test_a_node_that_waits_for_others_or_for_its_time_does_not_become_ready(connection, place):
+def test_node_with_dependencies_or_backoff_stays_pending(connection, place):
     first, second = (make_node(connection, place, NodeStatus.PENDING) for _ in range(2))
     connection.execute("UPDATE task_node SET in_degree = 1 WHERE node_id = %s", [first])
     connection.execute("UPDATE task_node SET not_before = now() + interval '1 h' WHERE node_id = %s", [second])
     assert connection.execute(SQL["mark_ready"], {"node_ids": [first, second]}).fetchall() == []
 
 
-def test_slots_in_use_are_the_nodes_that_were_dispatched_and_have_not_ended(connection, place):
+def test_slots_in_use_are_open_dispatched_nodes(connection, place):
     held = {
         make_node(connection, place, NodeStatus.QUEUED, is_dispatched=True),
         make_node(connection, place, NodeStatus.PROCESSING),

@@ -1,4 +1,4 @@
-"""Deliveries of webhooks: published when due, sent side by side to real servers, signed by Standard Webhooks."""
+"""Deliveries of webhooks: published when due, sent in parallel to real servers, signed by Standard Webhooks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CONSUMERS = 8  # sandboxes of one function on one machine; AWS has more
 
 
 class Receiver:
-    """Answers 200 on /, nothing on /dead until the test is over, and on /together once all are there."""
+    """Answers 200 on /, nothing on /dead until the test ends, and on /together when all requests have arrived."""
 
     def __init__(self, together=0):
         self.paths, self._is_over = [], threading.Event()
@@ -67,10 +67,10 @@ class Receiver:
         return f"http://127.0.0.1:{self.port}{path}"
 
     def post(self):
-        """Dead targets are cut at once and others have all the time they need, however busy this process is."""
+        """Calls of dead targets time out soon; others have a long time-out, in case this process is slow."""
         client = Client(allowed=frozenset({("127.0.0.1", self.port)}))
-        quick, patient = (WebhookPost(client, timeout_s=timeout_s, lookup_s=1) for timeout_s in (0.2, 60))
-        return Recorder(lambda url, *rest: (quick if url.endswith("/dead") else patient).post(url, *rest))
+        short, long = (WebhookPost(client, timeout_s=timeout_s, lookup_s=1) for timeout_s in (0.2, 60))
+        return Recorder(lambda url, *rest: (short if url.endswith("/dead") else long).post(url, *rest))
 
     def close(self):
         self._is_over.set()
@@ -123,7 +123,7 @@ def publish_due(world, limit=DUE):
 
 
 def published(world):
-    data = [letter.body["data"] for letter in world.network.letters if letter.destination == "webhook"]
+    data = [message.body["data"] for message in world.network.messages if message.destination == "webhook"]
     return [(UUID(one["tenantId"]), UUID(one["deliveryId"])) for one in data]
 
 
@@ -142,14 +142,14 @@ def test_due_deliveries_are_published_and_not_called(world):
     assert counts(world) == {("PENDING", 0): 5}
 
 
-def test_a_batch_is_sent_side_by_side(world, receiver):
+def test_batch_is_sent_in_parallel(world, receiver):
     wanted = add_deliveries(world, world.tenant(), [receiver.url("/together")] * PARALLEL_SENDS)
     world.webhooks._post = receiver.post()
     assert set(world.webhooks.deliver_all(wanted).values()) == {DeliveryStatus.DELIVERED}
     assert counts(world) == {("DELIVERED", 1): PARALLEL_SENDS}
 
 
-def test_five_hundred_due_deliveries_leave_dead_targets_behind(world, addresses, receiver):
+def test_dead_targets_do_not_delay_other_deliveries(world, addresses, receiver):
     tenant = world.tenant()
     urls = [receiver.url("/dead" if number % (DUE // DEAD) == 0 else "/") for number in range(DUE)]
     add_deliveries(world, tenant, urls)
@@ -194,7 +194,7 @@ class _Nothing:
         pass
 
 
-def test_a_second_copy_of_a_message_sends_nothing(world, receiver):
+def test_second_copy_of_message_sends_nothing(world, receiver):
     (place,) = add_deliveries(world, world.tenant(), [receiver.url("/")])
     world.webhooks._post = receiver.post()
     assert len(world.webhooks.deliver_all([place, place])) == 1
@@ -202,7 +202,7 @@ def test_a_second_copy_of_a_message_sends_nothing(world, receiver):
     assert receiver.paths == ["/"]
 
 
-def test_a_fault_of_ours_is_a_failed_try(world):
+def test_error_on_our_side_is_a_failed_attempt(world):
     tenant = world.tenant()
     wanted = add_deliveries(world, tenant, [URL] * 2)
     world.webhooks._post = Recorder(lambda *_: 1 / 0)
@@ -210,24 +210,24 @@ def test_a_fault_of_ours_is_a_failed_try(world):
     assert counts(world) == {("PENDING", 1): 2}
 
 
-def test_an_answer_is_written_where_another_fails(world):
+def test_answer_is_stored_although_another_fails(world):
     tenant = world.tenant()
     good, bad = add_deliveries(world, tenant, [URL] * 2)
     world.webhooks._post = Recorder()
-    note = world.webhooks._rows.note_answer
+    note = world.webhooks._store.note_answer
 
     def note_one(tenant_id, delivery, *rest, **named):
         if delivery.delivery_id == bad[1]:
             raise ZeroDivisionError
         return note(tenant_id, delivery, *rest, **named)
 
-    world.webhooks._rows.note_answer = note_one
+    world.webhooks._store.note_answer = note_one
     with pytest.raises(ZeroDivisionError):
         world.webhooks.deliver_all([bad, good])
     assert counts(world) == {("DELIVERED", 1): 1, ("PENDING", 1): 1}
 
 
-def test_a_delivery_is_signed_by_the_standard(world):
+def test_delivery_is_signed_by_the_standard(world):
     tenant = world.tenant()
     world.webhooks._post = post = Recorder()
     made = world.webhooks.register(tenant_id=tenant[0], url=URL)
@@ -238,7 +238,7 @@ def test_a_delivery_is_signed_by_the_standard(world):
     assert headers["webhook-id"] == headers["X-Artiway-Delivery"] == ids.to_wire("dlv", delivery_id)
 
 
-def test_a_secret_from_before_still_signs(world):
+def test_older_secret_still_signs(world):
     tenant = world.tenant()
     place = add_deliveries(world, tenant, [URL])
     old = "whsec_" + "-_" * 21 + "8"  # as token_urlsafe made them
@@ -249,7 +249,7 @@ def test_a_secret_from_before_still_signs(world):
     assert verified("whsec_" + "+/" * 21 + "8=", headers, body)
 
 
-def test_a_test_delivery_takes_the_common_way(world):
+def test_test_delivery_is_sent_as_any_other(world):
     tenant, stranger = world.tenant(), world.tenant()
     made = world.webhooks.register(tenant_id=tenant[0], url=URL)
     delivery_id = world.webhooks.send_test(tenant_id=tenant[0], webhook_id=made.webhook_id)
@@ -278,7 +278,7 @@ NEVER_DELIVERED = [
 
 
 @pytest.mark.parametrize("url", NEVER_DELIVERED)
-def test_a_url_that_can_never_be_called_is_refused(world, url):
+def test_url_that_can_never_be_called_is_refused(world, url):
     tenant = world.tenant()
     for name, ask in (
         ("url", lambda: world.webhooks.register(tenant_id=tenant[0], url=url)),

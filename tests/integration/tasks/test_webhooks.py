@@ -20,8 +20,8 @@ from artiway.outbox.repository import Outbox
 from artiway.platform.database import Database, Transaction
 from artiway.tasks.model import TaskStatus
 from artiway.tasks.repository import SQL as TASKS
-from tests.fakes.tasks import NoPost, World
 from tests.integration.tasks.test_life import deliver_all, submit
+from tests.simulation.world import NoPost, World
 
 LIMIT = 20
 
@@ -57,10 +57,10 @@ def messages(world):
     """What arrives in the queue of deliveries."""
     arrived, receive = [], world.receive
 
-    def recording(letter):
-        if letter.destination == "webhook":
-            arrived.append(letter.body["data"]["deliveryId"])
-        receive(letter)
+    def recording(message):
+        if message.destination == "webhook":
+            arrived.append(message.body["data"]["deliveryId"])
+        receive(message)
 
     world.receive = recording
     return arrived
@@ -98,7 +98,7 @@ class TestLimit:
         tenant = world.tenant()
         world.worker()
         submit(world, tenant, "crop", webhook_url=address("implied"))
-        world.settle_down()
+        world.run_to_end()
         register(world, tenant, LIMIT)
         with pytest.raises(Conflict):
             world.webhooks.register(tenant_id=tenant[0], url=address("implied"))
@@ -136,9 +136,9 @@ class TestEnd:
         (worker,) = world.workers
         world.finish(worker, worker.held[0])
         kept = []
-        while world.network.letters:
-            kept += [one for one in world.network.letters if one.destination.startswith("webhook")]
-            world.network.letters = [one for one in world.network.letters if one not in kept]
+        while world.network.messages:
+            kept += [one for one in world.network.messages if one.destination.startswith("webhook")]
+            world.network.messages = [one for one in world.network.messages if one not in kept]
             world.deliver_one()
         assert world.task_row(task.task_id)["status"] == TaskStatus.COMPLETED
         return kept
@@ -148,11 +148,11 @@ class TestEnd:
         world.worker()
         register(world, tenant, LIMIT)
         kept = self.run_to_end(world, tenant, webhook_url=address("implied"))
-        assert [letter.destination for letter in kept] == ["webhook_fanout"]
+        assert [message.destination for message in kept] == ["webhook_fanout"]
         assert deliveries(world, tenant) == []
         assert len(webhooks(world, tenant)) == LIMIT
-        world.network.letters = kept
-        world.settle_down()
+        world.network.messages = kept
+        world.run_to_end()
         assert len(deliveries(world, tenant)) == LIMIT + 1
 
     def test_end_without_listener_publishes_no_message(self, world):
@@ -215,20 +215,20 @@ class TestFanOut:
                 register(world, tenant, 3)
                 arrived, receive = set(), world.receive
 
-                def recording(letter):
-                    if letter.destination == "webhook":
-                        arrived.add(letter.body["data"]["deliveryId"])
-                    receive(letter)
+                def recording(message):
+                    if message.destination == "webhook":
+                        arrived.add(message.body["data"]["deliveryId"])
+                    receive(message)
 
                 world.receive = recording
-                world.chaos.fuse = fuse
+                world.chaos.crash_at = fuse
                 submit(world, tenant, "crop", webhook_url=address("implied"))
-                world.settle_down()
-                assert world.chaos.fuse is None
+                world.run_to_end()
+                assert world.chaos.crash_at is None
                 rows = deliveries(world, tenant)
                 assert len({row["webhook_id"] for row in rows}) == len(rows) == 4
                 assert arrived == {str(row["delivery_id"]) for row in rows if row["parked_at"] is None}
-                return [point for point in world.chaos.met if point.startswith("webhook_fanout ")]
+                return [point for point in world.chaos.points if point.startswith("webhook_fanout ")]
 
         points = play(None)
         effects = {point.partition(": ")[2] for point in points}
@@ -307,7 +307,7 @@ class TestSends:
         set_limits(world, sends=2)
         first, second, third, fourth = self.due(world, tenant, 4)
         (quiet,) = self.due(world, other, 1)
-        rows, depth, inner = world.webhooks._rows, [], {}
+        rows, depth, inner = world.webhooks._store, [], {}
 
         class Slow:
             """An address that takes as long as the other sends of the test."""
@@ -353,7 +353,7 @@ class TestSends:
     def test_send_that_died_frees_its_place(self, world):
         tenant = world.tenant()
         first, second = self.due(world, tenant, 2)
-        rows = world.webhooks._rows
+        rows = world.webhooks._store
         assert rows.take(tenant[0], first, lease_s=60, sends=1) is not None
         assert rows.take(tenant[0], second, lease_s=60, sends=1) is None
         world.superuser.execute("UPDATE webhook_delivery SET sending_until = now() WHERE sending_until IS NOT NULL")

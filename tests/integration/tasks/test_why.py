@@ -19,7 +19,7 @@ def reasons(why, task):
     return {reason.node.name: (reason.waiting_for, reason.position) for reason in found}
 
 
-def test_each_node_that_has_not_ended_says_what_it_waits_for(world, why):
+def test_open_nodes_are_explained(world, why):
     tenant = world.tenant()
     world.worker(slots=1)
     task = submit_flow(world, tenant, "a", "a>b", "c")
@@ -31,40 +31,40 @@ def test_each_node_that_has_not_ended_says_what_it_waits_for(world, why):
     world.finish(*held(world, running))
     deliver_all(world)
     assert running not in reasons(why, task)
-    world.settle_down()
+    world.run_to_end()
     assert reasons(why, task) == {}
 
 
-def test_a_node_without_a_worker_says_so(world, why):
+def test_node_without_worker_is_explained(world, why):
     task = submit(world, world.tenant(), "style")
     deliver_all(world)
     assert reasons(why, task) == {"style_1": ("no_worker", None)}
     world.worker()
-    world.settle_down()
+    world.run_to_end()
 
 
-def test_a_node_of_a_tenant_at_its_cap_says_so(world, why):
+def test_node_of_tenant_at_cap_is_explained(world, why):
     tenant = world.tenant(concurrency=1)
     world.worker(slots=4)
     first, second = submit(world, tenant, "style"), submit(world, tenant, "style")
     deliver_all(world)
     found = sorted([*reasons(why, first).values(), *reasons(why, second).values()])
     assert [kind for kind, _ in found] == ["none", "tenant_cap"]
-    world.settle_down()
+    world.run_to_end()
 
 
-def test_after_redis_was_lost_the_answer_is_less_and_still_true(world, why):
+def test_explanation_without_redis_has_no_position(world, why):
     task = submit(world, world.tenant(), "style")
     deliver_all(world)
     world.redis.flushall()
     assert reasons(why, task) == {"style_1": ("turn", None)}
     world.worker()
-    world.settle_down()
+    world.run_to_end()
 
 
-def test_a_task_of_another_tenant_explains_nothing(world, why):
+def test_task_of_another_tenant_is_not_found(world, why):
     task = submit(world, world.tenant(), "style")
     with pytest.raises(NoSuchTask):
         why.explain(tenant_id=world.tenant()[0], task_id=task.task_id)
     world.worker()
-    world.settle_down()
+    world.run_to_end()

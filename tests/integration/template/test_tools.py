@@ -41,7 +41,7 @@ def test_a_built_function_is_its_app_alone(build: Path, template: Template) -> N
         assert [file.name for file in (build / function).iterdir()] == ["app.py"], function
 
 
-def test_the_core_layer_is_the_package_with_everything_that_is_not_code(build: Path) -> None:
+def test_core_layer_holds_the_package_with_its_data(build: Path) -> None:
     def files(folder: Path) -> set[str]:
         found = (file.relative_to(folder) for file in folder.rglob("*") if file.is_file())
         return {str(file) for file in found if "__pycache__" not in file.parts}
@@ -50,7 +50,7 @@ def test_the_core_layer_is_the_package_with_everything_that_is_not_code(build: P
 
 
 @pytest.mark.parametrize("layer", ["DependenciesLayer", "CoreLayer"])
-def test_every_module_of_a_layer_has_bytecode_that_needs_no_check(build: Path, layer: str) -> None:
+def test_layer_modules_have_unchecked_bytecode(build: Path, layer: str) -> None:
     modules = list((build / layer / "python").rglob("*.py"))
     assert modules
     for module in modules:
@@ -58,7 +58,7 @@ def test_every_module_of_a_layer_has_bytecode_that_needs_no_check(build: Path, l
         assert bytecode.read_bytes()[4:8] == UNCHECKED_HASH.to_bytes(4, "little"), module
 
 
-def test_the_dependencies_layer_holds_the_pinned_packages_and_no_other(build: Path) -> None:
+def test_dependencies_layer_holds_exactly_the_pinned_packages(build: Path) -> None:
     folders = (build / "DependenciesLayer/python").glob("*.dist-info")
     built = {folder.name.removesuffix(".dist-info").replace("_", "-").lower() for folder in folders}
     assert {pin.replace("==", "-").lower() for pin in pinned(CORE / "requirements.txt")} <= built
@@ -96,7 +96,7 @@ def answer(build: Path, function: str, code: str, **variables: str) -> str:
     return done.stdout.strip().splitlines()[-1]
 
 
-def test_the_layer_pins_what_the_tests_ran_with() -> None:
+def test_layer_pins_the_versions_of_the_tests() -> None:
     def entries(file: Path) -> dict[str, set[str]]:
         blocks = re.split(r"\n(?=[a-z0-9])", "\n" + file.read_text())
         return {

@@ -9,10 +9,10 @@ import pytest
 from botocore.exceptions import ClientError
 
 from artiway.outbox.model import Envelope, Message
-from artiway.outbox.queue import SqsSender
+from artiway.outbox.queue import SqsSender, send_directly
 from artiway.platform import aws
+from artiway.platform.clock import SystemClock
 from artiway.recovery.queue import SqsQueues
-from artiway.tasks.queue import send_now
 
 TENANT = uuid4()
 TRACE = "1-65f00000-0123456789abcdef01234567"
@@ -79,7 +79,7 @@ class TestSender:
 
 class TestSendNow:
     def test_a_message_past_the_outbox_has_its_shape(self, sqs, url):
-        send_now(url)(Message("lane", "user:1", "hint", {"n": 1}, tenant_id=TENANT))
+        send_directly(url, SystemClock())(Message("lane", "user:1", "hint", {"n": 1}, tenant_id=TENANT))
         (message,) = received(sqs, url)
         body = json.loads(message["Body"])
         assert (body["type"], body["aggregate"], body["data"]) == ("hint", "user:1", {"n": 1})

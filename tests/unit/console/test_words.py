@@ -1,4 +1,4 @@
-"""The console's words: whatever a page or the API can say has one in both languages."""
+"""The console's text: each text of a page and each value of the API has an entry in both languages."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def literals(name: str, field: str) -> list[str]:
     return values
 
 
-def test_every_word_has_two_languages():
+def test_every_entry_has_two_languages():
     assert len(WORDS) > 200
     assert [name for name, pair in WORDS.items() if len(pair) != 2] == []
     lacking = [name for name, (_, chinese) in WORDS.items() if not chinese and not name.startswith("unit_")]
@@ -44,12 +44,12 @@ def test_every_word_has_two_languages():
 
 
 @pytest.mark.parametrize("page", sorted(PAGES))
-def test_every_word_that_a_page_uses_is_there(page: str):
+def test_every_text_of_a_page_has_an_entry(page: str):
     assert set(re.findall(r'\bt\("(\w+)"', PAGES[page])) <= WORDS.keys()
 
 
 @pytest.mark.parametrize("page", sorted(PAGES))
-def test_every_import_of_a_page_leads_to_something_that_is_exported(page: str):
+def test_every_import_names_an_existing_export(page: str):
     for names, source in re.findall(r'import \{ ([^}]+) \} from "\./([\w.]+)"', PAGES[page]):
         exported = set(re.findall(r"export (?:async )?(?:function|const|class) (\w+)", PAGES[source]))
         assert {name.strip() for name in names.split(",")} <= exported, source
@@ -76,6 +76,6 @@ def test_every_import_of_a_page_leads_to_something_that_is_exported(page: str):
         ),
     ],
 )
-def test_whatever_the_api_can_answer_has_a_word(prefix: str, values: list[str | StrEnum]):
+def test_every_value_of_the_api_has_an_entry(prefix: str, values: list[str | StrEnum]):
     assert values
     assert {f"{prefix}{value}" for value in values} <= WORDS.keys()

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, as the stack has it: tests stay plain functions."""
+"""An event loop in a separate thread, as in the stack, so that tests are plain functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def run() -> Iterator[Run]:
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
-    yield lambda work: asyncio.run_coroutine_threadsafe(work, loop).result(60)
+    yield lambda coroutine: asyncio.run_coroutine_threadsafe(coroutine, loop).result(60)
     loop.call_soon_threadsafe(loop.stop)
     thread.join()
     loop.close()

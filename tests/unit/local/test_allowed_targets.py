@@ -1,4 +1,4 @@
-"""The operator's list of private targets reaches the functions of the one-machine stack."""
+"""The operator's list of private targets becomes a parameter of the local stack."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def stack(tmp_path):
 
 
 @pytest.mark.parametrize(("text", "parameter"), [("", ""), (" Box:80, [::1]:9,box:80", "[::1]:9,box:80")])
-def test_the_list_becomes_a_parameter_of_the_template(stack, monkeypatch, text, parameter):
+def test_target_list_becomes_a_template_parameter(stack, monkeypatch, text, parameter):
     monkeypatch.setenv("ARTIWAY_ALLOWED_TARGETS", text)
     stack._allow_targets()
     assert stack._parameters["AllowedTargets"] == parameter
 
 
-def test_a_list_that_is_wrong_stops_the_start(stack, monkeypatch):
+def test_invalid_target_list_stops_the_start(stack, monkeypatch):
     monkeypatch.setenv("ARTIWAY_ALLOWED_TARGETS", "127.1:80")
     with pytest.raises(CannotStart, match="ARTIWAY_ALLOWED_TARGETS"):
         stack._allow_targets()

@@ -1,4 +1,4 @@
-"""What the audit of a run of chaos finds, and what it must not let pass."""
+"""Faults that the audit of a chaos run reports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def view(status, delivered, charged, *, price=30):
     }
 
 
-def test_what_others_depend_on_is_not_delivered():
+def test_nodes_with_dependents_count_as_no_result():
     assert wanted_of(view("COMPLETED", 3, 30)) == 3
 
 
@@ -37,9 +37,9 @@ def test_what_others_depend_on_is_not_delivered():
         (view("PARTIAL", 2, 20), [FREEZE, ("CONFIRM", 10, -30)]),
         (view("FAILED", 0, 0), [FREEZE, CANCEL]),
     ],
-    ids=["whole", "part", "nothing"],
+    ids=["all pictures", "some pictures", "no picture"],
 )
-def test_a_hold_that_was_ended_once_for_what_was_delivered_is_right(found, entries):
+def test_hold_ended_once_for_delivery_is_right(found, entries):
     assert list(faults_of(found, entries)) == []
 
 
@@ -60,15 +60,15 @@ def test_a_hold_that_was_ended_once_for_what_was_delivered_is_right(found, entri
         (view("PROCESSING", 0, 0), [FREEZE, CANCEL]),
     ],
     ids=[
-        *("no entry", "open", "released", "twice", "frozen twice", "order", "picture lost", "charge", "too much"),
-        *("for nothing", "failed with a picture", "not over"),
+        *("no entry", "open", "cancelled", "confirmed twice", "held twice", "wrong order", "picture lost"),
+        *("wrong charge", "charged too much", "charged without picture", "failed with picture", "not ended"),
     ],
 )
-def test_every_other_way_to_end_a_hold_is_a_fault(found, entries):
+def test_every_other_end_of_a_hold_is_reported(found, entries):
     assert list(faults_of(found, entries)) != []
 
 
-def test_a_ledger_is_read_per_task_and_oldest_first():
+def test_ledger_entries_are_grouped_by_task_oldest_first():
     rows = [
         {"kind": "CONFIRM", "balanceDelta": 0, "frozenDelta": -30, "reference": f"task:{UUID(int=7)}"},
         {"kind": "FREEZE", "balanceDelta": -30, "frozenDelta": 30, "reference": f"task:{UUID(int=7)}"},

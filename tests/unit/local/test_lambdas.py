@@ -124,7 +124,7 @@ def call(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     run(server.stop())
 
 
-def test_a_warm_sandbox_is_used_again_and_keeps_its_module_state(call: Caller) -> None:
+def test_warm_sandbox_keeps_its_module_state(call: Caller) -> None:
     first, second = call({}), call({})
     assert (first.payload["calls"], second.payload["calls"]) == (1, 2)
     assert first.payload["pid"] == second.payload["pid"]
@@ -133,7 +133,7 @@ def test_a_warm_sandbox_is_used_again_and_keeps_its_module_state(call: Caller) -
     assert first.payload["arn"] == "arn:aws:lambda:us-east-1:000000000000:function:Sample"
 
 
-def test_an_exception_comes_back_with_its_name_and_its_stack(call: Caller) -> None:
+def test_exception_is_returned_with_name_and_stack(call: Caller) -> None:
     answer = call({"do": "raise"})
     assert answer.error == "Unhandled"
     assert answer.payload["errorType"] == "LookupError"
@@ -142,7 +142,7 @@ def test_an_exception_comes_back_with_its_name_and_its_stack(call: Caller) -> No
     assert call({}).error is None
 
 
-def test_a_handler_beyond_its_time_is_killed_and_the_next_call_gets_a_new_sandbox(call: Caller) -> None:
+def test_handler_beyond_its_timeout_loses_its_sandbox(call: Caller) -> None:
     before = call({}, "Hasty").payload["pid"]
     answer = call({"do": "sleep"}, "Hasty")
     assert answer.error == "Unhandled"
@@ -153,7 +153,7 @@ def test_a_handler_beyond_its_time_is_killed_and_the_next_call_gets_a_new_sandbo
     assert after["pid"] != before
 
 
-def test_a_child_that_exits_is_reported_and_replaced(call: Caller) -> None:
+def test_child_that_exits_is_reported_and_replaced(call: Caller) -> None:
     answer = call({"do": "exit"})
     assert answer.error == "Unhandled"
     assert answer.payload["errorType"] == "Runtime.ExitError"
@@ -161,7 +161,7 @@ def test_a_child_that_exits_is_reported_and_replaced(call: Caller) -> None:
     assert call({}).payload["calls"] == 1
 
 
-def test_a_handler_that_cannot_be_imported_says_why(call: Caller) -> None:
+def test_handler_import_failure_returns_the_reason(call: Caller) -> None:
     for _ in range(2):
         answer = call({}, "Broken")
         assert answer.error == "Unhandled"
@@ -169,7 +169,7 @@ def test_a_handler_that_cannot_be_imported_says_why(call: Caller) -> None:
         assert "no_such_package" in answer.payload["errorMessage"]
 
 
-def test_calls_at_the_same_time_run_in_processes_of_their_own(call: Caller) -> None:
+def test_concurrent_calls_run_in_separate_processes(call: Caller) -> None:
     folder = call.root / "meeting"
     folder.mkdir()
     with ThreadPoolExecutor() as pool:
@@ -178,7 +178,7 @@ def test_calls_at_the_same_time_run_in_processes_of_their_own(call: Caller) -> N
     assert len({answer.payload["pid"] for answer in answers}) == 3
 
 
-def test_calls_beyond_the_function_s_bound_wait_for_their_turn(call: Caller) -> None:
+def test_calls_beyond_the_concurrency_limit_wait(call: Caller) -> None:
     event = {"do": "alone", "file": str(call.root / "busy")}
     with ThreadPoolExecutor() as pool:
         answers = list(pool.map(lambda _: call(event, "Single"), range(5)))
@@ -186,7 +186,7 @@ def test_calls_beyond_the_function_s_bound_wait_for_their_turn(call: Caller) -> 
     assert sorted(answer.payload["calls"] for answer in answers) == [1, 2, 3, 4, 5]
 
 
-def test_an_edited_handler_or_layer_is_live_at_the_next_call(call: Caller) -> None:
+def test_edited_source_is_used_by_next_call(call: Caller) -> None:
     assert call({}).payload["greeting"] == "hello"
     write(call.root / "layer/shared.py", "GREETING = 'salut'\n")  # as long as before, and within the same second
     assert call({}).payload["greeting"] == "salut"
@@ -194,7 +194,7 @@ def test_an_edited_handler_or_layer_is_live_at_the_next_call(call: Caller) -> No
     assert call({}).payload == "new"
 
 
-def test_a_sandbox_that_was_busy_during_an_edit_is_not_used_again(call: Caller) -> None:
+def test_sandbox_busy_during_an_edit_is_dropped(call: Caller) -> None:
     folder = call.root / "meeting"
     folder.mkdir()
     with ThreadPoolExecutor() as pool:
@@ -208,7 +208,7 @@ def test_a_sandbox_that_was_busy_during_an_edit_is_not_used_again(call: Caller) 
     assert call({}, "Single").payload["greeting"] == "salut"
 
 
-def test_a_function_that_cannot_be_started_is_an_error_of_its_own(call: Caller) -> None:
+def test_function_without_configuration_returns_service_error(call: Caller) -> None:
     shutil.rmtree(call.root / "functions/sample")
     answer = call({})
     assert (answer.error, answer.payload["errorType"]) == ("Unhandled", "ServiceException")
@@ -216,9 +216,7 @@ def test_a_function_that_cannot_be_started_is_an_error_of_its_own(call: Caller) 
     assert call({}).payload["calls"] == 1
 
 
-def test_a_sandbox_sees_what_aws_gives_and_nothing_of_the_caller_s_shell(
-    call: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sandbox_has_lambda_variables_not_the_shells(call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     environment = call({"do": "environment"}).payload
     assert environment["OWN"] == "value"
@@ -230,13 +228,13 @@ def test_a_sandbox_sees_what_aws_gives_and_nothing_of_the_caller_s_shell(
     assert not hidden & set(environment)
 
 
-def test_the_end_of_the_log_comes_with_the_answer_and_the_whole_is_kept(call: Caller) -> None:
+def test_answer_has_log_tail_and_file_all(call: Caller) -> None:
     assert call({"do": "print"}).log == "a line of log\n"
     assert call({}).log == ""
     assert (call.root / "home/logs/Sample.log").read_text() == "a line of log\n"
 
 
-def test_an_answer_beyond_six_megabytes_is_an_error(call: Caller) -> None:
+def test_answer_beyond_six_megabytes_is_an_error(call: Caller) -> None:
     answer = call({"do": "big"})
     assert answer.error == "Unhandled"
     assert answer.payload["errorType"] == "Function.ResponseSizeTooLarge"
@@ -249,7 +247,7 @@ def test_an_unknown_function_is_not_found(call: Caller) -> None:
 
 
 @pytest.mark.parametrize("name", ["Sample", "Sample:live", "arn:aws:lambda:us-east-1:000000000000:function:Sample"])
-def test_a_function_is_found_by_name_alias_or_arn(call: Caller, name: str) -> None:
+def test_function_is_found_by_name_alias_or_arn(call: Caller, name: str) -> None:
     assert call({}, name).payload["greeting"] == "hello"
 
 
@@ -257,12 +255,12 @@ def test_a_partial_arn_names_the_function() -> None:
     assert function_name("000000000000:function:Sample:7") == "Sample"
 
 
-def test_a_body_that_is_no_json_is_refused(call: Caller) -> None:
+def test_body_that_is_no_json_is_refused(call: Caller) -> None:
     status, _ = call.post("/2015-03-31/functions/Sample/invocations", b"{")
     assert status == 400
 
 
-def test_an_event_is_accepted_at_once_and_handled_later(call: Caller) -> None:
+def test_event_invocation_is_accepted_before_it_runs(call: Caller) -> None:
     file = call.root / "touched"
     payload = json.dumps({"do": "touch", "file": str(file)}).encode()
     assert call.boto.invoke(FunctionName="Sample", Payload=payload, InvocationType="DryRun")["StatusCode"] == 204
@@ -270,7 +268,7 @@ def test_an_event_is_accepted_at_once_and_handled_later(call: Caller) -> None:
     wait_for(file.exists)
 
 
-def test_a_caller_that_hangs_up_does_not_stop_the_function(call: Caller) -> None:
+def test_caller_disconnect_does_not_stop_the_function(call: Caller) -> None:
     folder = call.root / "meeting"
     folder.mkdir()
     connection = http.client.HTTPConnection(urlsplit(call.url).netloc)
@@ -281,20 +279,20 @@ def test_a_caller_that_hangs_up_does_not_stop_the_function(call: Caller) -> None
     wait_for((folder / "done").exists)
 
 
-def test_the_emulator_gets_the_plain_answer_or_the_function_s_error(call: Caller) -> None:
+def test_proxy_returns_the_answer_or_function_error(call: Caller) -> None:
     status, body = call.post("/proxy/Sample", b"{}")
     assert (status, json.loads(body)["greeting"]) == (200, "hello")
     status, body = call.post("/proxy/Sample", b'{"do": "raise"}')
     assert (status, json.loads(body)["errorType"]) == (500, "LookupError")
 
 
-def test_a_failed_custom_resource_is_remembered_for_the_deployment(call: Caller) -> None:
+def test_failed_custom_resource_is_recorded_for_deployment(call: Caller) -> None:
     call.post("/proxy/Sample", b'{"do": "raise", "ResponseURL": "http://127.0.0.1:1/"}')
     assert len(call.server.failures) == 1
     assert "no such shoe" in call.server.failures[0]
 
 
-def test_the_trace_goes_on_from_the_request_or_the_message(call: Caller) -> None:
+def test_trace_continues_from_request_or_message(call: Caller) -> None:
     status, body = call.post("/proxy/Sample", b'{"headers": {"x-amzn-trace-id": "Root=1-aa-bb"}}')
     assert (status, json.loads(body)["trace"]) == (200, "Root=1-aa-bb")
     record = {"Records": [{"attributes": {"AWSTraceHeader": "Root=1-cc-dd"}}]}
@@ -304,7 +302,7 @@ def test_the_trace_goes_on_from_the_request_or_the_message(call: Caller) -> None
         assert trace_of(odd, None).startswith("Root=1-")
 
 
-def test_a_sandbox_is_retired_when_it_was_idle_for_long(call: Caller, run: Run) -> None:
+def test_sandbox_is_ended_after_long_idle_time(call: Caller, run: Run) -> None:
     async def retire(idle_seconds: float) -> None:
         call.server._pools["Sample"].retire(idle_seconds)
 
@@ -315,7 +313,7 @@ def test_a_sandbox_is_retired_when_it_was_idle_for_long(call: Caller, run: Run) 
     assert call({}).payload["pid"] != before
 
 
-def test_a_function_that_was_deployed_anew_starts_anew(call: Caller, run: Run) -> None:
+def test_redeployed_function_starts_a_new_sandbox(call: Caller, run: Run) -> None:
     async def forget() -> None:
         call.server.forget_configurations()
 

@@ -13,7 +13,7 @@ def sleeper() -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)"], stdout=-1)
 
 
-def test_what_a_killed_run_left_behind_is_ended_by_the_next(tmp_path: Path) -> None:
+def test_next_run_ends_processes_of_killed_run(tmp_path: Path) -> None:
     with sleeper() as child:
         assert child.stdout is not None
         child.stdout.readline()
@@ -23,7 +23,7 @@ def test_what_a_killed_run_left_behind_is_ended_by_the_next(tmp_path: Path) -> N
     assert Processes(tmp_path).end_leftovers() == []
 
 
-def test_a_process_that_has_the_number_of_one_of_ours_is_left_alone(tmp_path: Path) -> None:
+def test_other_process_with_recorded_pid_is_not_killed(tmp_path: Path) -> None:
     with sleeper() as child:
         Processes(tmp_path).add(child.pid)
         (tmp_path / "processes" / str(child.pid)).write_text(f"{child.pid} 1")
@@ -32,14 +32,14 @@ def test_a_process_that_has_the_number_of_one_of_ours_is_left_alone(tmp_path: Pa
         child.kill()
 
 
-def test_a_process_that_we_ended_ourselves_is_no_leftover(tmp_path: Path) -> None:
+def test_removed_process_is_no_leftover(tmp_path: Path) -> None:
     processes = Processes(tmp_path)
     processes.add(os.getpid())
     processes.remove(os.getpid())
     assert processes.end_leftovers() == []
 
 
-def test_a_process_that_is_gone_has_no_identity() -> None:
+def test_ended_process_has_no_identity() -> None:
     with sleeper() as child:
         assert identity(child.pid) == identity(child.pid) != ""
         child.kill()

@@ -112,7 +112,7 @@ def properties(local: LocalTemplate, name: str) -> dict[str, Any]:
     return found
 
 
-def test_a_function_is_known_by_its_logical_id_and_runs_from_its_folder(root: Path, local: LocalTemplate) -> None:
+def test_function_has_logical_id_and_source_folder(root: Path, local: LocalTemplate) -> None:
     assert set(local.functions) == {"Guard", "Hello"}
     hello = local.functions["Hello"]
     assert (hello.folder, hello.layer) == (root / "functions/hello", root / "layers/core")
@@ -120,24 +120,24 @@ def test_a_function_is_known_by_its_logical_id_and_runs_from_its_folder(root: Pa
     assert properties(local, "Hello")["FunctionName"] == "Hello"
 
 
-def test_a_deployed_function_has_no_code_and_hands_every_call_to_the_lambda_server(local: LocalTemplate) -> None:
+def test_deployed_function_points_at_the_lambda_server(local: LocalTemplate) -> None:
     hello = properties(local, "Hello")
     assert not {"Code", "Layers", "VpcConfig"} & set(hello)
     assert hello["Environment"]["Variables"]["MINISTACK_LAMBDA_PROXY_URL"] == "http://lambda/proxy/Hello"
 
 
-def test_only_variables_that_the_function_has_are_pointed_at_this_machine(local: LocalTemplate) -> None:
+def test_only_declared_variables_get_local_addresses(local: LocalTemplate) -> None:
     variables = properties(local, "Hello")["Environment"]["Variables"]
     assert variables["ARTIWAY_DATABASE_URL"] == "postgresql://here/artiway"
     assert "ARTIWAY_REDIS_URL" not in variables
 
 
-def test_the_management_address_of_an_api_is_the_emulator_s(local: LocalTemplate) -> None:
+def test_api_management_address_points_at_the_emulator(local: LocalTemplate) -> None:
     variables = properties(local, "Hello")["Environment"]["Variables"]
     assert variables["SOCKETS"] == {"Fn::Sub": "http://aws/_aws/execute-api/${Sockets}/live"}
 
 
-def test_every_route_of_the_openapi_body_becomes_a_resource_with_its_guard(local: LocalTemplate) -> None:
+def test_openapi_routes_become_resources_with_their_authorizer(local: LocalTemplate) -> None:
     resources = local.body["Resources"].values()
     routes = {r["Properties"]["RouteKey"]: r["Properties"] for r in resources if r["Type"].endswith("V2::Route")}
     assert set(routes) == {"GET /open", "ANY /closed/{id}", "$default"}
@@ -151,33 +151,33 @@ def test_every_route_of_the_openapi_body_becomes_a_resource_with_its_guard(local
     assert {name for name, _ in references(integration)} >= {"HttpApi", "Hello"}
 
 
-def test_the_apis_have_ids_that_the_edge_knows(local: LocalTemplate) -> None:
+def test_apis_have_fixed_ids_for_the_edge(local: LocalTemplate) -> None:
     assert properties(local, "HttpApi")["Tags"] == {"ms-custom-id": local.http.api_id}
     assert local.websocket is not None
     assert properties(local, "Sockets")["Tags"] == {"ms-custom-id": local.websocket.api_id}
     assert (local.http.stage, local.websocket.stage) == ("$default", "live")
 
 
-def test_what_only_aws_has_is_left_out_with_whatever_points_at_it(local: LocalTemplate) -> None:
+def test_dropped_resources_take_their_references_along(local: LocalTemplate) -> None:
     assert not {"Database", "Subnet", "SocketsDeployment"} & set(local.body["Resources"])
     assert local.body["Resources"]["Hello"]["DependsOn"] == ["Guard"]
     assert set(local.body["Outputs"]) == {"Queue"}
     assert "Policies" not in properties(local, "HelloRole")
 
 
-def test_a_state_machine_is_inlined_and_a_bucket_keeps_its_name_over_restarts(local: LocalTemplate) -> None:
+def test_state_machine_is_inlined_and_bucket_named(local: LocalTemplate) -> None:
     assert "DefinitionString" in properties(local, "Steps")
     assert properties(local, "Files")["BucketName"] == "artiway-files"
     assert properties(local, "Setup")["ServiceTimeout"] == 60
 
 
-def test_localising_leaves_its_input_alone(root: Path, translated: dict[str, Any]) -> None:
+def test_localising_does_not_change_its_input(root: Path, translated: dict[str, Any]) -> None:
     before = copy.deepcopy(translated)
     localised(root, translated)
     assert translated == before
 
 
-def test_an_unknown_resource_type_is_refused_by_name(root: Path, translated: dict[str, Any]) -> None:
+def test_unknown_resource_type_is_refused_by_name(root: Path, translated: dict[str, Any]) -> None:
     translated["Resources"]["Lake"] = {"Type": "AWS::Glue::Database"}
     with pytest.raises(TemplateRefused, match=r"Lake \(AWS::Glue::Database\)"):
         localised(root, translated)
@@ -194,25 +194,23 @@ def test_an_unknown_resource_type_is_refused_by_name(root: Path, translated: dic
         {"Fn::Join": ["", ["a", {"Ref": "Nobody"}]]},
     ],
 )
-def test_a_reference_to_what_is_not_here_is_refused_with_its_place(
-    root: Path, translated: dict[str, Any], value: object
-) -> None:
+def test_dangling_reference_is_refused_with_its_path(root: Path, translated: dict[str, Any], value: object) -> None:
     translated["Resources"]["Queue"]["Properties"] = {"QueueName": value}
     with pytest.raises(TemplateRefused, match=r"(Database|Nobody) \(at Resources.Queue.Properties.QueueName"):
         localised(root, translated)
 
 
-def test_own_names_of_a_sub_are_no_references() -> None:
+def test_local_names_of_a_sub_are_no_references() -> None:
     assert list(references({"Fn::Sub": ["${a}-${!b}-${c.Arn}", {"a": 1}]})) == [("c", "")]
 
 
-def test_an_unknown_intrinsic_is_refused_by_name(root: Path, translated: dict[str, Any]) -> None:
+def test_unknown_intrinsic_is_refused_by_name(root: Path, translated: dict[str, Any]) -> None:
     translated["Resources"]["Queue"]["Properties"] = {"QueueName": {"Fn::ImportValue": "other"}}
     with pytest.raises(TemplateRefused, match="Fn::ImportValue"):
         localised(root, translated)
 
 
-def test_an_authorizer_of_another_kind_is_refused(root: Path, translated: dict[str, Any]) -> None:
+def test_authorizer_of_another_type_is_refused(root: Path, translated: dict[str, Any]) -> None:
     schemes = translated["Resources"]["HttpApi"]["Properties"]["Body"]["components"]["securitySchemes"]
     schemes["Token"]["x-amazon-apigateway-authorizer"]["type"] = "jwt"
     with pytest.raises(TemplateRefused, match="Token"):
@@ -236,19 +234,19 @@ def test_an_api_without_a_stage_is_refused(root: Path, translated: dict[str, Any
         localised(root, translated)
 
 
-def test_code_that_is_not_there_is_refused(root: Path) -> None:
+def test_missing_code_folder_is_refused(root: Path) -> None:
     (root / "functions/hello").rmdir()
     with pytest.raises(TemplateRefused, match="Hello: CodeUri 'functions/hello'"):
         load(root / "template.yaml")
 
 
-def test_a_template_that_is_no_yaml_is_refused_with_its_place(root: Path) -> None:
+def test_invalid_yaml_is_refused_with_its_position(root: Path) -> None:
     (root / "template.yaml").write_text("Resources: {")
     with pytest.raises(TemplateRefused, match="line 1"):
         load(root / "template.yaml")
 
 
-def test_what_sam_refuses_is_refused_with_sam_s_reason(root: Path) -> None:
+def test_sam_errors_are_refused_with_their_reason(root: Path) -> None:
     template = load(root / "template.yaml")
     template["Resources"]["Hello"]["Properties"]["Events"]["Queue"]["Properties"] = {"BatchSize": 5}
     with pytest.raises(TemplateRefused, match="Hello"):

@@ -1,4 +1,4 @@
-"""Workers whose start is cut short: a stop ends those that were started."""
+"""The workers of the local stack: their environment, and a stop after a failed start."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FACTS = {"awsUrl": "http://127.0.0.1:1", "lambdaUrl": "http://127.0.0.1:1"}
 
 @pytest.fixture
 def physical(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
-    """The deployed queues. A worker is a program that sleeps."""
+    """The deployed queues by logical id. A worker is a program that sleeps."""
     (tmp_path / "worker.py").write_text("import time; time.sleep(600)")
     monkeypatch.setattr(workers, "ROOT", tmp_path)
     monkeypatch.setattr(workers, "PYTHON", Path(sys.executable))
@@ -27,7 +27,7 @@ def physical(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
     return found
 
 
-def test_a_stop_ends_the_workers_of_half_a_start(physical: dict[str, str], tmp_path: Path) -> None:
+def test_stop_ends_workers_of_a_failed_start(physical: dict[str, str], tmp_path: Path) -> None:
     del physical["WorkGpuComposeQueue"]
     service = Workers(tmp_path)
     with pytest.raises(KeyError):
@@ -38,5 +38,11 @@ def test_a_stop_ends_the_workers_of_half_a_start(physical: dict[str, str], tmp_p
     assert [identity(pid) for pid in pids] == ["", ""]
 
 
-def test_a_stop_before_the_start_does_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("targets", ["", "127.0.0.1:9000"])
+def test_workers_get_the_allowed_targets_if_set(monkeypatch: pytest.MonkeyPatch, targets: str) -> None:
+    monkeypatch.setenv(workers.ALLOWED_TARGETS, targets)
+    assert workers._environment(FACTS).get(workers.ALLOWED_TARGETS, "") == targets
+
+
+def test_stop_before_the_start_does_nothing(tmp_path: Path) -> None:
     Workers(tmp_path).stop()

@@ -32,7 +32,7 @@ def edges(plan):
     return {(before, node.name) for node in plan.nodes for before in node.depends_on}
 
 
-def test_the_seventeen_tools_are_there_in_their_groups():
+def test_catalogue_has_seventeen_tools_in_groups():
     found: dict[str, set[str]] = {}
     for tool in CATALOGUE.tools.values():
         found.setdefault(tool.group, set()).add(tool.name)
@@ -40,7 +40,7 @@ def test_the_seventeen_tools_are_there_in_their_groups():
 
 
 @pytest.mark.parametrize("tool", sorted(CATALOGUE.tools))
-def test_a_tool_has_titles_in_both_languages_a_price_and_a_plan_of_known_steps(tool):
+def test_tool_has_titles_price_and_plan(tool):
     spec = CATALOGUE.tools[tool]
     assert spec.title["en"].isascii()
     assert not spec.title["zh"].isascii()
@@ -51,7 +51,7 @@ def test_a_tool_has_titles_in_both_languages_a_price_and_a_plan_of_known_steps(t
     assert all(source.input_id == PICTURE for node in made.nodes for source in node.sources if not source.node)
 
 
-def test_three_model_photos_are_thirty_points_and_the_dag_of_the_specification():
+def test_three_model_photos_have_specified_dag():
     made = plan("model_photo", count=3)
     assert made.price_points == 30
     assert edges(made) == {
@@ -63,14 +63,14 @@ def test_three_model_photos_are_thirty_points_and_the_dag_of_the_specification()
     assert [node.params["variant"] for node in made.nodes if node.step == "figure"] == [0, 1, 2]
 
 
-def test_a_batch_makes_one_output_for_each_picture():
+def test_batch_makes_one_output_per_picture():
     inputs = {f"product_{i}": uuid4() for i in (1, 2, 3)}
     made = plan("batch_cutout", inputs=inputs)
     assert [node.sources[0].input_id for node in made.nodes] == list(inputs.values())
     assert made.price_points == 6
 
 
-def test_only_result_nodes_are_told_the_format():
+def test_only_result_nodes_get_the_format():
     made = plan("model_photo", params={"format": "jpeg", "quality": 80})
     assert {node.name: node.params.get("format") for node in made.nodes} == {
         "cutout": None,
@@ -79,7 +79,7 @@ def test_only_result_nodes_are_told_the_format():
     }
 
 
-def test_a_seed_of_the_caller_wins():
+def test_seed_of_caller_is_used():
     assert {node.params["seed"] for node in plan("style", params={"seed": 3}).nodes} == {3}
     assert {node.params["seed"] for node in plan("style").nodes} == {7}
 
@@ -114,7 +114,7 @@ def test_a_seed_of_the_caller_wins():
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_a_request_that_the_catalogue_does_not_know_names_the_field(tool, asked, field):
+def test_invalid_request_names_the_field(tool, asked, field):
     with pytest.raises(Refused) as refusal:
         plan(tool, **asked)
     assert refusal.value.code == "REQUEST_422_INVALID"
@@ -136,14 +136,14 @@ def dense(count):
     return [node(f"n{i}", *(f"n{j}" for j in range(i))) for i in range(count)]
 
 
-def test_a_flow_puts_each_node_after_what_it_depends_on():
+def test_flow_orders_nodes_after_their_dependencies():
     made = flow(node("c", "b"), node("b", "a"), node("a"), node("d"))
     order = [planned.name for planned in made.nodes]
     assert order.index("a") < order.index("b") < order.index("c")
     assert made.price_points == 4 * 6
 
 
-def test_an_output_can_be_named_as_an_input_and_is_then_a_dependency():
+def test_output_as_input_is_a_dependency():
     made = flow(node("a", kind="cutout"), node("b", step="figure", sources={"cutout": "a.cutout"}))
     assert edges(made) == {("a", "b")}
     with pytest.raises(Refused, match="not valid") as refusal:
@@ -151,7 +151,7 @@ def test_an_output_can_be_named_as_an_input_and_is_then_a_dependency():
     assert refusal.value.details["fields"][0]["field"] == "nodes.b.inputs.cutout"
 
 
-def test_a_circle_is_named():
+def test_circle_is_named():
     with pytest.raises(Cycle) as refusal:
         flow(node("x"), node("a", "c"), node("b", "a"), node("c", "b"), node("tail", "c"))
     assert refusal.value.code == "DAG_422_CYCLE"
@@ -160,12 +160,12 @@ def test_a_circle_is_named():
     assert " → ".join(circle) in refusal.value.message
 
 
-def test_a_circle_is_said_to_be_one_also_where_its_nodes_lack_their_inputs():
+def test_circle_is_reported_before_missing_inputs():
     with pytest.raises(Cycle):
         flow(node("a", "b", uploads={}), node("b", "a", uploads={}))
 
 
-def test_a_node_that_depends_on_itself_is_a_circle():
+def test_node_depending_on_itself_is_a_circle():
     with pytest.raises(Cycle) as refusal:
         flow(node("a", "a"))
     assert refusal.value.details["cycle"] == ["a", "a"]
@@ -194,25 +194,25 @@ def test_a_node_that_depends_on_itself_is_a_circle():
         *("parameter", "transparent JPEG", "JPEG to stand free", "nothing to erase"),
     ],
 )
-def test_a_flow_that_cannot_be_run_is_refused(nodes):
+def test_flow_that_cannot_run_is_refused(nodes):
     with pytest.raises(Refused) as refusal:
         flow(*nodes)
     assert refusal.value.code == "REQUEST_422_INVALID"
 
 
 @pytest.mark.parametrize("params", [{"format": "jpeg", "background": "white"}, {"format": "webp"}])
-def test_a_cutout_may_be_anything_that_keeps_or_needs_no_transparency(params):
+def test_cutout_accepts_formats_with_fitting_background(params):
     (made,) = plan("cutout", params=params).nodes
     assert params.items() <= made.params.items()
     flow(node("a", step="cutout", params=params))
 
 
-def test_a_photo_of_a_model_may_be_jpeg_though_its_parts_may_not():
+def test_model_photo_may_be_jpeg():
     assert plan("model_photo", params={"format": "jpeg"}).nodes[-1].params["format"] == "jpeg"
     assert "not" not in CATALOGUE.tools["model_photo"].json_schema
 
 
-def test_what_is_wrong_together_is_part_of_a_tools_schema():
+def test_refused_combinations_are_in_tools_schema():
     values = {"format": {"const": "jpeg"}, "background": {"const": "transparent"}}
     for tool in ("cutout", "batch_cutout"):
         assert CATALOGUE.tools[tool].json_schema["not"] == {"anyOf": [{"properties": values, "required": ["format"]}]}
@@ -231,7 +231,7 @@ def test_dependencies_named_twice_count_once():
     assert len(edges(flow(*nodes))) == 800
 
 
-def test_dependents_are_found_to_the_last():
+def test_indirect_dependents_are_found():
     needed = {"b": ["a"], "c": ["b", "x"], "d": ["a", "c"], "e": ["x"]}
     assert dag.dependents("a", needed) == {"b", "c", "d"}
     assert dag.dependents("d", needed) == set()
@@ -241,7 +241,7 @@ def test_five_hundred_nodes_are_allowed():
     assert len(flow(*(node(f"n{i}", *([f"n{i - 1}"] if i else [])) for i in range(500))).nodes) == 500
 
 
-def test_the_catalogue_uses_no_word_that_the_check_does_not_know():
+def test_catalogue_uses_only_checked_keywords():
     def words(schema):
         yield from schema
         for nested in [
@@ -253,8 +253,8 @@ def test_the_catalogue_uses_no_word_that_the_check_does_not_know():
 
     for step in CATALOGUE.steps.values():
         for schema in step.params.values():
-            assert set(words(schema)) <= parameters.WORDS
+            assert set(words(schema)) <= parameters.KEYWORDS
 
 
-def test_ids_of_uploads_are_kept_as_they_are():
+def test_ids_of_uploads_stay_unchanged():
     assert isinstance(plan("cutout").nodes[0].sources[0].input_id, UUID)

@@ -43,7 +43,7 @@ def webp(kind, rest):
     ],
     ids=["png", "jpeg", "jpeg with much before", "webp", "webp lossless", "webp extended"],
 )
-def test_the_first_bytes_tell_type_and_size(head, picture):
+def test_first_bytes_give_type_and_size(head, picture):
     assert sniff(head + bytes(64)) == picture
 
 
@@ -63,11 +63,11 @@ def test_the_first_bytes_tell_type_and_size(head, picture):
     ],
     ids=["empty", "gif", "svg", "pdf", "png without header", "no width", "no frame", "short", "garbage", "webp"],
 )
-def test_what_is_no_picture_of_ours_is_refused(head):
+def test_other_content_is_refused(head):
     with pytest.raises(NotAPicture):
         sniff(head)
 
 
-def test_a_jpeg_that_tells_its_size_late_asks_for_more():
+def test_jpeg_with_late_size_needs_more_bytes():
     with pytest.raises(NeedMore):
         sniff(jpeg(640, 480, before=segment(0xE1, 60_000))[:1_000])

@@ -31,7 +31,7 @@ def signed(secret, body, *, message_id="dlv_1", timestamp=1_700_000_000):
     return {"webhook-id": message_id, "webhook-timestamp": str(timestamp), "webhook-signature": value}
 
 
-def test_the_published_vector_has_its_published_signature():
+def test_published_vector_has_its_published_signature():
     found = standard_signature(
         "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
         message_id="msg_p5jXN8AQM9LWM0D4loKWxJek",
@@ -41,7 +41,7 @@ def test_the_published_vector_has_its_published_signature():
     assert found == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 
 
-def test_a_receiver_of_the_standard_verifies_a_delivery():
+def test_standard_receiver_verifies_a_delivery():
     secret, body = new_secret(), '{"name": "漢"}'.encode()
     headers = signed(secret, body)
     assert verified(secret, headers, body)
@@ -51,7 +51,7 @@ def test_a_receiver_of_the_standard_verifies_a_delivery():
         assert not verified(secret, {**headers, name: "1"}, body)
 
 
-def test_an_old_secret_is_the_same_bytes_in_another_alphabet():
+def test_older_secret_has_bytes_in_url_alphabet():
     raw = bytes(range(223, 255))
     old = "whsec_" + base64.urlsafe_b64encode(raw).decode().rstrip("=")
     assert set("-_") & set(old.removeprefix("whsec_"))
@@ -61,13 +61,13 @@ def test_an_old_secret_is_the_same_bytes_in_another_alphabet():
 
 
 @pytest.mark.parametrize("size", range(24, 65))
-def test_any_old_or_new_secret_has_a_key(size):
+def test_older_and_newer_secrets_have_a_key(size):
     raw = secrets.token_bytes(size)
     assert secret_key("whsec_" + base64.b64encode(raw).decode()) == raw
     assert secret_key("whsec_" + base64.urlsafe_b64encode(raw).decode().rstrip("=")) == raw
 
 
-def test_the_old_signature_covers_time_and_body():
+def test_older_signature_covers_time_and_body():
     good = signature("whsec_x", timestamp=1, body=b"{}")
     assert good.startswith("v1=")
     assert good != signature("whsec_x", timestamp=2, body=b"{}")
@@ -79,7 +79,7 @@ def post_of(client):
     return WebhookPost(client, timeout_s=8, lookup_s=2)
 
 
-def test_a_call_without_an_answer_has_no_code():
+def test_call_without_answer_has_no_code():
     class Cut:
         def call(self, *_, **__):
             raise DeadlineExceeded("too late")
@@ -90,7 +90,7 @@ def test_a_call_without_an_answer_has_no_code():
         assert answer.text
 
 
-def test_an_answer_is_kept_as_bounded_text():
+def test_answer_is_stored_as_bounded_text():
     class Fixed:
         def call(self, method, url, **options):
             assert (method, options["answer_bytes"], options["is_start_enough"]) == ("POST", ANSWER_BYTES, True)
@@ -100,7 +100,7 @@ def test_an_answer_is_kept_as_bounded_text():
     assert (answer.code, answer.text, answer.is_taken) == (302, "a\N{REPLACEMENT CHARACTER}", False)
 
 
-def test_a_lookup_refuses_private_names_and_forgives_unknown_ones():
+def test_lookup_refuses_private_and_accepts_unknown_names():
     def resolve(host, _port):
         if host == "gone.example.com":
             raise socket.gaierror(socket.EAI_NONAME, "unknown")
@@ -112,5 +112,5 @@ def test_a_lookup_refuses_private_names_and_forgives_unknown_ones():
     assert "not public" in post.refusal("https://inside.example.com/", is_looked_up=True)
 
 
-def test_the_default_ports_are_those_of_the_client():
+def test_default_ports_are_those_of_the_client():
     assert Settings.model_fields["outbound_ports"].default == DEFAULT_PORTS

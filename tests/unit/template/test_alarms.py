@@ -57,14 +57,14 @@ def drawn(template: Template) -> Iterator[tuple[str, str, dict[str, str]]]:
             yield namespace, name, dict(zip(words[::2], words[1::2], strict=True))
 
 
-def test_every_alarm_reaches_somebody_or_calls_a_worker(template: Template) -> None:
+def test_every_alarm_notifies_or_scales_workers(template: Template) -> None:
     for name, alarm in alarms(template).items():
         actions = alarm["AlarmActions"]
         is_switch = all(template.resources[target(one)]["Type"].endswith("::ScalingPolicy") for one in actions)
         assert is_switch or {"Ref": "AlarmTopic"} in actions, name
 
 
-def test_nobody_hears_of_an_alarm_and_not_of_its_end_where_both_can_be_told(template: Template) -> None:
+def test_alarms_notify_their_end_where_possible(template: Template) -> None:
     for name, alarm in alarms(template).items():
         if "OKActions" in alarm:
             assert alarm["OKActions"] == alarm["AlarmActions"], name
@@ -81,7 +81,7 @@ def test_the_errors_of_every_function_raise_an_alarm(template: Template) -> None
     assert set(watched) == set(template.functions) - WITNESSED
 
 
-def test_an_expression_uses_each_metric_of_its_alarm_and_no_other(template: Template) -> None:
+def test_alarm_expression_uses_exactly_its_metrics(template: Template) -> None:
     computed = {name: alarm["Metrics"] for name, alarm in alarms(template).items() if "Metrics" in alarm}
     assert computed
     for name, queries in computed.items():
@@ -92,7 +92,7 @@ def test_an_expression_uses_each_metric_of_its_alarm_and_no_other(template: Temp
         assert len({query["MetricStat"]["Period"] for query in queries if "MetricStat" in query}) == 1, name
 
 
-def test_what_alarms_scaling_and_dashboard_watch_is_written_by_the_code(template: Template) -> None:
+def test_watched_metrics_are_written_by_the_code(template: Template) -> None:
     watched = [metric for alarm in alarms(template).values() for metric in metrics_of(alarm)]
     for policy in template.of_type("AWS::ApplicationAutoScaling::ScalingPolicy").values():
         if tracking := policy.get("TargetTrackingScalingPolicyConfiguration"):
@@ -105,7 +105,7 @@ def test_what_alarms_scaling_and_dashboard_watch_is_written_by_the_code(template
         assert dimensions - {"environment"} in known[name], (name, sorted(dimensions))
 
 
-def test_the_sweeps_that_can_fail_are_the_ones_that_are_watched(template: Template) -> None:
+def test_alarms_watch_exactly_the_recovery_sweeps(template: Template) -> None:
     swept = {str(keyword.arg) for call in calls("_counted") for keyword in call.keywords}
     swept |= {
         str(keyword.value.value)
@@ -122,7 +122,7 @@ def test_every_difference_with_the_bill_raises_an_alarm(template: Template) -> N
     assert watched == {f"BILL_{kind}" for kind in (*Difference, "BROKEN", "LATE")}
 
 
-def test_the_dashboard_is_json_whose_parts_lie_beside_each_other(template: Template) -> None:
+def test_dashboard_is_json_with_widgets_side_by_side(template: Template) -> None:
     taken: set[tuple[int, int]] = set()
     for widget in dashboard(template):
         left, top = widget["x"], widget["y"]
@@ -132,7 +132,7 @@ def test_the_dashboard_is_json_whose_parts_lie_beside_each_other(template: Templ
         taken |= cells
 
 
-def test_the_dashboard_names_what_the_template_has(template: Template) -> None:
+def test_dashboard_names_only_resources_of_the_template(template: Template) -> None:
     (one,) = template.of_type("AWS::CloudWatch::Dashboard").values()
     named = {name.partition(".")[0] for name in re.findall(r"\$\{([^}]+)\}", one["DashboardBody"]["Fn::Sub"])}
     known = set(template.resources) | set(template.body["Parameters"])

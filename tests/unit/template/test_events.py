@@ -10,13 +10,13 @@ EVENTS = ROOT / "events"
 ENVIRONMENT_FILE = "env.local.json"
 
 
-def test_every_function_has_an_event_and_every_event_a_function(template: Template) -> None:
+def test_functions_and_sample_events_match_both_ways(template: Template) -> None:
     folders = {template.folder_of(function).removeprefix("functions/") for function in template.functions}
     named = {file.name.partition(".")[0] for file in EVENTS.glob("*.json") if file.name != ENVIRONMENT_FILE}
     assert named == folders
 
 
-def test_every_event_is_an_object_named_function_dot_case() -> None:
+def test_every_event_file_holds_a_named_object() -> None:
     for file in EVENTS.glob("*.json"):
         assert file.name.count(".") == 2, file.name
         assert isinstance(json.loads(file.read_text()), dict), file.name
@@ -30,7 +30,7 @@ def test_a_function_folder_holds_its_app_alone(template: Template) -> None:
         assert {file.name for file in folder.iterdir()} - {"__pycache__"} == {"app.py"}, folder.name
 
 
-def test_the_local_environment_changes_nothing_but_variables_that_functions_have(template: Template) -> None:
+def test_local_environment_sets_only_declared_variables(template: Template) -> None:
     changed = json.loads((EVENTS / ENVIRONMENT_FILE).read_text())["Parameters"]
     known = {variable for function in template.functions for variable in template.variables_of(function)}
     assert "AWS_ENDPOINT_URL" in changed

@@ -16,7 +16,7 @@ def test_the_purge_keeps_up_with_the_api(template: Template) -> None:
     assert [rule["ScheduleExpression"] for rule in rules] == ["rate(1 minute)"]
 
 
-def test_the_keys_of_a_tenant_are_bounded_by_its_rate() -> None:
+def test_keys_per_tenant_follow_its_request_rate() -> None:
     """The figures of docs/limits.md: requests a second, for as long as a key is kept."""
     kept_s = KEEP_HOURS * 3_600
     assert {rate: rate * kept_s for rate in (100, 50, 20, 5)} == {

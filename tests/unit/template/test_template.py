@@ -50,7 +50,7 @@ def test_no_policy_allows_actions_by_wildcard(template: Template) -> None:
     assert not [name for name, one in statements if "NotAction" in one or "NotResource" in one]
 
 
-def test_only_actions_that_know_no_resources_are_allowed_on_all(template: Template) -> None:
+def test_only_actions_without_resources_allow_a_wildcard(template: Template) -> None:
     for name, one in template.statements():
         if "*" in many(one["Resource"]):
             prefix = RESOURCELESS_ACTIONS.get(name)
@@ -58,7 +58,7 @@ def test_only_actions_that_know_no_resources_are_allowed_on_all(template: Templa
             assert all(action.startswith(prefix) for action in many(one["Action"])), name
 
 
-def test_roles_carry_no_managed_policy_but_the_ones_of_sam_and_our_own(template: Template) -> None:
+def test_roles_use_only_sam_and_own_policies(template: Template) -> None:
     for name, role in template.of_type("AWS::IAM::Role").items():
         for arn in role.get("ManagedPolicyArns", []):
             if isinstance(arn, dict) and "Ref" in arn:
@@ -68,7 +68,7 @@ def test_roles_carry_no_managed_policy_but_the_ones_of_sam_and_our_own(template:
 
 
 @pytest.mark.parametrize("variable", PERMISSION_OF)
-def test_a_function_may_use_what_its_environment_names_and_nothing_else(template: Template, variable: str) -> None:
+def test_function_permissions_match_its_environment(template: Template, variable: str) -> None:
     action, resource = PERMISSION_OF[variable]
     for function in template.functions:
         may = any(
@@ -90,7 +90,7 @@ def test_no_environment_variable_holds_a_password(template: Template) -> None:
         assert not re.search(r"://[^/@\"]+:[^/@\"$]+@", text), function
 
 
-def test_every_queue_has_a_dead_letter_queue_that_raises_an_alarm(template: Template) -> None:
+def test_every_queue_has_an_alarmed_dead_letter_queue(template: Template) -> None:
     queues = template.of_type("AWS::SQS::Queue")
     dead_letters = {
         target(queue["RedrivePolicy"]["deadLetterTargetArn"]) for queue in queues.values() if "RedrivePolicy" in queue
@@ -115,7 +115,7 @@ def test_an_old_or_silent_outbox_raises_an_alarm(template: Template) -> None:
     assert alarm["TreatMissingData"] == "breaching"
 
 
-def test_a_queue_redelivers_single_failures_and_only_after_six_time_outs(template: Template) -> None:
+def test_queues_redeliver_failures_after_six_time_outs(template: Template) -> None:
     sources = template.of_type("AWS::Lambda::EventSourceMapping")
     assert sources
     for name, source in sources.items():
@@ -144,7 +144,7 @@ def test_every_log_group_forgets(template: Template) -> None:
     assert [name for name, group in groups.items() if "RetentionInDays" not in group] == []
 
 
-def test_every_function_api_and_machine_writes_to_a_log_group_of_the_template(template: Template) -> None:
+def test_every_resource_writes_to_a_declared_log_group(template: Template) -> None:
     groups = set(template.of_type("AWS::Logs::LogGroup"))
     stages = template.of_type("AWS::ApiGatewayV2::Stage").values()
     written = [
@@ -181,7 +181,7 @@ def layers(template: Template) -> list[str]:
     return [next(name for name in names if name.startswith(prefix)) for prefix in ("DependenciesLayer", "CoreLayer")]
 
 
-def test_a_route_asks_the_authorizer_unless_the_document_says_that_it_is_for_all(template: Template) -> None:
+def test_routes_without_security_skip_the_authorizer(template: Template) -> None:
     (body,) = [api["Body"] for api in template.of_type("AWS::ApiGatewayV2::Api").values() if "Body" in api]
     document = json.loads((ROOT / "layers/core/artiway/openapi.json").read_text())["paths"]
     operations = {
@@ -205,7 +205,7 @@ def test_the_authorizer_is_asked_again_within_a_minute(template: Template) -> No
     assert settings["authorizerResultTtlInSeconds"] <= 60
 
 
-def test_what_holds_data_survives_the_stack(template: Template) -> None:
+def test_data_resources_survive_deletion_of_the_stack(template: Template) -> None:
     kept = {n: r for n, r in template.resources.items() if r["Type"] in STATEFUL}
     assert {resource["Type"] for resource in kept.values()} == STATEFUL
     for name, resource in kept.items():
@@ -214,7 +214,7 @@ def test_what_holds_data_survives_the_stack(template: Template) -> None:
         assert {resource["DeletionPolicy"], resource["UpdateReplacePolicy"]} <= wanted, name
 
 
-def test_every_bucket_is_private_encrypted_and_reached_by_tls_alone(template: Template) -> None:
+def test_every_bucket_is_private_encrypted_tls_only(template: Template) -> None:
     policies = {
         target(policy["Bucket"]): many(policy["PolicyDocument"]["Statement"])
         for policy in template.of_type("AWS::S3::BucketPolicy").values()
@@ -227,7 +227,7 @@ def test_every_bucket_is_private_encrypted_and_reached_by_tls_alone(template: Te
         assert any(s["Effect"] == "Deny" and s.get("Condition") == refusal for s in policies[name]), name
 
 
-def test_a_schedule_does_not_retry_beside_its_next_firing(template: Template) -> None:
+def test_schedules_do_not_retry_beside_the_next_run(template: Template) -> None:
     settings = template.of_type("AWS::Lambda::EventInvokeConfig").values()
     patient = {target(one["FunctionName"]) for one in settings if one["MaximumRetryAttempts"] == 0}
     rules = [rule for rule in template.of_type("AWS::Events::Rule").values() if "ScheduleExpression" in rule]
@@ -236,7 +236,7 @@ def test_a_schedule_does_not_retry_beside_its_next_firing(template: Template) ->
     assert fired.keys() <= patient
 
 
-def test_code_that_reads_the_database_is_deployed_after_the_migrations(template: Template) -> None:
+def test_database_functions_are_deployed_after_the_migrations(template: Template) -> None:
     for function in set(template.functions) - {"DeployFunction"}:
         if any("DATABASE_URL" in variable for variable in template.variables_of(function)):
             assert "Migration" in many(template.resources[function].get("DependsOn", [])), function
@@ -249,13 +249,13 @@ def test_a_new_migration_makes_the_deployment_run_it(template: Template) -> None
     assert template.of_type("Custom::Migration")["Migration"]["SchemaVersion"] == {"Ref": "SchemaVersion"}
 
 
-def test_migrations_run_with_new_code_whatever_parameters_a_stack_has_kept(template: Template) -> None:
+def test_migrations_run_with_new_code_despite_old_parameters(template: Template) -> None:
     """`sam deploy` gives a stack that exists its old values again, not a newer default."""
     core = next(name for name in template.of_type("AWS::Lambda::LayerVersion") if name.startswith("CoreLayer"))
     assert template.of_type("Custom::Migration")["Migration"]["Layer"] == {"Ref": core}
 
 
-def test_layers_are_built_for_what_the_functions_run_on(template: Template) -> None:
+def test_layers_are_built_for_the_functions_runtime(template: Template) -> None:
     makefile = (ROOT / "layers/core/Makefile").read_text()
     defaults = dict(re.findall(r"^(\w+) \?= (\S+)$", makefile, re.MULTILINE))
     parameters = template.body["Parameters"]
@@ -263,7 +263,7 @@ def test_layers_are_built_for_what_the_functions_run_on(template: Template) -> N
     assert parameters["Architecture"]["Default"] == defaults["ARCHITECTURE"]
 
 
-def test_a_state_machine_gets_the_values_that_it_asks_for_and_no_others(source: dict[str, Any]) -> None:
+def test_state_machines_get_exactly_the_substitutions_used(source: dict[str, Any]) -> None:
     machines = [r["Properties"] for r in source["Resources"].values() if r["Type"] == "AWS::Serverless::StateMachine"]
     assert machines
     for machine in machines:
@@ -285,7 +285,7 @@ def test_each_environment_of_samconfig_sets_parameters_that_exist(template: Temp
             assert value in allowed, name
 
 
-def test_production_has_a_standby_and_cannot_be_deleted_by_mistake(template: Template) -> None:
+def test_production_has_standby_and_deletion_protection(template: Template) -> None:
     config = tomllib.loads((ROOT / "samconfig.toml").read_text())
     assert "IsProduction=true" in config["prod"]["deploy"]["parameters"]["parameter_overrides"]
     database = template.resources["Database"]["Properties"]
@@ -293,7 +293,7 @@ def test_production_has_a_standby_and_cannot_be_deleted_by_mistake(template: Tem
     assert template.resources["DatabaseStandby"]["Condition"] == "Production"
 
 
-def test_a_custom_resource_waits_for_the_way_by_which_it_answers(template: Template) -> None:
+def test_custom_resources_depend_on_their_response_route(template: Template) -> None:
     routes = {"PrivateDefaultRouteA", "PrivateDefaultRouteB", "PrivateRoutesOfA", "PrivateRoutesOfB", "S3Endpoint"}
     custom = [resource for resource in template.resources.values() if resource["Type"].startswith("Custom::")]
     assert custom
@@ -302,7 +302,7 @@ def test_a_custom_resource_waits_for_the_way_by_which_it_answers(template: Templ
         assert int(resource["Properties"]["ServiceTimeout"]) <= 300
 
 
-def test_no_log_that_cannot_leave_out_query_strings_is_switched_on(template: Template) -> None:
+def test_logs_that_include_query_strings_are_off(template: Template) -> None:
     (distribution,) = template.of_type("AWS::CloudFront::Distribution").values()
     assert "Logging" not in distribution["DistributionConfig"]
     for firewall_log in template.of_type("AWS::WAFv2::LoggingConfiguration").values():

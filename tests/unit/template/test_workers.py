@@ -61,7 +61,7 @@ def test_every_pool_of_the_scheduler_has_workers(template: Template) -> None:
 
 
 @pytest.mark.parametrize("pool", IMAGE_POOLS)
-def test_a_worker_may_do_its_work_and_nothing_else(template: Template, pool: str) -> None:
+def test_worker_role_has_only_the_needed_permissions(template: Template, pool: str) -> None:
     role = of_pool(template, pool, "Role")
     assert "ManagedPolicyArns" not in role
     allowed: dict[str, set[str]] = {}
@@ -95,7 +95,7 @@ def test_only_ecs_puts_on_the_roles_of_workers(template: Template) -> None:
 
 
 @pytest.mark.parametrize("pool", IMAGE_POOLS)
-def test_a_worker_is_told_what_its_settings_ask_for_and_no_secret(template: Template, pool: str) -> None:
+def test_worker_environment_matches_settings_without_secrets(template: Template, pool: str) -> None:
     tree = ast.parse((ROOT / "worker/settings.py").read_text())
     (settings,) = [n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "WorkerSettings"]
     fields = [n for n in settings.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)]
@@ -115,7 +115,7 @@ def test_a_worker_is_told_what_its_settings_ask_for_and_no_secret(template: Temp
 
 
 @pytest.mark.parametrize("pool", IMAGE_POOLS)
-def test_a_worker_polls_the_queues_of_its_pool_for_every_type(template: Template, pool: str) -> None:
+def test_worker_polls_its_pool_queues_of_every_type(template: Template, pool: str) -> None:
     text = environment(template, pool)["ARTIWAY_WORK_QUEUE_URLS"]["Fn::Sub"]
     urls = json.loads(text)
     assert {url.strip("${}") for url in urls.values()} == work_queues(template, pool)
@@ -124,7 +124,7 @@ def test_a_worker_polls_the_queues_of_its_pool_for_every_type(template: Template
 
 
 @pytest.mark.parametrize("pool", IMAGE_POOLS)
-def test_a_worker_is_nobody_and_writes_nowhere_but_where_it_must(template: Template, pool: str) -> None:
+def test_worker_is_unprivileged_with_a_readonly_root(template: Template, pool: str) -> None:
     worker = container(template, pool)
     found = re.search(r"useradd .*--uid (\d+)", DOCKERFILE)
     assert found
@@ -141,7 +141,7 @@ def test_a_worker_is_nobody_and_writes_nowhere_but_where_it_must(template: Templ
 
 
 @pytest.mark.parametrize("pool", IMAGE_POOLS)
-def test_a_worker_has_the_time_to_hand_back_what_it_holds(template: Template, pool: str) -> None:
+def test_worker_stop_timeout_covers_its_drain(template: Template, pool: str) -> None:
     release_s = re.search(r"^RELEASE_S = ([\d.]+)$", (ROOT / "worker/loop.py").read_text(), re.MULTILINE)
     assert release_s
     needed_s = float(environment(template, pool)["ARTIWAY_DRAIN_S"]) + RELEASE_CALL_S + float(release_s[1])
@@ -150,7 +150,7 @@ def test_a_worker_has_the_time_to_hand_back_what_it_holds(template: Template, po
 
 
 @pytest.mark.parametrize("pool", IMAGE_POOLS)
-def test_ecs_asks_for_a_workers_health_as_the_image_does(template: Template, pool: str) -> None:
+def test_ecs_health_check_matches_the_worker_image(template: Template, pool: str) -> None:
     """ECS takes no notice of a health check in the image."""
     found = re.search(r"HEALTHCHECK [^\[]*CMD (\[.*\])", DOCKERFILE)
     assert found
@@ -158,14 +158,14 @@ def test_ecs_asks_for_a_workers_health_as_the_image_does(template: Template, poo
 
 
 @pytest.mark.parametrize("pool", IMAGE_POOLS)
-def test_a_workers_image_is_one_version_and_its_log_is_ours(template: Template, pool: str) -> None:
+def test_worker_image_is_versioned_and_logs_declared(template: Template, pool: str) -> None:
     worker = container(template, pool)
     assert worker["Image"] == {"Fn::Sub": "${WorkerRepository.RepositoryUri}:${WorkerImageTag}"}
     assert template.resources["WorkerRepository"]["Properties"]["ImageTagMutability"] == "IMMUTABLE"
     assert worker["LogConfiguration"]["Options"]["awslogs-group"] == {"Ref": "WorkerLogGroup"}
 
 
-def test_without_an_image_there_are_no_workers_and_no_machines(template: Template) -> None:
+def test_without_an_image_no_worker_resources_exist(template: Template) -> None:
     kinds = ("AWS::ECS::", "AWS::AutoScaling::", "AWS::ApplicationAutoScaling::", "AWS::EC2::LaunchTemplate")
     machinery = {n: r for n, r in template.resources.items() if r["Type"].startswith(kinds)}
     assert machinery
@@ -174,7 +174,7 @@ def test_without_an_image_there_are_no_workers_and_no_machines(template: Templat
 
 
 @pytest.mark.parametrize("pool", IMAGE_POOLS)
-def test_workers_come_and_go_with_the_backlog_of_their_pool(template: Template, pool: str) -> None:
+def test_workers_scale_with_the_backlog_of_their_pool(template: Template, pool: str) -> None:
     assert "DesiredCount" not in of_pool(template, pool, "Service"), "a deployment would set the number back"
     assert template.value(of_pool(template, pool, "Range")["MinCapacity"]) == 0
     policy = of_pool(template, pool, "BacklogPolicy")["TargetTrackingScalingPolicyConfiguration"]
@@ -188,7 +188,7 @@ def test_workers_come_and_go_with_the_backlog_of_their_pool(template: Template, 
 
 
 @pytest.mark.parametrize("pool", IMAGE_POOLS)
-def test_the_first_worker_of_a_pool_is_called_by_work_that_waits(template: Template, pool: str) -> None:
+def test_waiting_messages_start_the_first_worker(template: Template, pool: str) -> None:
     alarm = of_pool(template, pool, "FirstAlarm")
     assert alarm["AlarmActions"] == [{"Ref": f"{pool.capitalize()}WorkerFirstPolicy"}]
     step = of_pool(template, pool, "FirstPolicy")["StepScalingPolicyConfiguration"]
@@ -197,7 +197,7 @@ def test_the_first_worker_of_a_pool_is_called_by_work_that_waits(template: Templ
 
 
 @pytest.mark.parametrize("pool", IMAGE_POOLS)
-def test_a_machine_comes_with_its_task_and_goes_only_when_it_is_empty(template: Template, pool: str) -> None:
+def test_machines_start_with_tasks_and_end_empty(template: Template, pool: str) -> None:
     machines = of_pool(template, pool, "Machines")
     provider = of_pool(template, pool, "Capacity")["AutoScalingGroupProvider"]
     assert machines["MinSize"] == "0"
@@ -222,7 +222,7 @@ def test_a_container_cannot_become_its_machine(template: Template) -> None:
     assert data["BlockDeviceMappings"][0]["Ebs"]["Encrypted"] is True
 
 
-def test_nothing_calls_a_worker_and_a_worker_calls_nothing_but_tls(template: Template) -> None:
+def test_workers_accept_no_traffic_and_send_tls(template: Template) -> None:
     group = template.resources["WorkerSecurityGroup"]["Properties"]
     assert "SecurityGroupIngress" not in group
     assert [(rule["FromPort"], rule["ToPort"]) for rule in group["SecurityGroupEgress"]] == [(443, 443)]

@@ -1,1 +1,1 @@
-"""The CPU engine: every step for real with OpenCV and Pillow, without a neural model, and it says so."""
+"""The CPU engine: it runs every step with OpenCV and Pillow, without a neural model, and reports that."""

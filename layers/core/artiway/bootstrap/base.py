@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from artiway.bootstrap.once import once
@@ -65,6 +66,14 @@ def clock() -> Clock:
     from artiway.platform.clock import SystemClock
 
     return SystemClock()
+
+
+@once
+def pause() -> Callable[[float], None]:
+    """Waits for a number of seconds."""
+    import time
+
+    return time.sleep
 
 
 @once

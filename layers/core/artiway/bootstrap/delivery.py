@@ -59,7 +59,7 @@ def outbound() -> Client:
 
 
 @once
-def _webhook_post() -> WebhookPost:
+def webhook_post() -> WebhookPost:
     from artiway.delivery.webhooks.outbound import WebhookPost
 
     settings = base.settings()
@@ -78,7 +78,7 @@ def webhooks() -> WebhookService:
         pending=base.settings().webhook_pending_limit,
         sends=base.settings().webhook_tenant_sends,
     )
-    return WebhookService(PostgresWebhooks(base.database(), outbox()), _webhook_post(), base.clock(), limits)
+    return WebhookService(PostgresWebhooks(base.database(), outbox()), webhook_post(), base.clock(), limits)
 
 
 @once

@@ -1,22 +1,41 @@
-"""`@once` makes a provider keep what it made. `forget_all` drops everything, for tests that change the environment."""
+"""`@once` makes a provider keep the value that it made.
+
+Tests replace the outside world with `supply`, and drop every value with `forget_all`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from functools import _lru_cache_wrapper
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
-_PROVIDERS: list[_lru_cache_wrapper[object]] = []
+_PROVIDERS: list[Provider[Any]] = []
 
 
-def once(provider: Callable[[], T]) -> _lru_cache_wrapper[T]:
-    cached = cache(provider)
-    _PROVIDERS.append(cached)
-    return cached
+class Provider(Generic[T]):
+    """Calls its function once. Modules import the provider itself, so a supplied value reaches all of them."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make, self._made = make, list[T]()
+        self.__doc__ = make.__doc__
+
+    def __call__(self) -> T:
+        if not self._made:
+            self._made.append(self._make())
+        return self._made[0]
+
+    def supply(self, value: Any) -> None:
+        """Use this value in place of the one that the function would make, until it is forgotten."""
+        self._made = [value]
+
+    def cache_clear(self) -> None:
+        self._made = []
+
+
+def once(make: Callable[[], T]) -> Provider[T]:
+    provider = Provider(make)
+    _PROVIDERS.append(provider)
+    return provider
 
 
 def forget_all() -> None:

@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from artiway.bootstrap import base
 from artiway.bootstrap.once import once
 
 if TYPE_CHECKING:
+    from artiway.outbox.model import Message, Sender
     from artiway.outbox.repository import Outbox
     from artiway.outbox.service import Relay
     from artiway.platform.database import Database
 
 
-def _relay(of: Database) -> Relay:
+@once
+def sender() -> Sender:
+    """Sends to SQS, and to Step Functions for destinations of `machine`."""
     from artiway.outbox.queue import SqsSender
-    from artiway.outbox.repository import PostgresStore
-    from artiway.outbox.service import Relay
     from artiway.tasks.queue import MachineSender, Senders
 
     queues = SqsSender({"push": base.settings().push_queue_url, **base.settings().queue_urls})
-    return Relay(PostgresStore(of), Senders({"machine": MachineSender(base.settings().task_machine_arn)}, queues))
+    return Senders({"machine": MachineSender(base.settings().task_machine_arn)}, queues)
+
+
+@once
+def direct_push() -> Callable[[Message], None]:
+    """Sends one message to the push queue, past the outbox."""
+    from artiway.outbox.queue import send_directly
+
+    return send_directly(base.settings().push_queue_url, base.clock())
+
+
+def _relay(of: Database) -> Relay:
+    from artiway.outbox.repository import PostgresStore
+    from artiway.outbox.service import Relay
+
+    return Relay(PostgresStore(of), sender())
 
 
 @once
@@ -34,7 +51,7 @@ def service_outbox() -> Outbox:
     """For changes made across tenants."""
     from artiway.outbox.repository import Outbox
 
-    return Outbox(relay().deliver)
+    return Outbox(relay().deliver, base.clock())
 
 
 @once
@@ -42,4 +59,4 @@ def outbox() -> Outbox:
     """For changes made inside one tenant."""
     from artiway.outbox.repository import Outbox
 
-    return Outbox(_relay(base.database()).deliver)
+    return Outbox(_relay(base.database()).deliver, base.clock())

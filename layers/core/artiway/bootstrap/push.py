@@ -9,14 +9,20 @@ from artiway.bootstrap.once import once
 from artiway.bootstrap.outbox import service_outbox
 
 if TYPE_CHECKING:
-    from artiway.push.service import PushService
+    from artiway.push.service import PushService, Sockets
+
+
+@once
+def sockets() -> Sockets:
+    from artiway.push.repository import ApiGatewaySockets
+
+    return ApiGatewaySockets(base.settings().websocket_endpoint)
 
 
 @once
 def push() -> PushService:
-    from artiway.platform.clock import SystemClock
     from artiway.push.model import SocketLimits
-    from artiway.push.repository import ApiGatewaySockets, PostgresConnections
+    from artiway.push.repository import PostgresConnections
     from artiway.push.service import GREETING_DELAY_S, PushService
 
     lease_s = base.settings().connection_lease_s
@@ -28,5 +34,4 @@ def push() -> PushService:
         resume_s=base.settings().connection_resume_s,
         limits=SocketLimits(base.settings().connections_per_user, base.settings().connections_per_tenant),
     )
-    sockets = ApiGatewaySockets(base.settings().websocket_endpoint)
-    return PushService(connections, sockets, SystemClock(), ttl_s=base.settings().connection_ttl_s, lease_s=lease_s)
+    return PushService(connections, sockets(), base.clock(), ttl_s=base.settings().connection_ttl_s, lease_s=lease_s)

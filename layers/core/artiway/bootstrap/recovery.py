@@ -18,15 +18,16 @@ if TYPE_CHECKING:
     from artiway.recovery.deadletters import DeadLetters
     from artiway.recovery.invariants import Invariants
     from artiway.recovery.purge import ExpiredRows, PurgeService
+    from artiway.recovery.repository import AuditJournal
     from artiway.recovery.service import Sweeper
 
 
 @once
 def sweeper() -> Sweeper:
-    from artiway.recovery.repository import PostgresFinds
-    from artiway.recovery.service import Patience, Sweeper
+    from artiway.recovery.repository import PostgresOverdueQueries
+    from artiway.recovery.service import Sweeper, SweepThresholds
 
-    patience = Patience(
+    thresholds = SweepThresholds(
         batch=base.settings().watchdog_batch,
         unclaimed_s=base.settings().unclaimed_s,
         abandoned_s=base.settings().abandoned_s,
@@ -34,8 +35,8 @@ def sweeper() -> Sweeper:
         running_s=base.settings().running_limit_s,
         requeued_tools=base.settings().requeued_tools,
     )
-    finds = PostgresFinds(base.service_database(), service_outbox())
-    return Sweeper(finds, task_store(), nodes(), points(), artefact_objects(), patience)
+    overdue = PostgresOverdueQueries(base.service_database(), service_outbox())
+    return Sweeper(overdue, task_store(), nodes(), points(), artefact_objects(), thresholds)
 
 
 @once
@@ -44,25 +45,31 @@ def invariants() -> Invariants:
 
     from artiway.recovery.invariants import Invariants
     from artiway.recovery.mirror import SlotMirror
-    from artiway.recovery.repository import PostgresLooks, PostgresSlots
+    from artiway.recovery.repository import PostgresInvariantQueries, PostgresSlots
     from artiway.scheduling.operations import IMAGE_POOLS
 
     mirror = SlotMirror(PostgresSlots(base.service_database()), fair_queues(), IMAGE_POOLS, losses=(RedisError,))
-    return Invariants(PostgresLooks(base.service_database()), mirror)
+    return Invariants(PostgresInvariantQueries(base.service_database()), mirror)
+
+
+@once
+def audit_journal() -> AuditJournal:
+    from artiway.recovery.repository import AuditJournal
+
+    return AuditJournal(base.service_database(), audit())
 
 
 @once
 def dead_letters() -> DeadLetters:
-    from artiway.recovery.deadletters import DeadLetters, Pair
+    from artiway.recovery.deadletters import DeadLetterQueue, DeadLetters
     from artiway.recovery.queue import SqsQueues
-    from artiway.recovery.repository import AuditJournal
 
-    pairs = [Pair(name, urls[0], urls[1:]) for name, urls in base.settings().dead_letters.items()]
+    queues = [DeadLetterQueue(name, urls[0], urls[1:]) for name, urls in base.settings().dead_letters.items()]
     return DeadLetters(
-        pairs,
+        queues,
         SqsQueues(),
-        AuditJournal(base.service_database(), audit()),
-        once=lambda name: base.locks().hold(name, ttl_s=base.settings().dead_letter_lock_s),
+        audit_journal(),
+        lock=lambda name: base.locks().hold(name, ttl_s=base.settings().dead_letter_lock_s),
     )
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from artiway.bootstrap import base
-from artiway.bootstrap.delivery import _webhook_post, task_feed, uploads, webhooks
+from artiway.bootstrap.delivery import task_feed, uploads, webhook_post, webhooks
 from artiway.bootstrap.once import once
-from artiway.bootstrap.outbox import outbox, service_outbox
+from artiway.bootstrap.outbox import direct_push, outbox, service_outbox
 from artiway.bootstrap.points import points
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
     from artiway.delivery.feed.service import FeedService
     from artiway.tasks.catalogue import Catalogue
     from artiway.tasks.lifecycle import NodeService
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 @once
 def task_store() -> PostgresTasks:
-    """Announces to Redis and frees slots after each commit; what is lost of that, the sweepers make good."""
+    """Adds events to Redis and releases slots after each commit; the sweeps repeat what a crash prevented."""
     from artiway.bootstrap.scheduling import scheduler
     from artiway.delivery.feed.service import announce
     from artiway.tasks.repository import PostgresTasks
@@ -34,7 +33,7 @@ def task_store() -> PostgresTasks:
         outbox(),
         base.clock(),
         announce=announce(task_feed()),
-        release=lambda left: scheduler().left(left),
+        release=lambda slots: scheduler().left(slots),
     )
 
 
@@ -46,10 +45,16 @@ def node_store() -> PostgresNodes:
 
 
 @once
-def nodes() -> NodeService:
-    """The life of a node: claims, beats, reports, tokens, ends."""
+def jitter() -> Callable[[], float]:
+    """Spreads the retries of nodes."""
     import random
 
+    return random.random
+
+
+@once
+def nodes() -> NodeService:
+    """The life of a node: claims, heartbeats, reports, tokens, ends."""
     from artiway.tasks.lifecycle import NodeService, Rules
 
     rules = Rules(
@@ -60,13 +65,14 @@ def nodes() -> NodeService:
         node_time_limit_s=base.settings().node_time_limit_s,
         progress_interval_s=base.settings().progress_interval_s,
     )
-    return NodeService(task_store(), node_store(), points(), webhooks(), rules, jitter=random.random)
+    return NodeService(task_store(), node_store(), points(), webhooks(), rules, jitter=jitter())
 
 
 @once
 def tasks() -> TaskService:
+    from artiway.delivery.feed.service import ProgressReader
     from artiway.tasks import catalogue
-    from artiway.tasks.load import remembered
+    from artiway.tasks.load import cached
     from artiway.tasks.service import TaskService
 
     return TaskService(
@@ -76,10 +82,11 @@ def tasks() -> TaskService:
         catalogue.load(),
         nodes(),
         base.clock(),
-        load_of=remembered(node_store().lane_load, base.clock(), for_s=base.settings().lane_load_s),
+        load_of=cached(node_store().lane_load, base.clock(), for_s=base.settings().lane_load_s),
         hold_ttl_s=base.settings().hold_ttl_s,
-        # No lookup: a submission does not wait for a name server, and each delivery checks the addresses.
-        refusal_of=lambda url: _webhook_post().refusal(url, is_looked_up=False),
+        # Without a DNS lookup: a submission does not wait for a name server, and each delivery checks the addresses.
+        refusal_of=lambda url: webhook_post().refusal(url, is_looked_up=False),
+        live_progress=ProgressReader(task_feed()).read,
     )
 
 
@@ -99,30 +106,16 @@ def catalogue() -> Catalogue:
 
 @once
 def progress() -> Progress:
-    from artiway.tasks.progress import Progress, direct
-    from artiway.tasks.queue import send_now
+    from artiway.tasks.progress import Progress, push_directly
 
-    tell = direct(send_now(base.settings().push_queue_url))
-    return Progress(task_store(), nodes(), task_feed(), base.clock(), tell=tell)
-
-
-def task_progress(task_id: UUID) -> dict[str, tuple[int, int]]:
-    """(attempt, percent) of each node by its id on the wire, as Redis knows it; empty where that is away."""
-    from artiway.errors import Unavailable
-
-    try:
-        return task_feed().progress(task_id)
-    except Unavailable:
-        return {}
+    return Progress(task_store(), nodes(), task_feed(), base.clock(), push=push_directly(direct_push()))
 
 
 @once
 def task_events() -> FeedService:
-    import time
-
     from artiway.delivery.feed.queue import RedisListeners
     from artiway.delivery.feed.service import FeedService
 
     limit = base.settings().events_per_user
     listeners = RedisListeners(base.redis(), limit=limit, breaker=base.redis_breaker())
-    return FeedService(task_store(), task_feed(), listeners, pause=time.sleep)
+    return FeedService(task_store(), task_feed(), listeners, pause=base.pause())

@@ -1,28 +1,44 @@
-"""A message that leaves with the transaction which it announces."""
+"""Messages that a transaction stores with its change, and that are sent once it has committed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from datetime import datetime
+from typing import Any, Protocol
 from uuid import UUID
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 @dataclass(frozen=True)
 class Message:
-    """What to say, to which queue, about which aggregate. Messages of one aggregate are sent in order."""
+    """`destination` names the queue, `aggregate` the changed thing. Messages of one aggregate are sent in order."""
 
     destination: str
     aggregate: str
     type: str
     data: Mapping[str, Any] = field(default_factory=dict)
     delay_s: int = 0
-    tenant_id: UUID | str | None = None  # for a transaction without a tenant that speaks of one
+    tenant_id: UUID | str | None = None  # for a transaction without a tenant whose message concerns one
+
+    def body(self, *, trace_id: str, at: datetime) -> str:
+        """The JSON text that consumers receive, whichever way the message is sent."""
+        return _encode(
+            {
+                "type": self.type,
+                "aggregate": self.aggregate,
+                "traceId": trace_id,
+                "at": at.isoformat(timespec="milliseconds"),
+                "data": dict(self.data),
+            }
+        )
 
 
 @dataclass(frozen=True)
 class Envelope:
-    """A message as it lies in the outbox, ready to be sent as it is."""
+    """A stored message with its number in the outbox, ready to be sent unchanged."""
 
     outbox_id: int
     tenant_id: UUID | None
@@ -33,14 +49,19 @@ class Envelope:
     trace_id: str
 
 
+class Sender(Protocol):
+    def send(self, envelopes: Sequence[Envelope]) -> set[int]:
+        """Send them in any order; return the ids that were accepted."""
+
+
 def in_rounds(envelopes: list[Envelope]) -> list[list[Envelope]]:
-    """Rounds with at most one message of an aggregate each, so that one that fails holds back its successors."""
+    """Rounds with at most one message of an aggregate each, so that a failed message holds back its successors."""
     rounds: list[list[Envelope]] = []
-    position: dict[str, int] = {}
+    sent_before: dict[str, int] = {}
     for envelope in sorted(envelopes, key=lambda envelope: envelope.outbox_id):
-        place = position.get(envelope.aggregate, 0)
-        position[envelope.aggregate] = place + 1
-        if place == len(rounds):
+        number = sent_before.get(envelope.aggregate, 0)
+        sent_before[envelope.aggregate] = number + 1
+        if number == len(rounds):
             rounds.append([])
-        rounds[place].append(envelope)
+        rounds[number].append(envelope)
     return rounds

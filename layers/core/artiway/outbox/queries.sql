@@ -1,18 +1,18 @@
 -- name: serialise_writers
--- On its own where users hear of it: a statement sees what was committed when it began, and one that had to wait here for a
--- socket that opens would not see it.
+-- A statement of its own. A statement sees the rows committed before it began, so an INSERT that waited here for a socket
+-- to open would not see that socket.
 SELECT outbox_serialise(%(tenant_ids)s::uuid[], %(aggregates)s::text[]);
 
 -- name: insert_messages
 SELECT outbox_put(%(messages)s::json, %(trace_id)s) AS aggregate;
 
 -- name: lock_aggregates
--- Waits for another relay that has the aggregate in hand: what it did not see, we then send.
+-- Waits for another relay that sends this aggregate, then sends the messages that the other one did not see.
 SELECT pg_advisory_xact_lock(2, key)
   FROM (SELECT DISTINCT hashtext(aggregate) AS key FROM unnest(%(aggregates)s::text[]) AS aggregate ORDER BY 1) AS keys;
 
 -- name: lock_overdue_aggregates
--- The sweep takes what nobody has in hand, oldest first.
+-- The sweep skips aggregates that another relay has locked, and takes the oldest first.
 WITH overdue AS MATERIALIZED (
     SELECT aggregate
       FROM outbox

@@ -1,13 +1,14 @@
-"""Sends the outbox's envelopes to SQS, ten at a time."""
+"""Sends messages to SQS: envelopes of the outbox ten at a time, or one message past the outbox."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from artiway.outbox.model import Envelope
-from artiway.platform import aws
+from artiway.outbox.model import Envelope, Message
+from artiway.platform import aws, tracing
+from artiway.platform.clock import Clock
 from artiway.platform.logs import Logger
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ BATCH_BYTES = 256 * 1024
 
 
 class SqsSender:
-    """Knows the address of each destination. A batch that SQS takes in part is reported in part."""
+    """Knows the queue URL of each destination. Returns the messages of a batch that SQS accepted."""
 
     def __init__(self, queue_urls: Mapping[str, str]) -> None:
         self._queue_urls = queue_urls
@@ -53,19 +54,35 @@ class SqsSender:
         return {int(success["Id"]) for success in answer.get("Successful", [])}
 
 
+def send_directly(queue_url: str, clock: Clock) -> Callable[[Message], None]:
+    """Past the outbox, for messages that may be lost: nothing is stored, nothing is sent again."""
+
+    def send(message: Message) -> None:
+        sqs: SQSClient = aws.client("sqs")
+        sqs.send_message(
+            QueueUrl=queue_url,
+            MessageBody=message.body(trace_id=tracing.current(), at=clock.now()),
+            MessageGroupId=str(message.tenant_id),
+        )
+
+    return send
+
+
 def _entry(envelope: Envelope) -> SendMessageBatchRequestEntryTypeDef:
     entry: SendMessageBatchRequestEntryTypeDef = {
         "Id": str(envelope.outbox_id),
         "MessageBody": envelope.body,
         "DelaySeconds": envelope.delay_s,
-        # The consumer drops what it has seen: the outbox's number is the same however often it is sent.
+        # A consumer can drop a repeated message: its outbox number stays the same.
         "MessageAttributes": {
             "outboxId": {"DataType": "Number", "StringValue": str(envelope.outbox_id)},
             "traceId": {"DataType": "String", "StringValue": envelope.trace_id or "-"},
         },
     }
     if envelope.tenant_id is not None:
-        entry["MessageGroupId"] = str(envelope.tenant_id)  # a fair queue: one tenant's flood delays no other
+        entry["MessageGroupId"] = str(
+            envelope.tenant_id
+        )  # a fair queue: the messages of one tenant do not delay those of others
     return entry
 
 

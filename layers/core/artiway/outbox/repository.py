@@ -6,6 +6,7 @@ import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -17,11 +18,10 @@ from artiway.platform.database import Database, Transaction
 SQL = sql.load("artiway.outbox")
 DELIVER_LIMIT = 500
 PUSH = "push"
-_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 class Outbox:
-    """Puts messages beside the change that they announce, and has them sent once it is committed."""
+    """Stores messages in the transaction of the change that they announce, and sends them after its commit."""
 
     def __init__(self, deliver: Callable[[UUID | None, Sequence[str]], object], clock: Clock | None = None) -> None:
         self._deliver, self._clock = deliver, clock or SystemClock()
@@ -32,8 +32,8 @@ class Outbox:
         if any(message.destination == PUSH for message in messages):
             tenants = {tx.tenant_id or message.tenant_id for message in messages if _is_event(message)}
             self.serialise(tx, sorted({message.aggregate for message in messages}), tenants=tenants - {None})
-        trace_id, now = tracing.current(), self._clock.now().isoformat(timespec="milliseconds")
-        rows = _json([_row(message, trace_id, now) for message in messages])
+        trace_id, now = tracing.current(), self._clock.now()
+        rows = json.dumps([_row(message, trace_id, now) for message in messages], ensure_ascii=False)
         due = [row["aggregate"] for row in tx.all(SQL["insert_messages"], {"messages": rows, "trace_id": trace_id})]
         if due:
             tx.after_commit(lambda: self._deliver(tx.tenant_id, due))
@@ -41,28 +41,22 @@ class Outbox:
     def serialise(
         self, tx: Transaction, aggregates: Sequence[str], *, tenants: Iterable[UUID | str | None] = ()
     ) -> None:
-        """From here to the commit nobody else speaks of these; nor of the tenants, if one has a tenant-wide socket."""
+        """Until the commit no other transaction writes messages of these aggregates. The same holds for a tenant in the
+        list that has a tenant-wide socket open."""
         tx.run(SQL["serialise_writers"], {"aggregates": list(aggregates), "tenant_ids": [str(one) for one in tenants]})
 
 
 def _is_event(message: Message) -> bool:
-    """One that sockets receive. The other messages to push ask it to look, and have no order."""
+    """Whether sockets receive it. Other messages to push only start a delivery, and their order does not matter."""
     return message.destination == PUSH and message.aggregate.startswith("user:")
 
 
-def _row(message: Message, trace_id: str, now: str) -> dict[str, Any]:
-    body = {
-        "type": message.type,
-        "aggregate": message.aggregate,
-        "traceId": trace_id,
-        "at": now,
-        "data": dict(message.data),
-    }
+def _row(message: Message, trace_id: str, now: datetime) -> dict[str, Any]:
     return {
         "tenant_id": None if message.tenant_id is None else str(message.tenant_id),
         "aggregate": message.aggregate,
         "destination": message.destination,
-        "body": _json(body),
+        "body": message.body(trace_id=trace_id, at=now),
         "delay_s": message.delay_s,
     }
 
@@ -83,7 +77,7 @@ class PostgresStore:
 
     @contextlib.contextmanager
     def claim(self, tenant_id: UUID | None, aggregates: Sequence[str]) -> Iterator[_Claim]:
-        # What is sent and not marked is sent again: no reason to wait for the disk.
+        # A message that was sent and not marked is sent again, so the commit need not wait for the disk.
         with self._database.async_commit_transaction(tenant_id) as tx:
             tx.run(SQL["lock_aggregates"], {"aggregates": list(aggregates)})
             yield _Claim(tx, self._unsent(tx, aggregates, DELIVER_LIMIT))

@@ -1,4 +1,4 @@
-"""Delivers what transactions promised: right after the commit, and by a sweep for whatever that left behind."""
+"""Sends stored messages: right after the commit, and by a sweep for those that were not sent then."""
 
 from __future__ import annotations
 
@@ -7,16 +7,11 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 from uuid import UUID
 
-from artiway.outbox.model import Envelope, in_rounds
-
-
-class Sender(Protocol):
-    def send(self, envelopes: Sequence[Envelope]) -> set[int]:
-        """Send them in any order; return the ids that were accepted."""
+from artiway.outbox.model import Envelope, Sender, in_rounds
 
 
 class Claim(Protocol):
-    """Unsent messages that nobody else sends while we hold them."""
+    """Unsent messages that no other relay sends while the claim is open."""
 
     envelopes: list[Envelope]
 
@@ -34,18 +29,18 @@ class Store(Protocol):
 
 
 class Relay:
-    """At least once, in order per aggregate. A crash after sending and before marking sends again."""
+    """Sends each message at least once, in order per aggregate. A crash between sending and marking sends it again."""
 
     def __init__(self, store: Store, sender: Sender, *, crash_point: Callable[[str], None] = lambda _: None) -> None:
         self._store, self._sender, self._crash_point = store, sender, crash_point
 
     def deliver(self, tenant_id: UUID | None, aggregates: Sequence[str]) -> int:
-        """Send what these aggregates have to say, now that it is committed."""
+        """Send the committed messages of these aggregates."""
         with self._store.claim(tenant_id, aggregates) as claim:
             return self._send(claim)
 
     def sweep(self, *, age_s: int, limit: int) -> int:
-        """Send what has waited longer than `age_s`: its writer died between commit and send."""
+        """Send messages that have waited longer than `age_s`: their writer crashed between commit and send."""
         with self._store.claim_overdue(age_s=age_s, limit=limit) as claim:
             return self._send(claim)
 

@@ -255,7 +255,7 @@ class TooManyOpen(Conflict):
     code = "ORDER_409_TOO_MANY_OPEN"
 
     def __init__(self, *, limit: int, scope: str) -> None:
-        super().__init__("too many orders are open; pay or close one first", limit=limit, scope=scope)
+        super().__init__(f"a {scope} has at most {limit} open orders; pay or close one first", limit=limit, scope=scope)
 
 
 class OrderNotPaid(Conflict):

@@ -1,4 +1,4 @@
-"""Who listens, what they were told, and what is left to tell."""
+"""WebSocket connections, the events that they receive, and how far each of them has come."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from typing import Any
 from uuid import UUID
 
 from artiway.errors import NotAllowed, TooMany, Unauthenticated
+from artiway.events import Event
 
-PROGRESS = "task.progress"
 _CURSOR = re.compile(r"[0-9]{1,18}")
 
 
 class ConnectionGone(Exception):
-    """The other side has closed."""
+    """The client has closed the socket."""
 
 
 class NotPosted(Exception):
-    """Refused for now: the other side has surely not heard it. Any other failure leaves that open."""
+    """API Gateway refused the message, so the client did not receive it. After any other failure it may have."""
 
 
-class MoreToTell(Exception):
-    """A socket took less than there is. The message comes again and goes on where this one stopped."""
+class MoreToSend(Exception):
+    """A socket accepted only some of its events. SQS delivers the message again, and the rest is sent then."""
 
 
 class SessionEnded(Unauthenticated):
-    """Logged out, disabled or suspended, also if the token has not expired."""
+    """The user logged out, was disabled, or the tenant was suspended; the token may still be valid."""
 
     def __init__(self) -> None:
         super().__init__("log in first")
@@ -41,7 +41,7 @@ class TenantEventsNotAllowed(NotAllowed):
 
 
 class TooManySockets(TooMany):
-    """A socket that was lost without being closed counts until API Gateway notices, so waiting helps."""
+    """A socket that broke without a close counts until API Gateway notices, so a retry later can succeed."""
 
     def __init__(self, limit: int) -> None:
         super().__init__("close a WebSocket first", retry_after_s=60, limit=limit)
@@ -56,7 +56,7 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True)
 class SocketLimits:
-    """How many sockets may be open at once. The next one is refused; none of the open ones is closed for it."""
+    """How many sockets may be open at once. The next one is refused; the open ones stay."""
 
     per_user: int
     per_tenant: int
@@ -64,7 +64,7 @@ class SocketLimits:
 
 @dataclass(frozen=True)
 class Admission:
-    """What decides whether a socket may open: its session, and the sockets that are open beside it."""
+    """The facts that decide whether a socket may open: its session, and the number of open sockets."""
 
     is_session_open: bool
     is_tenant_wide_allowed: bool
@@ -96,16 +96,16 @@ class Connection:
 
 @dataclass(frozen=True)
 class Notice:
-    """Something for one user's sockets. Without a payload: look what there is to tell."""
+    """A message for the sockets of one user. Without a payload it asks only to send the stored events."""
 
     tenant_id: UUID
     user_id: UUID
     payload: Mapping[str, Any] | None = None
 
     @property
-    def is_passing(self) -> bool:
-        """Told to who listens now and kept nowhere: the next one says more."""
-        return self.payload is not None and self.payload.get("type") == PROGRESS
+    def is_transient(self) -> bool:
+        """Sent to the sockets that are open now and not stored: the next one replaces it."""
+        return self.payload is not None and self.payload.get("type") == Event.TASK_PROGRESS
 
     @staticmethod
     def from_data(data: Mapping[str, Any]) -> Notice:
@@ -117,8 +117,8 @@ class Notice:
 
 
 @dataclass(frozen=True)
-class News:
-    """A change that a user's sockets are to hear of. Numbers rise in the order of commits."""
+class UserEvent:
+    """A stored event of a user. `number` is its outbox id; numbers rise in the order of commits."""
 
     number: int
     payload: Mapping[str, Any]
@@ -127,54 +127,57 @@ class News:
 
 @dataclass(frozen=True)
 class Socket:
-    """A connection in hand. `told` is the number of the last change that it heard of."""
+    """A claimed connection. `last_sent` is the number of the last event that was sent to it."""
 
     connection_id: str
-    told: int
+    last_sent: int
     is_greeted: bool
 
 
 @dataclass(frozen=True)
-class Look:
-    """What there is to send to the sockets of one scope, and which of them take it."""
+class Batch:
+    """The events to send to the sockets of one scope, and the sockets that this call claimed.
+
+    `up_to_date` have received every event. The lease of `uncertain` ones ran out, so their last event may have arrived
+    or not. `is_busy`: another call has claimed some of the sockets."""
 
     scope: Scope = Scope.USER
     claimed: Sequence[Socket] = ()
-    news: Sequence[News] = ()
+    events: Sequence[UserEvent] = ()
     until: int = 0
     up_to_date: Sequence[str] = ()
-    doubtful: Sequence[str] = ()
+    uncertain: Sequence[str] = ()
     is_busy: bool = False
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One look for each scope that has sockets, and the sockets that may receive nothing any more."""
+    """One batch for each scope that has sockets, and the sockets whose access has ended."""
 
-    looks: Sequence[Look] = ()
+    batches: Sequence[Batch] = ()
     ended: Sequence[str] = ()
 
     @property
     def is_empty(self) -> bool:
-        return not any(look.claimed for look in self.looks)
+        return not any(batch.claimed for batch in self.batches)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How far a claimed socket came."""
+    """What happened to a claimed socket. `last_sent` is the number of the last event that it received."""
 
     connection_id: str
-    told: int
+    last_sent: int
     is_greeted: bool
     is_closed: bool = False
     is_refused: bool = False
 
 
 def aggregate_of(user_id: UUID) -> str:
-    """The aggregate in the outbox under which a user's news are written, one after the other."""
+    """The aggregate of a user's events in the outbox; messages of one aggregate are written one after the other."""
     return f"user:{user_id}"
 
 
 def parse_cursor(text: str | None) -> int | None:
-    """Where a client says that it left off. What we did not write is nothing."""
+    """The last number that a client received. None for a text that is not a cursor."""
     return int(text) if text and _CURSOR.fullmatch(text) else None

@@ -1,6 +1,6 @@
 -- name: lock_sockets_of_tenant
--- One socket of a tenant opens at a time, so that each is counted before the next. On its own, since a statement sees what
--- was committed when it began.
+-- The sockets of a tenant open one at a time, so that each is counted before the next. A statement of its own, because a
+-- statement sees the rows that were committed when it began.
 SELECT pg_advisory_xact_lock(6, hashtext(%(tenant_id)s::uuid::text));
 
 -- name: admission
@@ -14,11 +14,11 @@ SELECT is_socket_allowed(%(tenant_id)s, %(user_id)s, %(session_id)s, 'user') AS 
            AND socket.expires_at > clock_timestamp() AND connection_id <> %(connection_id)s) AS tenant_sockets;
 
 -- name: wait_for_writers_of_tenant
--- Writers of the tenant's events have committed, or will see the socket: see outbox_serialise.
+-- Afterwards every writer of the tenant's events has committed or will see the socket: see outbox_serialise.
 SELECT pg_advisory_xact_lock(4, hashtext(%(tenant_id)s::uuid::text));
 
 -- name: take_over
--- The socket of this session that closed last: its successor goes on where it stood. Taken once.
+-- The socket of this session that closed last: the new socket continues after its last event. Only one socket can.
 DELETE FROM websocket_connection
  WHERE connection_id = (SELECT connection_id
                           FROM websocket_connection
@@ -27,7 +27,7 @@ DELETE FROM websocket_connection
                          ORDER BY closed_at DESC
                          LIMIT 1
                            FOR UPDATE SKIP LOCKED)
-RETURNING told;
+RETURNING last_sent;
 
 -- name: newest_event_of_user
 SELECT coalesce(max(outbox_id), 0) AS number
@@ -39,24 +39,24 @@ SELECT coalesce(max(outbox_id), 0) AS number
   FROM outbox
  WHERE destination = 'push' AND aggregate LIKE 'user:%%' AND tenant_id = %(tenant_id)s;
 
--- name: remember_connection
--- The outbox of a user, and of a tenant with a tenant-wide socket, is written in the order of commits: what is committed
--- later has a higher number than all that is visible now. A cursor from beyond that is not one of ours.
-INSERT INTO websocket_connection (connection_id, tenant_id, user_id, session_id, scope, expires_at, told)
+-- name: insert_connection
+-- Events of a user, and of a tenant with a tenant-wide socket, are written in the order of commits: an event that commits
+-- later has a higher number than every visible one. A cursor above the newest number is lowered to it.
+INSERT INTO websocket_connection (connection_id, tenant_id, user_id, session_id, scope, expires_at, last_sent)
 VALUES (%(connection_id)s, %(tenant_id)s, %(user_id)s, %(session_id)s, %(scope)s, %(expires_at)s,
         least(%(after)s::bigint, %(newest)s))
 ON CONFLICT (connection_id) DO NOTHING
-RETURNING told;
+RETURNING last_sent;
 
 -- name: close_connection
--- Kept for a while, for the one that comes in its place.
+-- The row stays for a while, so that the next socket of the session can continue after it.
 UPDATE websocket_connection SET closed_at = clock_timestamp(), posting = NULL, posting_until = NULL
  WHERE connection_id = ANY (%(connection_ids)s::text[]) AND closed_at IS NULL;
 
 -- name: sockets_of_user
--- Those that receive the user's events: the user's own, and those of the tenant that receive all.
-(SELECT connection_id, scope, told, is_greeted, posting IS NOT NULL AS is_busy,
-        coalesce(posting_until <= clock_timestamp(), false) AS is_doubtful,
+-- The sockets that receive the user's events: the user's own ones and the tenant-wide ones.
+(SELECT connection_id, scope, last_sent, is_greeted, posting IS NOT NULL AS is_busy,
+        coalesce(posting_until <= clock_timestamp(), false) AS is_uncertain,
         is_socket_allowed(tenant_id, user_id, session_id, scope) AS is_allowed
    FROM websocket_connection
   WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND scope = 'user'
@@ -65,8 +65,8 @@ UPDATE websocket_connection SET closed_at = clock_timestamp(), posting = NULL, p
   ORDER BY connected_at
   LIMIT 100)
 UNION ALL
-(SELECT connection_id, scope, told, is_greeted, posting IS NOT NULL AS is_busy,
-        coalesce(posting_until <= clock_timestamp(), false) AS is_doubtful,
+(SELECT connection_id, scope, last_sent, is_greeted, posting IS NOT NULL AS is_busy,
+        coalesce(posting_until <= clock_timestamp(), false) AS is_uncertain,
         is_socket_allowed(tenant_id, user_id, session_id, scope) AS is_allowed
    FROM websocket_connection
   WHERE tenant_id = %(tenant_id)s AND scope = 'tenant'
@@ -76,7 +76,7 @@ UNION ALL
   LIMIT 1000);
 
 -- name: ended_sockets
--- Those that is_socket_allowed refuses, in one join: a call for each open socket would be a query for each.
+-- The sockets that is_socket_allowed refuses, as a join: calling the function would run a query for each socket.
 SELECT connection_id
   FROM websocket_connection AS socket
  WHERE closed_at IS NULL AND connected_at <= clock_timestamp() - make_interval(secs => %(settling_s)s)
@@ -91,21 +91,21 @@ SELECT connection_id
    AND NOT is_tenant_wide_allowed(tenant_id, user_id)
  LIMIT %(limit)s;
 
--- name: news_of_user
+-- name: events_of_user
 SELECT outbox_id, body
   FROM outbox
  WHERE destination = 'push' AND tenant_id = %(tenant_id)s AND aggregate = %(aggregate)s AND outbox_id > %(after)s
  ORDER BY outbox_id
  LIMIT %(limit)s;
 
--- name: news_of_tenant
+-- name: events_of_tenant
 SELECT outbox_id, body
   FROM outbox
  WHERE destination = 'push' AND aggregate LIKE 'user:%%' AND tenant_id = %(tenant_id)s AND outbox_id > %(after)s
  ORDER BY outbox_id
  LIMIT %(limit)s;
 
--- name: newest_news_at
+-- name: newest_event_at
 SELECT created_at
   FROM outbox
  WHERE destination = 'push' AND tenant_id = %(tenant_id)s AND aggregate = %(aggregate)s
@@ -113,24 +113,24 @@ SELECT created_at
  LIMIT 1;
 
 -- name: claim_sockets
--- Committed before the first word is said: whoever finds it after our death knows that the socket may have heard more
--- than `told`. One who stood behind `after` came since we looked, and was not looked up for. A row that is locked is being
--- claimed, or let go of by one who looks again. A socket whose session ended since, or that expired and for which writers
--- no longer wait for each other, is left out.
+-- Committed before the first post: after a crash the claim shows that the socket may have received more than `last_sent`.
+-- A socket behind `after` opened after the events were read, so its events were not read. A locked row is being claimed or
+-- released by a call that checks again afterwards. A socket whose session ended, or that expired (its writers are no longer
+-- serialised), is not claimed.
 UPDATE websocket_connection
    SET posting = %(until)s, posting_until = clock_timestamp() + make_interval(secs => %(lease_s)s)
  WHERE connection_id IN (SELECT connection_id
                            FROM websocket_connection
                           WHERE connection_id = ANY (%(connection_ids)s::text[]) AND posting IS NULL AND closed_at IS NULL
-                            AND told >= %(after)s AND (told < %(until)s OR NOT is_greeted)
+                            AND last_sent >= %(after)s AND (last_sent < %(until)s OR NOT is_greeted)
                             AND expires_at > clock_timestamp()
                             AND is_socket_allowed(tenant_id, user_id, session_id, scope)
                             FOR UPDATE SKIP LOCKED)
-RETURNING connection_id, told, is_greeted;
+RETURNING connection_id, last_sent, is_greeted;
 
 -- name: settle_socket
 UPDATE websocket_connection
-   SET told = greatest(told, %(told)s), is_greeted = %(is_greeted)s, posting = NULL, posting_until = NULL,
+   SET last_sent = greatest(last_sent, %(last_sent)s), is_greeted = %(is_greeted)s, posting = NULL, posting_until = NULL,
        closed_at = coalesce(closed_at, CASE WHEN %(is_closed)s THEN clock_timestamp() END)
  WHERE connection_id = %(connection_id)s AND posting = %(until)s;
 

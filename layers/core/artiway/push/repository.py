@@ -1,4 +1,4 @@
-"""Open sockets in PostgreSQL, and the way to post to them."""
+"""Open sockets in PostgreSQL, and the client of API Gateway that posts to them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from artiway.platform import aws, sql
 from artiway.platform.database import Database, Row, Transaction
 from artiway.push.model import (
     Admission,
+    Batch,
     Claim,
     Connection,
     ConnectionGone,
-    Look,
-    News,
     NotPosted,
     Outcome,
     Scope,
     Socket,
     SocketLimits,
+    UserEvent,
     aggregate_of,
 )
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from mypy_boto3_apigatewaymanagementapi import ApiGatewayManagementApiClient
 
 SQL = sql.load("artiway.push")
-NEWS_LIMIT = 50
-# One pass posts at most 10 x 20 or 4 x 50 messages: a few seconds, and a claim lasts as long as the function may run.
+EVENTS_LIMIT = 50
+# One pass posts at most 10 x 20 or 4 x 50 messages in a few seconds. A lease lasts as long as the function may run.
 SOCKETS_PER_PASS = 10
 POSTS_PER_PASS = 200
 GONE = frozenset({"GoneException", "BadRequestException"})  # a malformed id names no socket either
@@ -41,9 +41,9 @@ REFUSED = frozenset({"LimitExceededException", "ThrottlingException", "TooManyRe
 
 
 class PostgresConnections:
-    """Works across tenants: a socket that closes names its connection and no tenant.
+    """Works across tenants: a $disconnect event carries the connection's id and no tenant.
 
-    What there is to tell is the outbox of the user, in the order of commits."""
+    The events of a user are the messages of the user's aggregate in the outbox, in the order of commits."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class PostgresConnections:
         self._database, self._outbox, self._limits = database, outbox, limits
         self._settling_s, self._lease_s, self._resume_s = settling_s, lease_s, resume_s
 
-    def remember(self, connection: Connection, hints: Sequence[Message], *, after: int | None) -> None:
+    def add(self, connection: Connection, messages: Sequence[Message], *, after: int | None) -> None:
         person = _person(connection.tenant_id, connection.user_id)
         facts = {**asdict(connection), **person}
         is_tenant_wide = connection.scope is Scope.TENANT
@@ -67,18 +67,18 @@ class PostgresConnections:
             admission = tx.one(SQL["admission"], facts)
             assert admission is not None
             Admission(**admission).check(connection.scope, self._limits)
-            # Who speaks of this user, or tenant, has either committed, or will see the socket.
+            # A transaction that writes events of this user or tenant has committed, or will see the socket.
             if is_tenant_wide:
                 tx.run(SQL["wait_for_writers_of_tenant"], facts)
             else:
                 self._outbox.serialise(tx, [person["aggregate"]])
-            left = tx.one(SQL["take_over"], {**facts, "resume_s": self._resume_s})
-            if after is None and left is not None:
-                after = int(left["told"])
+            closed = tx.one(SQL["take_over"], {**facts, "resume_s": self._resume_s})
+            if after is None and closed is not None:
+                after = int(closed["last_sent"])
             newest = tx.one(SQL["newest_event_of_tenant" if is_tenant_wide else "newest_event_of_user"], facts)
             assert newest is not None
-            if tx.one(SQL["remember_connection"], {**facts, "after": after, "newest": newest["number"]}):
-                self._outbox.publish(tx, hints)
+            if tx.one(SQL["insert_connection"], {**facts, "after": after, "newest": newest["number"]}):
+                self._outbox.publish(tx, messages)
 
     def close(self, connection_ids: Sequence[str]) -> None:
         with self._database.service_transaction() as tx:
@@ -91,24 +91,24 @@ class PostgresConnections:
             allowed = [row for row in rows if row["is_allowed"]]
             groups = {scope: [row for row in allowed if row["scope"] == scope] for scope in Scope}
             return Claim(
-                [self._look(tx, person, scope, group) for scope, group in groups.items() if group],
+                [self._batch(tx, person, scope, group) for scope, group in groups.items() if group],
                 ended=[row["connection_id"] for row in rows if not row["is_allowed"]],
             )
 
-    def _look(self, tx: Transaction, person: Mapping[str, Any], scope: Scope, rows: Sequence[Row]) -> Look:
+    def _batch(self, tx: Transaction, person: Mapping[str, Any], scope: Scope, rows: Sequence[Row]) -> Batch:
         idle = [row for row in rows if not row["is_busy"]]
-        doubtful = [row["connection_id"] for row in rows if row["is_doubtful"]]
-        is_busy = len(rows) > len(idle) + len(doubtful)
+        uncertain = [row["connection_id"] for row in rows if row["is_uncertain"]]
+        is_busy = len(rows) > len(idle) + len(uncertain)
         if not idle:
-            return Look(scope, doubtful=doubtful, is_busy=is_busy)
-        # Those that are furthest behind. If nothing is there for them, nothing is there for the others.
-        chosen = sorted(idle, key=lambda row: (row["is_greeted"], row["told"]))[:SOCKETS_PER_PASS]
-        after = min(row["told"] for row in chosen)
-        news = self._news(tx, person, scope, after, limit=min(NEWS_LIMIT, POSTS_PER_PASS // len(chosen)))
-        if not news and all(row["is_greeted"] for row in chosen):
+            return Batch(scope, uncertain=uncertain, is_busy=is_busy)
+        # The sockets that are furthest behind. If there is no event for them, there is none for the others.
+        chosen = sorted(idle, key=lambda row: (row["is_greeted"], row["last_sent"]))[:SOCKETS_PER_PASS]
+        after = min(row["last_sent"] for row in chosen)
+        events = self._events(tx, person, scope, after, limit=min(EVENTS_LIMIT, POSTS_PER_PASS // len(chosen)))
+        if not events and all(row["is_greeted"] for row in chosen):
             names = [row["connection_id"] for row in idle]
-            return Look(scope, up_to_date=names, doubtful=doubtful, is_busy=is_busy)
-        until = news[-1].number if news else max(row["told"] for row in chosen)
+            return Batch(scope, up_to_date=names, uncertain=uncertain, is_busy=is_busy)
+        until = events[-1].number if events else max(row["last_sent"] for row in chosen)
         claimed = tx.all(
             SQL["claim_sockets"],
             {
@@ -118,7 +118,7 @@ class PostgresConnections:
                 "lease_s": self._lease_s,
             },
         )
-        return Look(scope, [Socket(**row) for row in claimed], news, until, doubtful=doubtful, is_busy=is_busy)
+        return Batch(scope, [Socket(**row) for row in claimed], events, until, uncertain=uncertain, is_busy=is_busy)
 
     def ended(self, *, limit: int) -> list[str]:
         with self._database.service_transaction() as tx:
@@ -129,12 +129,12 @@ class PostgresConnections:
         with self._database.service_transaction() as tx:
             tx.run_many(SQL["settle_socket"], [{**asdict(outcome), "until": until} for outcome in outcomes])
 
-    def newest_news_at(self, tenant_id: UUID, user_id: UUID) -> datetime | None:
+    def newest_event_at(self, tenant_id: UUID, user_id: UUID) -> datetime | None:
         with self._database.service_transaction() as tx:
-            row = tx.one(SQL["newest_news_at"], _person(tenant_id, user_id))
+            row = tx.one(SQL["newest_event_at"], _person(tenant_id, user_id))
         return row["created_at"] if row else None
 
-    def hint(self, message: Message) -> None:
+    def publish(self, message: Message) -> None:
         with self._database.service_transaction() as tx:
             self._outbox.publish(tx, [message])
 
@@ -143,14 +143,14 @@ class PostgresConnections:
             return tx.run(SQL["forget_expired"], {"resume_s": self._resume_s})
 
     @staticmethod
-    def _news(tx: Transaction, person: Mapping[str, Any], scope: Scope, after: int, *, limit: int) -> list[News]:
-        query = SQL["news_of_tenant" if scope is Scope.TENANT else "news_of_user"]
+    def _events(tx: Transaction, person: Mapping[str, Any], scope: Scope, after: int, *, limit: int) -> list[UserEvent]:
+        query = SQL["events_of_tenant" if scope is Scope.TENANT else "events_of_user"]
         rows = tx.all(query, {**person, "after": after, "limit": limit})
         return [_event(row["outbox_id"], json.loads(row["body"])["data"]) for row in rows]
 
 
-def _event(number: int, data: Mapping[str, Any]) -> News:
-    return News(number, data["payload"], UUID(data["userId"]))
+def _event(number: int, data: Mapping[str, Any]) -> UserEvent:
+    return UserEvent(number, data["payload"], UUID(data["userId"]))
 
 
 def _person(tenant_id: UUID, user_id: UUID) -> dict[str, Any]:
@@ -185,6 +185,6 @@ class ApiGatewaySockets:
                 raise
 
     def _api(self) -> ApiGatewayManagementApiClient:
-        """Asked once and not again: a second try after a lost answer would say it twice."""
+        """Without retries: a retry after a lost answer would send the event twice."""
         api: ApiGatewayManagementApiClient = aws.client("apigatewaymanagementapi", self._endpoint, retries=0)
         return api

@@ -1,4 +1,4 @@
-"""Tells people what happened, over the WebSockets that they have open."""
+"""Sends a user's events to the WebSockets that receive them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from artiway.platform import metrics
 from artiway.platform.clock import Clock
 from artiway.platform.logs import Logger
 from artiway.push.model import (
+    Batch,
     Claim,
     Connection,
     ConnectionGone,
-    Look,
-    MoreToTell,
+    MoreToSend,
     Notice,
     NotPosted,
     Outcome,
@@ -28,11 +28,12 @@ from artiway.push.model import (
 
 logger = Logger("push")
 DESTINATION = "push"
-# API Gateway accepts a message for a connection only once its $connect has been answered.
+# API Gateway accepts a message for a connection only after the answer to its $connect.
 GREETING_DELAY_S = 1
-# Who wrote before the connection was there, and commits after it, saw nobody to send a hint to. By then they are done.
-LATE_LOOK_S = 60
-# One call ends well before the function's time; a hint to itself goes on.
+# A transaction that wrote before the connection existed saw no socket and published no message, yet it may commit after
+# the connection opened. After this time it has ended, and a second check finds its events.
+LATE_CHECK_S = 60
+# One call ends well before the function's time-out; it publishes a message to continue.
 PASSES = 20
 POSTS_PER_CALL = 300
 ENDED_BATCH = 200
@@ -40,44 +41,45 @@ ENDED_BATCH = 200
 
 class Sockets(Protocol):
     def post(self, connection_id: str, payload: Mapping[str, Any]) -> None:
-        """Send to an open socket. Raises ConnectionGone for one that is closed, NotPosted if it surely did not go."""
+        """Send to an open socket. Raises ConnectionGone if it is closed, NotPosted if the message was not sent."""
 
     def close(self, connection_id: str) -> None: ...
 
 
 class Connections(Protocol):
-    def remember(self, connection: Connection, hints: Sequence[Message], *, after: int | None) -> None:
-        """Store the connection and the hints in one transaction. It hears what came after `after`, or after the socket
-        of its session that closed lately; otherwise, what comes from now on. Raises SessionEnded,
-        TenantEventsNotAllowed or TooManySockets, by what the database knows now."""
+    def add(self, connection: Connection, messages: Sequence[Message], *, after: int | None) -> None:
+        """Store the connection and the messages in one transaction. The socket receives the events after `after`;
+        without it, those after the last one of its session's socket that closed recently; else new events only.
+        Raises SessionEnded, TenantEventsNotAllowed or TooManySockets."""
 
     def close(self, connection_ids: Sequence[str]) -> None: ...
 
     def claim(self, tenant_id: UUID, user_id: UUID) -> Claim:
-        """Take in hand the sockets that have something to hear and that nobody has in hand."""
+        """Claim the sockets that have events to receive and that no other call has claimed."""
 
     def ended(self, *, limit: int) -> Sequence[str]:
-        """Open sockets whose session, user or tenant was ended, or whose user lost the permission for their scope."""
+        """Open sockets whose session ended, whose user was disabled, whose tenant was suspended, or that lost the
+        permission for their scope."""
 
     def settle(self, outcomes: Sequence[Outcome], *, until: int) -> None:
-        """Write down how far they came, and let go of them."""
+        """Store the number of the last event of each socket and release the claim."""
 
-    def newest_news_at(self, tenant_id: UUID, user_id: UUID) -> datetime | None: ...
+    def newest_event_at(self, tenant_id: UUID, user_id: UUID) -> datetime | None: ...
 
-    def hint(self, message: Message) -> None: ...
+    def publish(self, message: Message) -> None: ...
 
     def forget_expired(self) -> int: ...
 
 
 class PushService:
-    """A socket hears every change once and in order. A message is only the hint that there is something to tell; what
-    there is lies in the outbox, in the order of commits, and each socket's row says how far it has been told.
+    """A socket receives every event once and in order. A queue message only starts a delivery: the events are in the
+    outbox, in the order of commits, and each socket's row holds the number of the last event sent to it.
 
-    A socket is claimed before it is told something. If its teller dies, nobody can know what it heard: it is closed,
-    and its client comes again with the cursor of the last message that it saw.
+    A socket is claimed with a lease before anything is sent to it. If the sender crashes, it is unknown what the client
+    received: the socket is closed, and the client connects again with the cursor of the last event that it received.
 
-    A socket receives nothing after its session ended, its user was disabled or its tenant suspended. It is closed when
-    the next event finds it, or by a sweep."""
+    A socket receives nothing after its session ended, its user was disabled or its tenant was suspended. It is closed
+    at the next event, or by a sweep."""
 
     def __init__(self, connections: Connections, sockets: Sockets, clock: Clock, *, ttl_s: int, lease_s: int) -> None:
         self._connections, self._sockets, self._clock = connections, sockets, clock
@@ -96,37 +98,39 @@ class PushService:
         expires_at = self._clock.now() + self._ttl
         connection = Connection(connection_id, tenant_id, user_id, session_id, expires_at, scope)
         about = f"connection:{connection_id}"
-        hints = [_hint(about, tenant_id, user_id, delay_s=delay_s) for delay_s in (GREETING_DELAY_S, LATE_LOOK_S)]
-        self._connections.remember(connection, hints, after=after)
+        messages = [
+            _wake_message(about, tenant_id, user_id, delay_s=delay) for delay in (GREETING_DELAY_S, LATE_CHECK_S)
+        ]
+        self._connections.add(connection, messages, after=after)
 
     def disconnect(self, connection_id: str) -> None:
         self._connections.close([connection_id])
 
     def answer(self, connection_id: str, payload: Mapping[str, Any]) -> None:
-        """Say something back to a socket that has just spoken."""
+        """Answer a frame that the client sent."""
         try:
             self._sockets.post(connection_id, payload)
         except ConnectionGone:
             self._connections.close([connection_id])
 
     def deliver(self, notice: Notice, *, is_again: bool = False) -> int:
-        """Bring each socket that receives the user's events up to date. Returns how many messages were heard."""
-        heard = 0
+        """Send each socket of the user the events that it has not received. Returns how many were sent."""
+        sent = 0
         for _ in range(PASSES):
             claim = self._connections.claim(notice.tenant_id, notice.user_id)
             self._end(claim.ended)
-            for look in claim.looks:
-                self._close(look.doubtful)
+            for batch in claim.batches:
+                self._close(batch.uncertain)
             if claim.is_empty:
-                return heard + self._finish(notice, claim, is_again=is_again)
-            heard += self._tell(claim)
-            if heard >= POSTS_PER_CALL:
+                return sent + self._finish(notice, claim, is_again=is_again)
+            sent += self._send_batches(claim)
+            if sent >= POSTS_PER_CALL:
                 break
         self._wake(notice, delay_s=0)
-        return heard
+        return sent
 
     def close_ended(self) -> int:
-        """Close the sockets of who was logged out, disabled or suspended, or lost the permission. For a sweep."""
+        """Close the sockets whose access has ended, also where there is nothing to send. The watchdog calls it."""
         closed = 0
         while True:
             ended = self._connections.ended(limit=ENDED_BATCH)
@@ -141,65 +145,66 @@ class PushService:
         return self._connections.forget_expired()
 
     def _finish(self, notice: Notice, claim: Claim, *, is_again: bool) -> int:
-        # Who has a socket in hand looks again before they leave. Only if our first try died, it may have been theirs.
-        if is_again and any(look.is_busy for look in claim.looks):
+        # The call that claimed a socket checks for new events before it returns. If SQS delivers this message again,
+        # that call may have crashed: check again after its lease.
+        if is_again and any(batch.is_busy for batch in claim.batches):
             self._wake(notice, delay_s=self._lease_s)
-        if notice.is_passing and any(look.up_to_date for look in claim.looks):
-            return self._pass_on(notice, claim)
+        if notice.is_transient and any(batch.up_to_date for batch in claim.batches):
+            return self._send_transient(notice, claim)
         return 0
 
     def _wake(self, notice: Notice, *, delay_s: int) -> None:
         about = f"wake:{notice.user_id}"
-        self._connections.hint(_hint(about, notice.tenant_id, notice.user_id, delay_s=delay_s))
+        self._connections.publish(_wake_message(about, notice.tenant_id, notice.user_id, delay_s=delay_s))
 
-    def _tell(self, claim: Claim) -> int:
-        heard, is_refused = 0, False
-        for look in claim.looks:
-            outcomes = [self._bring_up_to_date(socket, look) for socket in look.claimed]
-            self._connections.settle(outcomes, until=look.until)
+    def _send_batches(self, claim: Claim) -> int:
+        sent, is_refused = 0, False
+        for batch in claim.batches:
+            outcomes = [self._bring_up_to_date(socket, batch) for socket in batch.claimed]
+            self._connections.settle(outcomes, until=batch.until)
             is_refused = is_refused or any(outcome.is_refused for outcome in outcomes)
-            heard += sum(
-                sum(socket.told < news.number <= outcome.told for news in look.news)
-                for socket, outcome in zip(look.claimed, outcomes, strict=True)
+            sent += sum(
+                sum(socket.last_sent < event.number <= outcome.last_sent for event in batch.events)
+                for socket, outcome in zip(batch.claimed, outcomes, strict=True)
             )
         if is_refused:
-            raise MoreToTell("a socket takes nothing for now")
-        return heard
+            raise MoreToSend("a socket accepts no message now")
+        return sent
 
-    def _bring_up_to_date(self, socket: Socket, look: Look) -> Outcome:
-        told, is_greeted = socket.told, socket.is_greeted
+    def _bring_up_to_date(self, socket: Socket, batch: Batch) -> Outcome:
+        last_sent, is_greeted = socket.last_sent, socket.is_greeted
         try:
             if not is_greeted:
-                self._post(socket.connection_id, {"type": "connected", "at": self._clock.now().isoformat()}, told)
+                self._post(socket.connection_id, {"type": "connected", "at": self._clock.now().isoformat()}, last_sent)
                 is_greeted = True
-            for news in look.news:
-                if news.number > told:
-                    payload = _payload(news.payload, look.scope, news.user_id)
-                    self._post(socket.connection_id, payload, news.number)
-                    told = news.number
+            for event in batch.events:
+                if event.number > last_sent:
+                    payload = _payload(event.payload, batch.scope, event.user_id)
+                    self._post(socket.connection_id, payload, event.number)
+                    last_sent = event.number
         except ConnectionGone:
-            return Outcome(socket.connection_id, told, is_greeted, is_closed=True)
+            return Outcome(socket.connection_id, last_sent, is_greeted, is_closed=True)
         except NotPosted:
-            return Outcome(socket.connection_id, told, is_greeted, is_refused=True)
+            return Outcome(socket.connection_id, last_sent, is_greeted, is_refused=True)
         except Exception:
-            logger.exception("a socket may have heard more than we know", connection_id=socket.connection_id)
+            logger.exception("socket in unknown state", connection_id=socket.connection_id)
             self._close([socket.connection_id])
-            return Outcome(socket.connection_id, told, is_greeted, is_closed=True)
-        return Outcome(socket.connection_id, max(told, look.until), is_greeted)
+            return Outcome(socket.connection_id, last_sent, is_greeted, is_closed=True)
+        return Outcome(socket.connection_id, max(last_sent, batch.until), is_greeted)
 
     def _post(self, connection_id: str, payload: Mapping[str, Any], number: int) -> None:
         self._sockets.post(connection_id, {**payload, "cursor": str(number)})
 
-    def _pass_on(self, notice: Notice, claim: Claim) -> int:
-        """To who has heard all that came before. What a change has overtaken on the way is left out."""
+    def _send_transient(self, notice: Notice, claim: Claim) -> int:
+        """Send progress to the sockets that received every stored event. Drop it if a newer event exists."""
         assert notice.payload is not None
-        newest_at = self._connections.newest_news_at(notice.tenant_id, notice.user_id)
+        newest_at = self._connections.newest_event_at(notice.tenant_id, notice.user_id)
         if newest_at is not None and newest_at > datetime.fromisoformat(notice.payload["at"]):
             return 0
-        heard = 0
-        for look in claim.looks:
-            payload = _payload(notice.payload, look.scope, notice.user_id)
-            for connection_id in look.up_to_date:
+        sent = 0
+        for batch in claim.batches:
+            payload = _payload(notice.payload, batch.scope, notice.user_id)
+            for connection_id in batch.up_to_date:
                 try:
                     self._sockets.post(connection_id, payload)
                 except ConnectionGone:
@@ -207,11 +212,11 @@ class PushService:
                 except NotPosted:
                     metrics.emit("ProgressNotPushed", 1)
                 else:
-                    heard += 1
-        return heard
+                    sent += 1
+        return sent
 
     def _end(self, connection_ids: Sequence[str]) -> int:
-        """Close sockets that may receive nothing any more. What API Gateway does not close now is left to the sweep."""
+        """Close sockets whose access has ended. The sweep closes those that API Gateway failed to close."""
         closed = []
         for connection_id in connection_ids:
             try:
@@ -234,18 +239,18 @@ class PushService:
 
 
 def _payload(payload: Mapping[str, Any], scope: Scope, user_id: UUID) -> Mapping[str, Any]:
-    """A socket of one user knows whose events it receives, one of the tenant does not."""
+    """A tenant-wide socket receives events of many users, so each event names its user."""
     return {**payload, "userId": ids.to_wire("usr", user_id)} if scope is Scope.TENANT else payload
 
 
-def _hint(aggregate: str, tenant_id: UUID, user_id: UUID, *, delay_s: int) -> Message:
-    """Not among the user's news: it says nothing itself."""
+def _wake_message(aggregate: str, tenant_id: UUID, user_id: UUID, *, delay_s: int) -> Message:
+    """Starts a delivery. Its aggregate is not the user's, so it is not one of the user's events."""
     data = {"tenantId": str(tenant_id), "userId": str(user_id)}
     return Message(DESTINATION, aggregate, "wake", data, delay_s, tenant_id)
 
 
 def notice_message(notice: Notice) -> Message:
-    """The notice as a message of the outbox. One user's notices are written, and told, one after the other."""
+    """The notice as a message of the outbox. One user's notices are written and sent one after the other."""
     data: dict[str, Any] = {
         "tenantId": str(notice.tenant_id),
         "userId": str(notice.user_id),

@@ -1,4 +1,4 @@
-"""R-REC-6 as one program: what must hold at any moment, and the rows that show where it does not."""
+"""R-REC-6: the invariants that hold at any moment, and a check that finds the rows that break them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import Protocol
 
 from artiway.platform import metrics
 from artiway.platform.logs import Logger
+from artiway.recovery.mirror import SlotMirror
 from artiway.recovery.model import Check, Health, Scope
 
 logger = Logger("invariants")
 ROWS_SHOWN = 20
 GRACE_S = 300
-# A transaction may be open for a while after it wrote down the time; and clocks differ.
+# A transaction may commit a while after it wrote its timestamps, and clocks differ.
 OVERLAP = timedelta(minutes=5)
-# Name, what is counted, what breaks it.
+# Name, the query that counts the checked rows, the query that finds the broken ones.
 CHECKS = (
     ("balances_equal_ledger", "count_balances", "broken_balances"),
     ("holds_end_once", "count_holds", "broken_holds"),
@@ -33,47 +34,41 @@ CHECKS = (
 )
 
 
-class Looks(Protocol):
-    def look(self, name: str, *, counted: str, broken: str, scope: Scope | None, limit: int, grace_s: int) -> Check: ...
+class InvariantQueries(Protocol):
+    def run(self, name: str, *, counted: str, broken: str, scope: Scope | None, limit: int, grace_s: int) -> Check: ...
 
     def last_clean(self) -> tuple[datetime, datetime | None]:
-        """The time, and when the last look that found nothing wrong began."""
+        """The time now, and the start of the last check that found no violation."""
 
     def note_clean(self, at: datetime) -> None: ...
 
     def changed_since(self, at: datetime) -> Scope: ...
 
 
-class Mirror(Protocol):
-    """Redis, beside the database."""
-
-    def look(self, *, limit: int) -> Check: ...
-
-
 class Invariants:
-    def __init__(self, looks: Looks, mirror: Mirror) -> None:
-        self._looks, self._mirror = looks, mirror
+    def __init__(self, queries: InvariantQueries, mirror: SlotMirror) -> None:
+        self._queries, self._mirror = queries, mirror
 
     def check(self, *, grace_s: int = GRACE_S) -> Health:
-        """Look at all there is. `grace_s` is how long the sweepers have for what is theirs."""
-        began_at, _ = self._looks.last_clean()
+        """Check every row. `grace_s` is the time that the sweepers have to act."""
+        began_at, _ = self._queries.last_clean()
         return self._check(None, began_at, grace_s)
 
     def check_changes(self, *, grace_s: int = GRACE_S) -> Health:
-        """Look at what changed since all was well. As long as something is wrong the span grows."""
-        began_at, clean_at = self._looks.last_clean()
-        scope = None if clean_at is None else self._looks.changed_since(clean_at - OVERLAP)
+        """Check the rows that changed since the last clean check. While there is a violation, the span grows."""
+        began_at, clean_at = self._queries.last_clean()
+        scope = None if clean_at is None else self._queries.changed_since(clean_at - OVERLAP)
         return self._check(scope, began_at, grace_s)
 
     def _check(self, scope: Scope | None, began_at: datetime, grace_s: int) -> Health:
         checks = [
-            self._looks.look(name, counted=counted, broken=broken, scope=scope, limit=ROWS_SHOWN, grace_s=grace_s)
+            self._queries.run(name, counted=counted, broken=broken, scope=scope, limit=ROWS_SHOWN, grace_s=grace_s)
             for name, counted, broken in CHECKS
         ]
-        checks.append(self._mirror.look(limit=ROWS_SHOWN))
+        checks.append(self._mirror.check(limit=ROWS_SHOWN))
         health = Health(checks)
         if health.is_ok:
-            self._looks.note_clean(began_at)
+            self._queries.note_clean(began_at)
         metrics.emit("InvariantsBroken", sum(not check.is_ok for check in checks))
         for check in checks:
             if not check.is_ok:

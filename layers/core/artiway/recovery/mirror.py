@@ -1,4 +1,4 @@
-"""Slots in Redis beside slots in PostgreSQL. What is on its way from one to the other is not held against them."""
+"""Compares the slots in Redis with those in PostgreSQL. A recent difference is normal: Redis follows the commit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from artiway.recovery.model import Check
 
 logger = Logger("invariants")
 NAME = "slots_are_mirrored"
-# The scheduler's sweep mends a difference within half a minute; one that is older has no excuse.
+# The scheduler's sweep corrects a difference within half a minute; an older one is a violation.
 GRACE_S = 90
 
 
@@ -23,14 +23,14 @@ class Queue(Protocol):
 
 
 class Slots(Protocol):
-    """The truth."""
+    """The slots in PostgreSQL, which decides."""
 
     def held(self, pool: str) -> set[UUID]: ...
 
     def unexplained(
         self, *, surplus: Sequence[UUID], missing: Sequence[UUID], limit: int, grace_s: int
     ) -> Sequence[Mapping[str, Any]]:
-        """Those of them that have been so for longer than it takes to mend them."""
+        """The differences that are older than `grace_s`."""
 
 
 class SlotMirror:
@@ -42,17 +42,17 @@ class SlotMirror:
         *,
         losses: tuple[type[Exception], ...] = (),
     ) -> None:
-        """`losses` is what the queue raises while its server is away."""
+        """`losses` are the exceptions of the queue while Redis is down."""
         self._slots, self._queue_of, self._pools = slots, queue_of, pools
         self._losses: tuple[type[Exception], ...] = (Unavailable, *losses)
 
-    def look(self, *, limit: int, grace_s: int = GRACE_S) -> Check:
+    def check(self, *, limit: int, grace_s: int = GRACE_S) -> Check:
         checked = 0
         violations: list[Mapping[str, Any]] = []
         for pool in self._pools:
             try:
                 held, rows = self._compare(pool, limit=limit, grace_s=grace_s)
-            except self._losses as error:  # lost, or being rebuilt: there is nothing to compare with
+            except self._losses as error:  # Redis is down or being rebuilt: there is nothing to compare
                 logger.warning("slots not compared", pool=pool, reason=type(error).__name__)
                 continue
             checked += held
@@ -60,7 +60,7 @@ class SlotMirror:
         return Check(NAME, checked, tuple(violations[:limit]))
 
     def _compare(self, pool: str, *, limit: int, grace_s: int) -> tuple[int, Sequence[Mapping[str, Any]]]:
-        """Redis is looked at twice with the database in between: what changes meanwhile is nobody's fault."""
+        """Redis is read before and after the database, so that a change between the reads is no difference."""
         queue = self._queue_of(pool)
         if not queue.attach():
             return 0, ()

@@ -1,4 +1,4 @@
-"""What the sweepers look for, and what they and the invariants found."""
+"""Overdue rows, results of invariant checks, and dead letters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from uuid import UUID
 
 @dataclass(frozen=True)
 class Overdue:
-    """An attempt at a node that took too long for something."""
+    """An attempt at a node that is too old; `overdue_s` is the age of the timestamp that the sweep checked."""
 
     node_id: UUID
     tenant_id: UUID
@@ -30,7 +30,7 @@ class Artefact:
 
 @dataclass(frozen=True)
 class Scope:
-    """What an invariant is asked about: everything of these tenants that is named."""
+    """The rows that a check covers: those with these ids, of these tenants."""
 
     tenant_ids: Sequence[UUID]
     user_ids: Sequence[UUID]
@@ -42,7 +42,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class Check:
-    """One invariant: how many things were looked at, and the rows that break it."""
+    """The result for one invariant: the number of checked rows, and the rows that break it."""
 
     name: str
     checked: int

@@ -1,4 +1,4 @@
--- What waits too long, found by the one index that holds nothing else. Each is looked at again under its task's lock.
+-- Rows that wait too long. Each query has a partial index. The sweep checks each row again under the lock of its task.
 
 -- name: expired_leases
 SELECT node.node_id, node.tenant_id, node.task_id, node.attempt, task.tool,
@@ -22,8 +22,8 @@ SELECT node.node_id, node.tenant_id, node.task_id, node.attempt, task.tool,
  ORDER BY node.hinted_at, node.node_id
  LIMIT %(limit)s;
 
--- name: hint_again
--- The same attempt: whoever claims it first has it.
+-- name: resend_work_messages
+-- The same attempt again: the first claim gets it.
 UPDATE task_node SET hinted_at = clock_timestamp()
  WHERE node_id = ANY (%(node_ids)s::uuid[]) AND status = 'QUEUED' AND dispatched_at IS NOT NULL
    AND hinted_at < clock_timestamp() - make_interval(secs => %(age_s)s)
@@ -45,7 +45,7 @@ SELECT node.node_id, node.tenant_id, node.task_id, node.attempt, task.tool,
  ORDER BY node.started_at, node.node_id
  LIMIT %(limit)s;
 
--- name: unheard_executions
+-- name: stale_executions
 UPDATE task SET execution_asked_at = clock_timestamp()
  WHERE task_id IN (SELECT task_id FROM task
                     WHERE ended_at IS NULL AND execution_asked_at < clock_timestamp() - make_interval(secs => %(age_s)s)
@@ -72,7 +72,7 @@ SELECT task.tenant_id, task.task_id
  LIMIT %(limit)s;
 
 -- name: orphan_holds
--- Held for a task that is over. Never of a live one: that has to come to its end first.
+-- Holds of tasks that have ended. The hold of a live task is never released here.
 SELECT hold.tenant_id, hold.user_id, hold.hold_id
   FROM points_hold AS hold
   JOIN task ON task.tenant_id = hold.tenant_id AND task.hold_id = hold.hold_id
@@ -96,8 +96,8 @@ UPDATE artefact SET cleanup_status = 1 WHERE artefact_id = ANY (%(item_ids)s::uu
 -- name: note_deleted_uploads
 UPDATE upload SET cleanup_status = 1 WHERE input_id = ANY (%(item_ids)s::uuid[]) AND expires_at < clock_timestamp();
 
--- R-REC-6. Each invariant has two statements: how many things there are to look at, and the rows that break it.
--- Both look at all there is where the ids are null, else at what is named: an index finds that.
+-- R-REC-6. Each invariant has two statements: the number of rows to check, and the rows that break it.
+-- Null ids mean every row; otherwise an index finds the rows with these ids.
 
 -- name: last_clean_pass
 SELECT clock_timestamp() AS now, (SELECT clean_at FROM invariant_pass) AS clean_at;
@@ -107,8 +107,8 @@ INSERT INTO invariant_pass (clean_at) VALUES (%(clean_at)s)
 ON CONFLICT (is_only) DO UPDATE SET clean_at = greatest(invariant_pass.clean_at, excluded.clean_at);
 
 -- name: changed_since
--- A node's dependents are named with it: their in-degrees speak of it. A task changes with its nodes, a hold and an order
--- with the ledger; an order that was paid and not credited is found by its payment.
+-- The dependents of a changed node are included, because their in-degrees count it. A task changes with its nodes, a hold and
+-- an order with the ledger; an order that was paid and not credited is found by its payment.
 WITH entries AS MATERIALIZED (
     SELECT tenant_id, user_id, hold_id, kind, reference FROM points_ledger WHERE created_at >= %(since)s
 ), moved AS MATERIALIZED (
@@ -157,7 +157,7 @@ SELECT count(*) AS checked
  WHERE %(tenant_ids)s::uuid[] IS NULL OR hold.tenant_id = ANY (%(tenant_ids)s) AND hold.hold_id = ANY (%(hold_ids)s);
 
 -- name: broken_holds
--- A hold that has ended has one end in the ledger, one that is held has none.
+-- An ended hold has one CONFIRM or CANCEL entry in the ledger, an open hold has none.
 SELECT hold.tenant_id, hold.hold_id, hold.status, ends.count AS ends
   FROM points_hold AS hold
  CROSS JOIN LATERAL (SELECT count(*) FROM points_ledger AS entry
@@ -174,7 +174,7 @@ SELECT count(*) AS checked
     OR pay_order.tenant_id = ANY (%(tenant_ids)s) AND pay_order.order_id = ANY (%(order_ids)s);
 
 -- name: broken_credits
--- An order that was paid is credited once and in full, and no other is.
+-- A paid order is credited once and in full; another order is not credited.
 SELECT pay_order.tenant_id, pay_order.order_id, pay_order.status, pay_order.points, credits.count AS credits,
        credits.points AS credited_points
   FROM pay_order
@@ -190,7 +190,7 @@ SELECT pay_order.tenant_id, pay_order.order_id, pay_order.status, pay_order.poin
  LIMIT %(limit)s;
 
 -- name: broken_payments
--- An order that was paid has one credited transaction, its own, and the ledger's entry of that transaction is the order's.
+-- A paid order has one credited transaction, its own, and the ledger entry of that transaction refers to the order.
 SELECT pay_order.tenant_id, pay_order.order_id, pay_order.status, pay_order.transaction_id, credited.transaction_id AS credited_id,
        entry.reference AS credited_order
   FROM pay_order
@@ -211,7 +211,7 @@ SELECT pay_order.tenant_id, pay_order.order_id, pay_order.status, pay_order.tran
 SELECT count(*) AS checked FROM task WHERE %(tenant_ids)s::uuid[] IS NULL OR task.task_id = ANY (%(task_ids)s);
 
 -- name: broken_tasks
--- A live task has a hold and something to wait for; one that is over has neither.
+-- A live task has an open hold and open nodes; an ended task has neither.
 SELECT task.tenant_id, task.task_id, task.status, hold.status AS hold, open.count AS open_nodes
   FROM task
   LEFT JOIN points_hold AS hold ON hold.tenant_id = task.tenant_id AND hold.hold_id = task.hold_id
@@ -229,7 +229,7 @@ SELECT count(*) AS checked
  WHERE ended_at IS NOT NULL AND (%(tenant_ids)s::uuid[] IS NULL OR task.task_id = ANY (%(task_ids)s));
 
 -- name: broken_charges
--- Charged is what was delivered, and what the ledger says.
+-- The charge of a task equals its delivered nodes and the ledger entries.
 SELECT task.tenant_id, task.task_id, task.charged_points, delivered.points AS delivered, taken.points AS taken
   FROM task
  CROSS JOIN LATERAL (SELECT coalesce(sum(price_points), 0) AS points FROM task_node AS node
@@ -255,7 +255,7 @@ SELECT node.tenant_id, node.node_id, node.in_degree, open.count AS unfinished
  LIMIT %(limit)s;
 
 -- name: broken_orphan_nodes
--- Waiting or running for a task that is over.
+-- Nodes that wait or run although their task has ended.
 SELECT node.tenant_id, node.node_id, node.status
   FROM task_node AS node
   JOIN task ON task.tenant_id = node.tenant_id AND task.task_id = node.task_id
@@ -265,7 +265,7 @@ SELECT node.tenant_id, node.node_id, node.status
  LIMIT %(limit)s;
 
 -- name: broken_dependents
--- Nothing that depends on a node which failed, or was cancelled, may be waiting, running or done.
+-- A node that depends on a failed or cancelled node must be cancelled.
 SELECT node.tenant_id, node.node_id, node.status, before.node_id AS depends_on, before.status AS depends_on_status
   FROM task_node AS node
   JOIN node_dependency AS edge ON edge.tenant_id = node.tenant_id AND edge.node_id = node.node_id
@@ -275,7 +275,7 @@ SELECT node.tenant_id, node.node_id, node.status, before.node_id AS depends_on, 
  LIMIT %(limit)s;
 
 -- name: broken_history
--- The newest row of a node's history is its present.
+-- The newest history row of a node equals its present state.
 SELECT node.tenant_id, node.node_id, node.status, node.version, last.to_status, last.version AS history_version
   FROM task_node AS node
   LEFT JOIN LATERAL (SELECT to_status, version FROM node_history AS history
@@ -289,7 +289,7 @@ SELECT node.tenant_id, node.node_id, node.status, node.version, last.to_status, 
 SELECT count(*) AS checked FROM node_token WHERE answered_at IS NULL;
 
 -- name: broken_tokens
--- Step Functions waits for something that has come to pass, and nobody has told it for a while.
+-- Step Functions waits for a node that has ended, and its token was not answered in time.
 SELECT waiting.tenant_id, waiting.node_id, waiting.kind, node.status
   FROM node_token AS waiting
   JOIN task_node AS node ON node.tenant_id = waiting.tenant_id AND node.node_id = waiting.node_id
@@ -304,7 +304,7 @@ SELECT count(*) AS checked
  WHERE %(tenant_ids)s::uuid[] IS NULL OR tenant_id = ANY (%(tenant_ids)s) AND task_id = ANY (%(task_ids)s);
 
 -- name: broken_artefacts
--- Every picture belongs to a node that was done, and every such node has one.
+-- Every artefact belongs to a completed node, and every completed node has an artefact.
 SELECT artefact.tenant_id, artefact.node_id, artefact.key AS what
   FROM artefact
   JOIN task_node AS node ON node.tenant_id = artefact.tenant_id AND node.node_id = artefact.node_id
@@ -325,7 +325,7 @@ SELECT node.tenant_id, node.node_id, 'no artefact'
 SELECT count(*) AS checked FROM slot_in_use;
 
 -- name: broken_slots
--- A slot is held by an attempt that was dispatched and is not over.
+-- A slot belongs to an attempt that was dispatched and has not ended.
 SELECT node.tenant_id, node.node_id, node.status, node.attempt
   FROM task_node AS node
  WHERE node.status = 'PROCESSING' AND (node.dispatched_at IS NULL OR node.attempt = 0)
@@ -333,7 +333,7 @@ SELECT node.tenant_id, node.node_id, node.status, node.attempt
  LIMIT %(limit)s;
 
 -- name: slots_of_pool
--- What a sweep of the scheduler must have mirrored by now.
+-- The slots that Redis must have too.
 SELECT node_id FROM slot_in_use WHERE pool = %(pool)s;
 
 -- name: missing_slots
@@ -344,7 +344,7 @@ SELECT node.tenant_id, node.node_id, node.status, 'not in Redis' AS what
  LIMIT %(limit)s;
 
 -- name: surplus_slots
--- One that waits in the fair queue may have been taken from it a moment ago: that is its lease's business.
+-- A node that waits in the fair queue may have been popped a moment ago; its lease in Redis expires if it was not dispatched.
 SELECT node.tenant_id, coalesce(node.node_id, mirrored.node_id) AS node_id, node.status, 'not in PostgreSQL' AS what
   FROM unnest(%(node_ids)s::uuid[]) AS mirrored (node_id)
   LEFT JOIN task_node AS node ON node.node_id = mirrored.node_id
@@ -356,7 +356,7 @@ SELECT node.tenant_id, coalesce(node.node_id, mirrored.node_id) AS node_id, node
 SELECT count(*) AS checked FROM task_node WHERE status IN ('PENDING', 'QUEUED', 'PROCESSING');
 
 -- name: broken_overdue
--- Whatever waits for a sweeper for longer than several of its rounds shows that no sweeper runs.
+-- A row that has waited longer than several sweeps shows that the sweeps do not run.
 (SELECT tenant_id, node_id, status, lease_until, hinted_at, not_before
    FROM task_node
   WHERE status = 'PROCESSING' AND lease_until < clock_timestamp() - make_interval(secs => %(grace_s)s)

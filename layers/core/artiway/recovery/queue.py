@@ -1,4 +1,4 @@
-"""Dead-letter queues in SQS. Moved by receive, send, delete: a move task of SQS cannot choose letters."""
+"""Dead-letter queues in SQS. Messages move by receive, send and delete: a move task of SQS moves all of them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs.type_defs import MessageAttributeValueTypeDef, MessageTypeDef
 
 BATCH = 10
-# As long as an act on the letters may take; then they are there again for the next.
-HIDDEN_S = 30
-EMPTY_ANSWERS = 2
+# The longest time of one operation; afterwards the messages are visible again.
+VISIBILITY_TIMEOUT_S = 30
+EMPTY_RECEIVES = 2
 
 
 class SqsQueues:
@@ -28,42 +28,42 @@ class SqsQueues:
         sqs: SQSClient = aws.client("sqs")
         found: dict[str, DeadLetter] = {}
         empty = 0
-        while len(found) < limit and empty < EMPTY_ANSWERS:
+        while len(found) < limit and empty < EMPTY_RECEIVES:
             answer = sqs.receive_message(
                 QueueUrl=url,
                 MaxNumberOfMessages=min(BATCH, limit - len(found)),
-                VisibilityTimeout=HIDDEN_S,
+                VisibilityTimeout=VISIBILITY_TIMEOUT_S,
                 WaitTimeSeconds=0,
                 MessageSystemAttributeNames=["All"],
             )
             messages = answer.get("Messages", [])
             empty = 0 if messages else empty + 1
-            found |= {letter.message_id: letter for letter in map(_letter, messages)}
+            found |= {one.message_id: one for one in map(_dead_letter, messages)}
         return list(found.values())
 
-    def put_back(self, url: str, letters: Sequence[DeadLetter]) -> None:
+    def put_back(self, url: str, messages: Sequence[DeadLetter]) -> None:
         sqs: SQSClient = aws.client("sqs")
-        for letter in letters:
-            sqs.change_message_visibility(QueueUrl=url, ReceiptHandle=letter.receipt, VisibilityTimeout=0)
+        for message in messages:
+            sqs.change_message_visibility(QueueUrl=url, ReceiptHandle=message.receipt, VisibilityTimeout=0)
 
-    def send(self, url: str, letter: DeadLetter) -> None:
+    def send(self, url: str, message: DeadLetter) -> None:
         sqs: SQSClient = aws.client("sqs")
         origin: dict[str, MessageAttributeValueTypeDef] = {
-            "deadLetterId": {"DataType": "String", "StringValue": letter.message_id}
+            "deadLetterId": {"DataType": "String", "StringValue": message.message_id}
         }
-        if letter.group:
+        if message.group:
             sqs.send_message(
-                QueueUrl=url, MessageBody=letter.body, MessageAttributes=origin, MessageGroupId=letter.group
+                QueueUrl=url, MessageBody=message.body, MessageAttributes=origin, MessageGroupId=message.group
             )
         else:
-            sqs.send_message(QueueUrl=url, MessageBody=letter.body, MessageAttributes=origin)
+            sqs.send_message(QueueUrl=url, MessageBody=message.body, MessageAttributes=origin)
 
-    def delete(self, url: str, letter: DeadLetter) -> None:
+    def delete(self, url: str, message: DeadLetter) -> None:
         sqs: SQSClient = aws.client("sqs")
-        sqs.delete_message(QueueUrl=url, ReceiptHandle=letter.receipt)
+        sqs.delete_message(QueueUrl=url, ReceiptHandle=message.receipt)
 
 
-def _letter(message: MessageTypeDef) -> DeadLetter:
+def _dead_letter(message: MessageTypeDef) -> DeadLetter:
     attributes = message.get("Attributes", {})
     return DeadLetter(
         message_id=message["MessageId"],

@@ -1,4 +1,4 @@
-"""The sweepers' finds and the invariants' rows, as `artiway_service` sees them: over all tenants."""
+"""Queries of the sweeps and of the invariants over all tenants, as `artiway_service`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from artiway.platform import sql
 from artiway.platform.database import Database
 from artiway.recovery.model import Artefact, Check, Overdue, Scope
 from artiway.tasks.repository import SQL as TASKS
-from artiway.tasks.repository import ready_hints, token_answers, work_messages
+from artiway.tasks.repository import ready_messages, token_answers, work_messages
 
 SQL = sql.load("artiway.recovery")
 _NAMED = tuple(field.name for field in fields(Scope))
 
 
-class PostgresFinds:
+class PostgresOverdueQueries:
     def __init__(self, database: Database, outbox: Outbox) -> None:
         self._database, self._outbox = database, outbox
 
@@ -33,23 +33,23 @@ class PostgresFinds:
     def unclaimed(self, *, age_s: int, limit: int) -> Sequence[Overdue]:
         return self._overdue("unclaimed", {"age_s": age_s, "limit": limit})
 
-    def hint_again(self, node_ids: Sequence[UUID], *, age_s: int) -> int:
+    def resend_work_messages(self, node_ids: Sequence[UUID], *, age_s: int) -> int:
         with self._database.service_transaction() as tx:
-            rows = tx.all(SQL["hint_again"], {"node_ids": list(node_ids), "age_s": age_s})
+            rows = tx.all(SQL["resend_work_messages"], {"node_ids": list(node_ids), "age_s": age_s})
             self._outbox.publish(tx, work_messages(rows))
         return len(rows)
 
-    def hint_unready(self, *, age_s: int, limit: int) -> int:
+    def resend_ready_messages(self, *, age_s: int, limit: int) -> int:
         with self._database.service_transaction() as tx:
             rows = tx.all(SQL["unready"], {"age_s": age_s, "limit": limit})
-            self._outbox.publish(tx, ready_hints(rows))
+            self._outbox.publish(tx, ready_messages(rows))
         return len(rows)
 
     def long_running(self, *, age_s: int, limit: int) -> Sequence[Overdue]:
         return self._overdue("long_running", {"age_s": age_s, "limit": limit})
 
-    def unheard_executions(self, *, age_s: int, limit: int) -> Sequence[tuple[UUID, UUID]]:
-        rows = self._rows("unheard_executions", {"age_s": age_s, "limit": limit})
+    def stale_executions(self, *, age_s: int, limit: int) -> Sequence[tuple[UUID, UUID]]:
+        rows = self._rows("stale_executions", {"age_s": age_s, "limit": limit})
         return [(row["tenant_id"], row["task_id"]) for row in rows]
 
     def answer_tokens(self, *, age_s: int, limit: int) -> int:
@@ -67,7 +67,7 @@ class PostgresFinds:
         rows = self._rows("orphan_holds", {"limit": limit})
         return [(row["tenant_id"], row["user_id"], row["hold_id"]) for row in rows]
 
-    def forget_lost_workers(self, *, age_s: int) -> int:
+    def delete_lost_workers(self, *, age_s: int) -> int:
         with self._database.service_transaction() as tx:
             return tx.run(SQL["lost_workers"], {"age_s": age_s})
 
@@ -87,11 +87,11 @@ class PostgresFinds:
             return tx.all(SQL[name], parameters)
 
 
-class PostgresLooks:
+class PostgresInvariantQueries:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def look(self, name: str, *, counted: str, broken: str, scope: Scope | None, limit: int, grace_s: int) -> Check:
+    def run(self, name: str, *, counted: str, broken: str, scope: Scope | None, limit: int, grace_s: int) -> Check:
         named = dict.fromkeys(_NAMED) if scope is None else asdict(scope)
         with self._database.service_transaction() as tx:
             row = tx.one(SQL[counted], named)
@@ -136,11 +136,11 @@ class PostgresSlots:
 
 
 class AuditJournal:
-    """Operators act beyond any tenant."""
+    """Actions of operators concern no single tenant."""
 
     def __init__(self, database: Database, audit: AuditLog) -> None:
         self._database, self._audit = database, audit
 
-    def acted(self, *, actor_id: UUID, action: str, target: str, details: Mapping[str, object]) -> None:
+    def record(self, *, actor_id: UUID, action: str, target: str, details: Mapping[str, object]) -> None:
         with self._database.service_transaction() as tx:
             self._audit.record(tx, actor_id=actor_id, action=action, target=target, details=details)

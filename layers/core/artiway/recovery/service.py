@@ -1,49 +1,40 @@
-"""Every state that is not an end has a timestamp and a sweeper that knows what to do when it grows old."""
+"""Every state that is not final has a timestamp, and a sweep that acts when the timestamp is too old."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
 from artiway.platform import metrics
 from artiway.platform.logs import Logger
-from artiway.points.model import Hold
+from artiway.points.service import PointsService
 from artiway.recovery.model import Artefact, Overdue
 from artiway.tasks import messages
 from artiway.tasks.lifecycle import NodeService
 from artiway.tasks.model import NodeStatus
-from artiway.tasks.work import Work
+from artiway.tasks.transaction import TaskStore
 
 logger = Logger("recovery")
 
 
-class Finds(Protocol):
-    """What grew old, over all tenants, oldest first."""
+class OverdueQueries(Protocol):
+    """Rows of all tenants that have waited too long, oldest first."""
 
     def expired_leases(self, *, limit: int) -> Sequence[Overdue]: ...
     def count_leases(self) -> int: ...
     def unclaimed(self, *, age_s: int, limit: int) -> Sequence[Overdue]: ...
-    def hint_again(self, node_ids: Sequence[UUID], *, age_s: int) -> int: ...
-    def hint_unready(self, *, age_s: int, limit: int) -> int: ...
+    def resend_work_messages(self, node_ids: Sequence[UUID], *, age_s: int) -> int: ...
+    def resend_ready_messages(self, *, age_s: int, limit: int) -> int: ...
     def long_running(self, *, age_s: int, limit: int) -> Sequence[Overdue]: ...
-    def unheard_executions(self, *, age_s: int, limit: int) -> Sequence[tuple[UUID, UUID]]: ...
+    def stale_executions(self, *, age_s: int, limit: int) -> Sequence[tuple[UUID, UUID]]: ...
     def answer_tokens(self, *, age_s: int, limit: int) -> int: ...
     def finished_tasks(self, *, age_s: int, limit: int) -> Sequence[tuple[UUID, UUID]]: ...
     def orphan_holds(self, *, limit: int) -> Sequence[tuple[UUID, UUID, UUID]]: ...
-    def forget_lost_workers(self, *, age_s: int) -> int: ...
+    def delete_lost_workers(self, *, age_s: int) -> int: ...
     def expired_objects(self, *, limit: int) -> Sequence[Artefact]: ...
     def note_deleted(self, objects: Sequence[Artefact]) -> None: ...
-
-
-class Store(Protocol):
-    def open(self, tenant_id: UUID) -> AbstractContextManager[Work]: ...
-
-
-class Holds(Protocol):
-    def cancel_hold(self, *, tenant_id: UUID, user_id: UUID, hold_id: UUID, reference: str = "") -> Hold: ...
 
 
 class Objects(Protocol):
@@ -51,11 +42,11 @@ class Objects(Protocol):
 
 
 @dataclass(frozen=True)
-class Patience:
-    """How long each thing may take before somebody looks after it."""
+class SweepThresholds:
+    """The age at which each sweep acts."""
 
     batch: int = 500
-    # Leases that end together are an outage of ours and not of the workers, unless they stay ended.
+    # If many leases expire at once, the platform was down, not the workers: give them time to renew.
     outage_share: float = 0.2
     outage_minimum: int = 5
     outage_grace_s: int = 120
@@ -71,104 +62,112 @@ class Patience:
 
 class Sweeper:
     def __init__(
-        self, finds: Finds, store: Store, nodes: NodeService, holds: Holds, objects: Objects, patience: Patience
+        self,
+        overdue: OverdueQueries,
+        store: TaskStore,
+        nodes: NodeService,
+        points: PointsService,
+        objects: Objects,
+        thresholds: SweepThresholds,
     ) -> None:
-        self._finds, self._store, self._nodes, self._holds = finds, store, nodes, holds
-        self._objects, self._patience = objects, patience
+        self._overdue, self._store, self._nodes, self._points = overdue, store, nodes, points
+        self._objects, self._thresholds = objects, thresholds
 
     def quick(self) -> dict[str, int]:
-        """At least every 30 s: leases, work that nobody took, nodes that nobody heard of."""
+        """At least every 30 s: expired leases, unclaimed work messages, nodes without a ready message."""
         return self._counted(
             leases=self.leases,
             unclaimed=self.unclaimed,
-            unready=lambda: self._finds.hint_unready(age_s=self._patience.unready_s, limit=self._patience.batch),
+            unready=lambda: self._overdue.resend_ready_messages(
+                age_s=self._thresholds.unready_s, limit=self._thresholds.batch
+            ),
         )
 
     def slow(self) -> dict[str, int]:
-        """Every few minutes: what should have been done with something else, and was not."""
-        patience = self._patience
+        """Every few minutes: changes that should have followed another change and did not."""
+        thresholds = self._thresholds
         return self._counted(
             long_running=self.long_running,
             executions=self.executions,
-            tokens=lambda: self._finds.answer_tokens(age_s=patience.token_s, limit=patience.batch),
+            tokens=lambda: self._overdue.answer_tokens(age_s=thresholds.token_s, limit=thresholds.batch),
             finished=self.finished,
             holds=self.holds,
-            workers=lambda: self._finds.forget_lost_workers(age_s=patience.worker_s),
+            workers=lambda: self._overdue.delete_lost_workers(age_s=thresholds.worker_s),
         )
 
     def leases(self) -> int:
-        patience = self._patience
-        expired = self._finds.expired_leases(limit=patience.batch)
+        thresholds = self._thresholds
+        expired = self._overdue.expired_leases(limit=thresholds.batch)
         if (
-            len(expired) >= patience.outage_minimum
-            and len(expired) > patience.outage_share * self._finds.count_leases()
+            len(expired) >= thresholds.outage_minimum
+            and len(expired) > thresholds.outage_share * self._overdue.count_leases()
         ):
             metrics.emit("LeaseOutages", 1)
-            logger.error("too many leases ended at once", expired=len(expired))
-            expired = [one for one in expired if one.overdue_s > patience.outage_grace_s]
+            logger.error("many leases expired at once", expired=len(expired))
+            expired = [one for one in expired if one.overdue_s > thresholds.outage_grace_s]
         return sum(self._nodes.time_out_lease(one.node_id, one.attempt) for one in expired)
 
     def unclaimed(self) -> int:
-        patience = self._patience
-        found = self._finds.unclaimed(age_s=patience.unclaimed_s, limit=patience.batch)
-        abandoned = [one for one in found if one.overdue_s > patience.abandoned_s]
-        waiting = [one.node_id for one in found if one.overdue_s <= patience.abandoned_s]
-        hinted = self._finds.hint_again(waiting, age_s=patience.unclaimed_s) if waiting else 0
-        return hinted + sum(self._nodes.time_out_unclaimed(one.node_id, one.attempt) for one in abandoned)
+        thresholds = self._thresholds
+        found = self._overdue.unclaimed(age_s=thresholds.unclaimed_s, limit=thresholds.batch)
+        abandoned = [one for one in found if one.overdue_s > thresholds.abandoned_s]
+        waiting = [one.node_id for one in found if one.overdue_s <= thresholds.abandoned_s]
+        resent = self._overdue.resend_work_messages(waiting, age_s=thresholds.unclaimed_s) if waiting else 0
+        return resent + sum(self._nodes.time_out_unclaimed(one.node_id, one.attempt) for one in abandoned)
 
     def long_running(self) -> int:
-        found = self._finds.long_running(age_s=self._patience.running_s, limit=self._patience.batch)
+        found = self._overdue.long_running(age_s=self._thresholds.running_s, limit=self._thresholds.batch)
         return sum(
             self._nodes.time_out_running(
-                one.node_id, one.attempt, is_requeued=one.tool in self._patience.requeued_tools
+                one.node_id, one.attempt, is_requeued=one.tool in self._thresholds.requeued_tools
             )
             for one in found
         )
 
     def executions(self) -> int:
-        """Ask again for executions that have run for long: one that lives takes no notice, one that is lost begins."""
-        tasks = self._finds.unheard_executions(age_s=self._patience.execution_s, limit=self._patience.batch)
+        """Start the executions of old tasks again. Step Functions ignores a known name, and starts a lost execution."""
+        tasks = self._overdue.stale_executions(age_s=self._thresholds.execution_s, limit=self._thresholds.batch)
         for tenant_id, task_id in tasks:
-            with self._store.open(tenant_id) as work:
-                task = work.task(task_id)
+            with self._store.open(tenant_id) as tx:
+                task = tx.task(task_id)
                 open_nodes = [
                     node
-                    for node in work.nodes(task_id)
+                    for node in tx.nodes(task_id)
                     if node.status in (NodeStatus.PENDING, NodeStatus.QUEUED, NodeStatus.PROCESSING)
                 ]
                 if task is not None and task.ended_at is None and open_nodes:
                     waiting = frozenset(node.node_id for node in open_nodes if node.in_degree > 0)
-                    work.send(messages.start_execution(task, open_nodes, waiting))
+                    tx.send(messages.start_execution(task, open_nodes, waiting))
         return len(tasks)
 
     def finished(self) -> int:
-        tasks = self._finds.finished_tasks(age_s=self._patience.token_s, limit=self._patience.batch)
+        tasks = self._overdue.finished_tasks(age_s=self._thresholds.token_s, limit=self._thresholds.batch)
         for tenant_id, task_id in tasks:
             self._nodes.settle(tenant_id=tenant_id, task_id=task_id)
         return len(tasks)
 
     def holds(self) -> int:
-        found = self._finds.orphan_holds(limit=self._patience.batch)
+        found = self._overdue.orphan_holds(limit=self._thresholds.batch)
         for tenant_id, user_id, hold_id in found:
-            self._holds.cancel_hold(tenant_id=tenant_id, user_id=user_id, hold_id=hold_id, reference="watchdog")
+            self._points.cancel_hold(tenant_id=tenant_id, user_id=user_id, hold_id=hold_id, reference="watchdog")
         return len(found)
 
     def expire_objects(self) -> int:
-        """Delete what is past its time. What S3 did not delete is found again tomorrow."""
+        """Delete expired objects. The next run finds those that S3 did not delete."""
         deleted = 0
-        while found := self._finds.expired_objects(limit=self._patience.batch):
+        while found := self._overdue.expired_objects(limit=self._thresholds.batch):
             gone = set(self._objects.delete([one.key for one in found]))
             done = [one for one in found if one.key in gone]
-            self._finds.note_deleted(done)
+            self._overdue.note_deleted(done)
             deleted += len(done)
-            if len(done) < len(found) or len(found) < self._patience.batch:
+            if len(done) < len(found) or len(found) < self._thresholds.batch:
                 break
         metrics.emit("ObjectsExpired", deleted)
         return deleted
 
     @staticmethod
     def _counted(**sweeps: Callable[[], int]) -> dict[str, int]:
-        """Run each; the failure of one is no reason to leave out the others."""
+        """Run each sweep; if one fails, the others still run."""
         counts: dict[str, int] = {}
         for name, sweep in sweeps.items():
             try:

@@ -1035,7 +1035,7 @@ CREATE TABLE public.websocket_connection (
     connected_at timestamp with time zone DEFAULT now() NOT NULL,
     expires_at timestamp with time zone NOT NULL,
     session_id uuid,
-    told bigint DEFAULT 0 NOT NULL,
+    last_sent bigint DEFAULT 0 CONSTRAINT websocket_connection_told_not_null NOT NULL,
     is_greeted boolean DEFAULT false NOT NULL,
     posting bigint,
     posting_until timestamp with time zone,
@@ -1043,8 +1043,8 @@ CREATE TABLE public.websocket_connection (
     scope text DEFAULT 'user'::text NOT NULL,
     CONSTRAINT posting_has_an_end CHECK (((posting IS NULL) = (posting_until IS NULL))),
     CONSTRAINT websocket_connection_connection_id_check CHECK ((connection_id <> ''::text)),
-    CONSTRAINT websocket_connection_scope_check CHECK ((scope = ANY (ARRAY['user'::text, 'tenant'::text]))),
-    CONSTRAINT websocket_connection_told_check CHECK ((told >= 0))
+    CONSTRAINT websocket_connection_last_sent_check CHECK ((last_sent >= 0)),
+    CONSTRAINT websocket_connection_scope_check CHECK ((scope = ANY (ARRAY['user'::text, 'tenant'::text])))
 );
 
 ALTER TABLE ONLY public.websocket_connection FORCE ROW LEVEL SECURITY;
@@ -1272,7 +1272,7 @@ CREATE INDEX node_token_unanswered ON public.node_token USING btree (node_id) WH
 
 CREATE INDEX outbox_events_of_tenant ON public.outbox USING btree (tenant_id, outbox_id) WHERE ((destination = 'push'::text) AND (aggregate ~~ 'user:%'::text));
 
-CREATE INDEX outbox_news ON public.outbox USING btree (tenant_id, aggregate, outbox_id) WHERE (destination = 'push'::text);
+CREATE INDEX outbox_events_of_user ON public.outbox USING btree (tenant_id, aggregate, outbox_id) WHERE (destination = 'push'::text);
 
 CREATE INDEX outbox_sent ON public.outbox USING btree (sent_at) WHERE (sent_at IS NOT NULL);
 
@@ -2190,7 +2190,7 @@ GRANT SELECT ON TABLE public.websocket_connection TO artiway_app;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.websocket_connection TO artiway_service;
 
-GRANT UPDATE(told) ON TABLE public.websocket_connection TO artiway_service;
+GRANT UPDATE(last_sent) ON TABLE public.websocket_connection TO artiway_service;
 
 GRANT UPDATE(is_greeted) ON TABLE public.websocket_connection TO artiway_service;
 

@@ -1,4 +1,4 @@
-"""The catalogue: reads catalogue.toml, turns a request for a tool, or a flow of one's own, into a plan of nodes."""
+"""Reads catalogue.toml and turns a request for a tool, or a caller's flow, into a plan of nodes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NodeType:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Parameters that are right alone and wrong together. The first one is named to the caller."""
+    """Parameters that are valid alone and refused together. The error names the first one."""
 
     params: Mapping[str, Any]
     reason: str
@@ -35,7 +35,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Step:
-    """One kind of work of a node type. `main` names its main input, best first; empty where it needs none."""
+    """One operation of a node type. `main` lists the names of its main input, preferred first; it may be empty."""
 
     name: str
     type: NodeType
@@ -104,7 +104,7 @@ class Catalogue:
     def plan(
         self, tool_name: str, *, inputs: Mapping[str, UUID], params: Mapping[str, Any], count: int | None, seed: int
     ) -> Plan:
-        """The DAG of a request. Whatever is wrong with it is found here, before anything is held."""
+        """The DAG of a request. Raises InvalidRequest for any fault in it, before points are held."""
         tool = self.tool(tool_name)
         _check("params", tool.params, params)
         outputs = self._outputs(tool, inputs, count)
@@ -116,7 +116,7 @@ class Catalogue:
         return Plan(tool.name, dag.ordered(nodes))
 
     def flow(self, nodes: Sequence[FlowNode], *, seed: int) -> Plan:
-        dag.ordered(nodes)  # a circle is said to be one before its nodes are found wanting
+        dag.ordered(nodes)  # a circle is reported before faults of single nodes
         planned = [self._flow_node(node, {other.name for other in nodes}, seed) for node in nodes]
         ordered = dag.ordered(planned)
         self._check_outputs(ordered)
@@ -261,7 +261,7 @@ class Catalogue:
             )
             for node in row["nodes"]
         )
-        # A result node's own reading of a parameter is the one that is shown.
+        # If several steps define a parameter, the schema of the result node is shown.
         known = {key: schema for node in nodes for key, schema in node.step.params.items()}
         return Tool(
             name=name,
@@ -287,7 +287,7 @@ def _check(place: str, schemas: Mapping[str, parameters.Schema], given: Mapping[
 
 
 def _has_one_of(step: Step, sources: Sequence[Source], params: Mapping[str, Any]) -> bool:
-    """An empty list gives nothing."""
+    """An empty list counts as absent."""
     given = {source.name for source in sources} | {name for name, value in params.items() if value != []}
     return not step.one_of or bool(given & set(step.one_of))
 

@@ -1,8 +1,8 @@
 """The contract between workers and the platform: calls of `internal`, its answers, work messages, reports.
 
 Both sides import this file (the worker's image copies it), so it imports pydantic and the standard library only.
-A sender writes VERSION. A receiver takes every version in ACCEPTED: during a release, workers and functions of
-two releases run side by side. A new field with a default is no new version; any other change of shape is.
+A sender writes VERSION. A receiver accepts every version in ACCEPTED, because workers and functions of two releases run
+side by side during a release. A new field with a default keeps the version; any other change raises it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Wire(BaseModel):
 
 
 class HeldNode(Wire):
-    """An attempt that a worker says it holds."""
+    """An attempt that a worker reports as its own."""
 
     node_id: Id
     attempt: Attempt
@@ -156,7 +156,7 @@ class ReleaseAnswer(Wire):
 
 
 class WorkHint(Wire):
-    """The data of a work message: a node may be claimed. `internal` decides whether it can be."""
+    """The data of a work message: an attempt that a worker may claim. `internal` decides whether the claim succeeds."""
 
     node_id: str = Field(min_length=1)
     attempt: int = Field(ge=0)

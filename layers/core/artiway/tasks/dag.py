@@ -1,4 +1,4 @@
-"""Orders nodes so that each comes after what it depends on (Kahn), and names the circle where that cannot be."""
+"""Topological order of nodes (Kahn's algorithm), and the name of a circle if there is one."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Protocol, TypeVar
 from artiway.tasks.model import Cycle, InvalidRequest
 
 NODE_LIMIT = 500
-# Every view of a task carries all of its dependencies, and the end of a node reads those that lead to it. Flows of our
-# own tools have fewer than two dependencies for each node; this is twenty for each of 500.
+# A view of a task contains all of its dependencies, and the end of a node reads them. Flows of our own tools have fewer
+# than two dependencies per node; this allows twenty for each of 500.
 EDGE_LIMIT = 10_000
 
 
-class Placed(Protocol):
+class Named(Protocol):
     @property
     def name(self) -> str: ...
 
@@ -22,12 +22,12 @@ class Placed(Protocol):
     def depends_on(self) -> Sequence[str]: ...
 
 
-N = TypeVar("N", bound=Placed)
+N = TypeVar("N", bound=Named)
 K = TypeVar("K", bound=Hashable)
 
 
 def ordered(nodes: Sequence[N]) -> tuple[N, ...]:
-    """The nodes in topological order, those that could go at the same time in the order given."""
+    """The nodes in topological order; nodes without an order between them stay in the given order."""
     check_names(nodes)
     by_name = {node.name: node for node in nodes}
     waiting = {node.name: len(set(node.depends_on)) for node in nodes}
@@ -50,7 +50,7 @@ def ordered(nodes: Sequence[N]) -> tuple[N, ...]:
     return tuple(order)
 
 
-def check_names(nodes: Sequence[Placed]) -> None:
+def check_names(nodes: Sequence[Named]) -> None:
     if not nodes:
         raise InvalidRequest("nodes", "at least one node")
     if len(nodes) > NODE_LIMIT:
@@ -68,7 +68,7 @@ def check_names(nodes: Sequence[Placed]) -> None:
 
 
 def dependents(first: K, dependencies: Mapping[K, Iterable[K]]) -> set[K]:
-    """All that cannot be done without the first: what depends on it, what depends on that, and so on."""
+    """The nodes that depend on `first`, directly or through other nodes."""
     following: dict[K, list[K]] = {}
     for place, needed in dependencies.items():
         for other in needed:
@@ -83,11 +83,11 @@ def dependents(first: K, dependencies: Mapping[K, Iterable[K]]) -> set[K]:
 
 
 def circle(remaining: Mapping[str, Iterable[str]]) -> list[str]:
-    """A circle among nodes none of which could be placed: follow dependencies until a name comes again."""
+    """A circle among the nodes that have no order: follow dependencies until a name repeats."""
     name = next(iter(remaining))
     path: list[str] = []
     while name not in path:
         path.append(name)
         name = next(dependency for dependency in remaining[name] if dependency in remaining)
-    # Dependencies were followed backwards; a reader wants "a → b" to mean that b comes after a.
+    # Dependencies were followed backwards; in the message "a → b" means that b comes after a.
     return [name, *reversed(path[path.index(name) :])]

@@ -1,4 +1,4 @@
-"""A lane's load as it was a moment ago: counting anew for each submission would cost more than it tells."""
+"""Caches a lane's load for a moment, because counting it for each submission would be expensive."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from artiway.platform.clock import Clock
 from artiway.tasks.model import LaneLoad
 
 
-def remembered(look: Callable[[str], LaneLoad], clock: Clock, *, for_s: float) -> Callable[[str], LaneLoad]:
+def cached(count: Callable[[str], LaneLoad], clock: Clock, *, for_s: float) -> Callable[[str], LaneLoad]:
     known: dict[str, tuple[datetime, LaneLoad]] = {}
 
     def load_of(lane: str) -> LaneLoad:
         now = clock.now()
         if lane not in known or known[lane][0] <= now:
-            known[lane] = (now + timedelta(seconds=for_s), look(lane))
+            known[lane] = (now + timedelta(seconds=for_s), count(lane))
         return known[lane][1]
 
     return load_of

@@ -1,4 +1,4 @@
-"""What a task's transactions announce: to Step Functions, to the lanes, to the workers, to the people who wait."""
+"""The messages that a task's transactions publish: to Step Functions, lanes, workers and WebSockets."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from artiway.outbox.model import Message
 from artiway.push.model import Notice
 from artiway.push.service import notice_message
 from artiway.scheduling.lanes import LANES
-from artiway.tasks.model import Event, Node, Occurrence, Task
+from artiway.tasks.model import Node, Occurrence, Task
 
 START = "machine:start"
 ANSWER = "machine:answer"
-WORKER_CAME = "worker_came"
+WORKER_REGISTERED = "worker_came"
 
 
 def lane_destination(lane: str) -> str:
@@ -28,7 +28,8 @@ def work_destination(pool: str, node_type: str) -> str:
 
 
 def start_execution(task: Task, nodes: Sequence[Node], waiting: frozenset[UUID]) -> Message:
-    """One execution per run of a task: ids and nothing else, in topological order. Those in `waiting` have a gate."""
+    """One execution per run of a task. The input has ids only, in topological order. The nodes in `waiting` wait for
+    their dependencies first."""
     machine_input = {
         "taskId": str(task.task_id),
         "tenantId": str(task.tenant_id),
@@ -45,31 +46,31 @@ def answer_token(*, tenant_id: UUID, node_id: UUID, token: str, status: str) -> 
     return Message(ANSWER, f"node:{node_id}", "answer", data, tenant_id=tenant_id)
 
 
-def ready_hint(
+def ready(
     *, tenant_id: UUID, task_id: UUID, node_id: UUID, lane: str, delay_s: int = 0, token: str | None = None
 ) -> Message:
-    """Says that a node may be ready. The database decides whether it is."""
+    """A node may be ready. The consumer asks the database whether it is."""
     data = {"nodeId": str(node_id), "tenantId": str(tenant_id), "taskId": str(task_id)}
     if token is not None:
         data["taskToken"] = token
     return Message(lane_destination(lane), f"node:{node_id}", "ready", data, delay_s, tenant_id)
 
 
-def worker_came(*, pool: str, worker_id: str) -> Message | None:
-    """Says to a lane of the pool that somebody can take its nodes now. None: nothing is dispatched to such a pool."""
+def worker_registered(*, pool: str, worker_id: str) -> Message | None:
+    """A new worker can take nodes of the pool, so the scheduler dispatches now. None: no lane uses this pool."""
     lane = next((name for name, spec in LANES.items() if spec.pool == pool), None)
-    return Message(lane_destination(lane), f"worker:{worker_id}", WORKER_CAME, {"pool": pool}) if lane else None
+    return Message(lane_destination(lane), f"worker:{worker_id}", WORKER_REGISTERED, {"pool": pool}) if lane else None
 
 
 def work(*, tenant_id: UUID | str, node_id: UUID | str, attempt: int, pool: str, node_type: str) -> Message:
-    """A hint to the workers of a type: this attempt may be claimed."""
+    """Offers an attempt to the workers of a node type. The first claim gets it."""
     data = {"nodeId": str(node_id), "tenantId": str(tenant_id), "attempt": attempt}
     return Message(work_destination(pool, node_type), f"node:{node_id}", "work", data, tenant_id=tenant_id)
 
 
 def event_body(task_id: UUID, occurrence: Occurrence, *, sequence: int, at: datetime) -> dict[str, Any]:
     body: dict[str, Any] = {
-        "type": f"task.{occurrence.event}",
+        "type": occurrence.event,
         "taskId": ids.to_wire("task", task_id),
         "sequence": sequence,
         "at": at.isoformat(),
@@ -81,7 +82,3 @@ def event_body(task_id: UUID, occurrence: Occurrence, *, sequence: int, at: date
 
 def notice(tenant_id: UUID, user_id: UUID, body: Mapping[str, Any]) -> Message:
     return notice_message(Notice(tenant_id, user_id, body))
-
-
-def is_about_task_end(occurrence: Occurrence) -> bool:
-    return occurrence.node is None and occurrence.event is Event.SETTLED

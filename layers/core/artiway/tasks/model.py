@@ -1,4 +1,4 @@
-"""Words of a task's life: states and the only ways between them, what is asked for, what workers report."""
+"""Tasks and nodes: their states and legal transitions, requests, reports of workers."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from artiway.errors import Conflict, NotAllowed, NotFound, Refused, TooMany, Unavailable
+from artiway.events import Event
 
 
 class NodeStatus(StrEnum):
@@ -22,7 +23,7 @@ class NodeStatus(StrEnum):
     CANCELLED = "CANCELLED"
 
 
-# R-TSK-5. The database holds the same table and refuses everything else.
+# R-TSK-5. A table in the database has the same rows, and a trigger refuses any other transition.
 TRANSITIONS: Mapping[NodeStatus, frozenset[NodeStatus]] = {
     NodeStatus.PENDING: frozenset({NodeStatus.QUEUED, NodeStatus.CANCELLED}),
     NodeStatus.QUEUED: frozenset({NodeStatus.PROCESSING, NodeStatus.CANCELLED, NodeStatus.TIMEOUT}),
@@ -50,18 +51,6 @@ TASK_ENDS = frozenset({TaskStatus.COMPLETED, TaskStatus.PARTIAL, TaskStatus.FAIL
 RETRYABLE_ENDS = frozenset({TaskStatus.PARTIAL, TaskStatus.FAILED})
 
 
-class Event(StrEnum):
-    """What listeners are told. Those about a node name it; the others speak of the whole task."""
-
-    QUEUED = "queued"
-    STARTED = "started"
-    PROGRESS = "progress"
-    COMPLETED = "completed"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-    SETTLED = "settled"
-
-
 class NoSuchTask(NotFound):
     code = "TASK_404_NO_TASK"
 
@@ -77,19 +66,19 @@ class ColleaguesTask(NotAllowed):
 
 
 class QueueFull(TooMany):
-    """The tenant has as many unfinished tasks as it may."""
+    """The tenant has reached its limit of unfinished tasks."""
 
     code = "TASK_429_QUEUE_FULL"
 
 
 class TenantThrottled(TooMany):
-    """The tenant uses all of its quota now. One that is suspended gets `TENANT_403_SUSPENDED` instead."""
+    """The tenant has used its quota. A suspended tenant gets `TENANT_403_SUSPENDED` instead."""
 
     code = "SCHED_429_TENANT_THROTTLED"
 
 
 class DispatchBacklog(Unavailable):
-    """The lane is full, whoever filled it."""
+    """The lane is full, with nodes of any tenants."""
 
     code = "SCHED_503_DISPATCH_BACKLOG"
 
@@ -99,7 +88,7 @@ class NotRetryable(Conflict):
 
 
 class InvalidRequest(Refused):
-    """A field of the request, and what is wrong with it."""
+    """A field of the request, and the reason why it is not valid."""
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__("the request is not valid", fields=[{"field": name, "reason": reason}])
@@ -114,7 +103,7 @@ class Cycle(Refused):
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a node failed. One that can pass is tried again."""
+    """Why a node failed, and whether a retry may succeed."""
 
     code: str
     message: str
@@ -136,7 +125,7 @@ class Source:
 
 @dataclass(frozen=True)
 class PlannedNode:
-    """A node as the catalogue or a flow asks for it, before it has an id."""
+    """A node as the catalogue or a flow defines it, before it has an id."""
 
     name: str
     type: str
@@ -152,7 +141,7 @@ class PlannedNode:
 
 @dataclass(frozen=True)
 class FlowNode:
-    """A node of a caller's own flow. `inputs` are upload ids, or `node` or `node.output`."""
+    """A node of a caller's own flow. An input is an upload, or `node` or `node.output` in `sources`."""
 
     name: str
     step: str | None
@@ -180,7 +169,7 @@ class Plan:
 
     @property
     def critical_path_us(self) -> int:
-        """How long it takes with a worker for every node."""
+        """The duration if every node has a free worker."""
         ends: dict[str, int] = {}
         for node in self.nodes:
             ends[node.name] = node.cost_us + max((ends[name] for name in node.depends_on), default=0)
@@ -211,7 +200,7 @@ class Task:
 
     @property
     def execution_name(self) -> str:
-        """A retry by the user is an execution of its own; Step Functions never takes a name twice."""
+        """A retry by the user starts a new execution, and Step Functions accepts a name only once."""
         return str(self.task_id) if self.run == 1 else f"{self.task_id}-{self.run}"
 
 
@@ -282,7 +271,7 @@ class ReportKind(StrEnum):
 
 @dataclass(frozen=True)
 class Report:
-    """What a worker says about one attempt at a node."""
+    """A worker's message about one attempt at a node."""
 
     kind: ReportKind
     tenant_id: UUID
@@ -300,7 +289,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Occurrence:
-    """Something that listeners are told, before it has its number."""
+    """An event before it has its number in the task. `node` is the node's name, None for an event of the whole task."""
 
     event: Event
     node: str | None = None
@@ -309,13 +298,13 @@ class Occurrence:
 
 class Claimed(StrEnum):
     NOW = "now"
-    BEFORE = "before"  # the same worker asked twice
+    BEFORE = "before"  # the same worker repeated its claim
     GONE = "gone"
 
 
 @dataclass(frozen=True)
 class Published:
-    """An event with its number in the task."""
+    """An event with its number in the task. `event` is its short name."""
 
     task_id: UUID
     sequence: int
@@ -324,8 +313,16 @@ class Published:
 
 
 @dataclass(frozen=True)
-class Left:
-    """A node that waits or runs no longer: its place in the fair queue, and its slot if it had one, is free."""
+class NodeProgress:
+    """The newest progress report of an attempt at a node."""
+
+    attempt: int
+    percent: int
+
+
+@dataclass(frozen=True)
+class ReleasedSlot:
+    """A node that no longer waits or runs: it leaves the fair queue, and its slot, if it had one, is free."""
 
     node_id: UUID
     pool: str
@@ -334,7 +331,7 @@ class Left:
 
 @dataclass(frozen=True)
 class Waiting:
-    """A node in the fair queue, with all that the queue asks of it and its tenant. To the queue ids are names."""
+    """A node in the fair queue, with the facts about it and its tenant that the queue needs. Its ids are text."""
 
     node_id: str
     tenant_id: str
@@ -350,7 +347,7 @@ class Waiting:
 
 @dataclass(frozen=True)
 class WorkerCard:
-    """How a worker announces itself."""
+    """The facts that a worker registers with."""
 
     worker_id: str
     pool: str
@@ -360,7 +357,7 @@ class WorkerCard:
 
 @dataclass(frozen=True)
 class Requester:
-    """Who asks for a change of a task, and whether tasks of other users are theirs to change."""
+    """The user who wants to change a task. With `may_manage` also tasks of other users."""
 
     user_id: UUID
     may_manage: bool
@@ -382,7 +379,7 @@ class TenantLimits:
 
 @dataclass(frozen=True)
 class LaneLoad:
-    """What stands in a lane's way. `depth` is counted up to one more than the limit."""
+    """The waiting nodes and the capacity of a lane. `depth` is counted up to one more than the limit."""
 
     lane: str
     pool: str
@@ -419,7 +416,7 @@ class NewTask:
 
 @dataclass(frozen=True)
 class NewNode:
-    """A node with its id and the ids of what it depends on, ready to be stored."""
+    """A node with its id and the ids of its dependencies, ready to be stored."""
 
     node_id: UUID
     position: int

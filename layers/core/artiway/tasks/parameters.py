@@ -18,7 +18,7 @@ _TYPES: Mapping[str, Callable[[Any], bool]] = {
     "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
     "array": lambda value: isinstance(value, list),
 }
-WORDS = frozenset(
+KEYWORDS = frozenset(
     {
         "type",
         "enum",
@@ -37,7 +37,7 @@ WORDS = frozenset(
 
 
 def together(params: Mapping[str, Any], schemas: Mapping[str, Schema]) -> dict[str, Any]:
-    """As JSON Schema: these values at once, where a parameter that is left out has its default."""
+    """A JSON Schema that matches these values together; an absent parameter counts with its default."""
     return {
         "properties": {name: {"const": value} for name, value in params.items()},
         "required": [name for name, value in params.items() if schemas[name].get("default") != value],
@@ -45,12 +45,12 @@ def together(params: Mapping[str, Any], schemas: Mapping[str, Schema]) -> dict[s
 
 
 def is_refused(refused: Mapping[str, Any], params: Mapping[str, Any], schemas: Mapping[str, Schema]) -> bool:
-    """Whether these parameters, with the defaults of those left out, are a combination that the step refuses."""
+    """Whether these parameters, with defaults for absent ones, are a combination that the step refuses."""
     return all(params.get(name, schemas[name].get("default")) == value for name, value in refused.items())
 
 
 def fault(schema: Schema, value: Any) -> str:
-    """What is wrong with a value; empty where nothing is."""
+    """Why the value is not valid; empty if it is valid."""
     if "anyOf" in schema:
         faults = [fault(one, value) for one in schema["anyOf"]]
         return "" if "" in faults else " or ".join(faults)
@@ -74,7 +74,7 @@ def fault(schema: Schema, value: Any) -> str:
 def _text_fault(schema: Schema, value: str) -> str:
     if len(value) > schema.get("maxLength", len(value)):
         return f"longer than {schema['maxLength']} characters"
-    # The whole of it: Python's $ would let a line break through, which nobody else's does.
+    # fullmatch, because Python's $ also matches before a final line break, unlike ECMAScript's.
     if "pattern" in schema and not re.fullmatch(schema["pattern"], value):
         return f"does not match {schema['pattern']}"
     return ""

@@ -1,15 +1,15 @@
-"""What workers report, in batches: folded to the newest per node, told at once, written down now and then."""
+"""Reports of workers, in batches: reduced to the newest per attempt, pushed at once, stored once per interval."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
 from artiway import ids
 from artiway.errors import Unavailable
+from artiway.events import Event
 from artiway.outbox.model import Message
 from artiway.platform import metrics
 from artiway.platform.clock import Clock
@@ -17,40 +17,36 @@ from artiway.platform.logs import Logger
 from artiway.tasks import messages
 from artiway.tasks.lifecycle import NodeService
 from artiway.tasks.model import Node, Report
-from artiway.tasks.work import Work
+from artiway.tasks.transaction import TaskStore
 
 logger = Logger("progress")
-REMEMBERED = 10_000
-LISTENER_S = 2
-
-
-class Store(Protocol):
-    def open(self, tenant_id: UUID) -> AbstractContextManager[Work]: ...
+CACHED = 10_000
+LISTENER_S = 2  # how long a cached answer is used
 
 
 class Stream(Protocol):
     def note_progress(self, report: Report, node: str, body: dict[str, Any]) -> str:
-        """ "write": tell the database too; "noted"; "late": something newer is known."""
+        """ "write": store it in the database too; "noted"; "late": a newer report was noted before."""
 
 
 class Progress:
-    """`tell` brings a notice to a user's sockets, and may fail: the next one says more."""
+    """`push` sends progress to a user's sockets. It may fail: the next progress replaces the lost one."""
 
     def __init__(
         self,
-        store: Store,
+        store: TaskStore,
         nodes: NodeService,
         stream: Stream,
         clock: Clock,
         *,
-        tell: Callable[[UUID, UUID, Mapping[str, Any]], None],
+        push: Callable[[UUID, UUID, Mapping[str, Any]], None],
     ) -> None:
-        self._store, self._nodes, self._stream, self._clock, self._tell = store, nodes, stream, clock, tell
+        self._store, self._nodes, self._stream, self._clock, self._push = store, nodes, stream, clock, push
         self._known: dict[UUID, Node] = {}
-        self._heard: dict[UUID, tuple[datetime, bool]] = {}
+        self._listeners: dict[UUID, tuple[datetime, bool]] = {}
 
     def handle(self, reports: Sequence[Report]) -> list[Report]:
-        """Returns the reports that could not be handled, to come again."""
+        """Returns the reports that failed; their messages are delivered again."""
         failed: list[Report] = []
         for report in fold(reports):
             try:
@@ -72,7 +68,7 @@ class Progress:
         if node is None:
             return
         body = {
-            "type": "task.progress",
+            "type": Event.TASK_PROGRESS,
             "taskId": ids.to_wire("task", report.task_id),
             "node": node.name,
             "progress": report.progress,
@@ -86,40 +82,40 @@ class Progress:
             return
         if verdict == "write" and report.progress > 0:
             self._nodes.note_progress(report)
-        if not self._is_heard(node):
+        if not self._has_listener(node):
             return
         try:
-            self._tell(node.tenant_id, node.user_id, body)
+            self._push(node.tenant_id, node.user_id, body)
         except Exception:
             logger.exception("progress not pushed")
 
     def _node(self, report: Report) -> Node | None:
-        """Name and owner of a node never change, so one look is enough."""
+        """The name and owner of a node never change, so one read is enough."""
         if report.node_id not in self._known:
-            with self._store.open(report.tenant_id) as work:
-                node = work.node(report.node_id)
+            with self._store.open(report.tenant_id) as tx:
+                node = tx.node(report.node_id)
             if node is None:
                 return None
-            if len(self._known) >= REMEMBERED:
+            if len(self._known) >= CACHED:
                 self._known.clear()
             self._known[report.node_id] = node
         return self._known[report.node_id]
 
-    def _is_heard(self, node: Node) -> bool:
-        """Whether somebody listens, as of a moment ago: progress that nobody heard is made good by the next."""
+    def _has_listener(self, node: Node) -> bool:
+        """Whether a socket receives the user's events, from a short cache: the next progress replaces a lost one."""
         now = self._clock.now()
-        known = self._heard.get(node.user_id)
+        known = self._listeners.get(node.user_id)
         if known is None or known[0] <= now:
-            with self._store.open(node.tenant_id) as work:
-                known = (now + timedelta(seconds=LISTENER_S), work.has_listener(node.user_id))
-            if len(self._heard) >= REMEMBERED:
-                self._heard.clear()
-            self._heard[node.user_id] = known
+            with self._store.open(node.tenant_id) as tx:
+                known = (now + timedelta(seconds=LISTENER_S), tx.has_listener(node.user_id))
+            if len(self._listeners) >= CACHED:
+                self._listeners.clear()
+            self._listeners[node.user_id] = known
         return known[1]
 
 
 def fold(reports: Sequence[Report]) -> list[Report]:
-    """The newest report of each attempt at a node, and what ends it in preference to anything before that."""
+    """The newest report of each attempt at a node. A report that ends the attempt wins over the others."""
     newest: dict[tuple[UUID, int], Report] = {}
     for report in reports:
         key = (report.node_id, report.attempt)
@@ -129,6 +125,6 @@ def fold(reports: Sequence[Report]) -> list[Report]:
     return list(newest.values())
 
 
-def direct(send: Callable[[Message], None]) -> Callable[[UUID, UUID, Mapping[str, Any]], None]:
-    """Notices past the outbox: what is lost of them is made good by the next."""
+def push_directly(send: Callable[[Message], None]) -> Callable[[UUID, UUID, Mapping[str, Any]], None]:
+    """Send notices past the outbox: a lost one is replaced by the next."""
     return lambda tenant_id, user_id, body: send(messages.notice(tenant_id, user_id, body))

@@ -1,11 +1,12 @@
--- Every change of a node is one UPDATE guarded by id and status, and by the attempt once it is dispatched.
--- No row means that it was done before: acknowledge and go on. History and legality are the trigger's.
+-- Every change of a node is one UPDATE guarded by id and status, and after dispatch also by the attempt.
+-- If no row changes, the change was made before: acknowledge and continue. A trigger writes the history and refuses illegal
+-- transitions.
 
 -- name: tenant_limits
 SELECT tier, status, weight, concurrency, queue_depth, artefact_days FROM tenant_policy WHERE tenant_id = current_tenant();
 
 -- name: lock_submissions
--- One submission of a tenant at a time, so that its depth is counted with nobody in between.
+-- Submissions of a tenant run one at a time, so that no other one changes the counted depth.
 SELECT pg_advisory_xact_lock(3, hashtext(current_tenant()::text));
 
 -- name: count_live_tasks
@@ -41,7 +42,7 @@ SELECT tenant_id, task_id, user_id, tool, name, status, run, hold_id, lane, pool
  WHERE task_id = %(task_id)s;
 
 -- name: lock_task
--- Taken before any node of the task is changed: the ends of two nodes see each other, and nobody deadlocks.
+-- Taken before any node of the task changes. So the ends of two nodes see each other, and transactions do not deadlock.
 SELECT tenant_id, task_id, user_id, tool, name, status, run, hold_id, lane, pool, price_points, charged_points, webhook_url,
        event_sequence, error, created_at, started_at, ended_at, cancel_requested_at
   FROM task
@@ -85,8 +86,8 @@ SELECT tenant_id, node_id, task_id, user_id, position, name, type, step, model, 
 SELECT node_id FROM task_node WHERE task_id = %(task_id)s AND superseded_at IS NULL;
 
 -- name: dependencies_of_nodes
--- A list and no join. Until the next ANALYZE the planner expects no row of a new tenant, and then the inner side of a nested
--- loop may be all rows of the tenant. One scan of one table reads each of them once at most.
+-- A list instead of a join. Until the next ANALYZE the planner expects no row of a new tenant, so a nested loop may scan all
+-- rows of the tenant again and again. One scan of one table reads each row at most once.
 SELECT node_id, depends_on_id FROM node_dependency WHERE node_id = ANY (%(node_ids)s::uuid[]);
 
 -- name: outputs_of_nodes
@@ -96,7 +97,8 @@ SELECT name, output FROM task_node WHERE task_id = %(task_id)s AND name = ANY (%
 SELECT * FROM node_mark_ready(%(node_ids)s::uuid[]);
 
 -- name: waiting_nodes
--- What `mark_ready` returns, of all that wait. Here and in `renew` a CASE hides the guard from the planner, as it does there.
+-- The columns of `mark_ready` for nodes that wait already. As there, a CASE here and in `renew` hides the guard from the
+-- planner.
 SELECT node_id::text, tenant_id::text, user_id::text, pool, lane, type, model, cost_us, policy.weight, policy.cap
   FROM task_node JOIN tenant_policy AS policy USING (tenant_id)
  WHERE node_id = ANY (%(node_ids)s::uuid[]) AND CASE WHEN dispatched_at IS NULL THEN task_node.status = 'QUEUED' END
@@ -114,7 +116,7 @@ RETURNING tenant_id, node_id, task_id, user_id, position, name, type, step, mode
           is_result, is_charged, status, version, attempt, failures, in_degree, progress, gpu_us, output, engine, error, worker_id;
 
 -- name: claimed_before
--- A worker that lost the answer to its claim asks again and is told the same.
+-- A worker that lost the answer to its claim repeats the claim and gets the same answer.
 SELECT tenant_id, node_id, task_id, user_id, position, name, type, step, model, lane, pool, params, inputs, cost_us, price_points,
        is_result, is_charged, status, version, attempt, failures, in_degree, progress, gpu_us, output, engine, error, worker_id
   FROM task_node
@@ -151,7 +153,7 @@ UPDATE task_node
  WHERE node_id = %(node_id)s AND status = 'PROCESSING' AND attempt = %(attempt)s;
 
 -- name: time_out_lease
--- The lease is looked at again under the row's lock: a beat may have come in between.
+-- The lease is checked again under the row lock: a heartbeat may have renewed it.
 UPDATE task_node
    SET status = 'TIMEOUT', version = version + 1, error = %(error)s, failures = failures + 1, lease_until = NULL,
        ended_at = clock_timestamp()
@@ -164,13 +166,13 @@ UPDATE task_node
  WHERE node_id = %(node_id)s AND status = 'PROCESSING' AND attempt = %(attempt)s;
 
 -- name: time_out_unclaimed
--- Nobody took it for long: it gives its slot back. That is not the node's failure.
+-- No worker claimed the node for long, so it returns its slot. That does not count as a failure of the node.
 UPDATE task_node
    SET status = 'TIMEOUT', version = version + 1, error = %(error)s, ended_at = clock_timestamp()
  WHERE node_id = %(node_id)s AND status = 'QUEUED' AND dispatched_at IS NOT NULL AND attempt = %(attempt)s;
 
 -- name: hand_back
--- A worker that is going away. That is not the node's failure.
+-- The worker shuts down. That does not count as a failure of the node.
 UPDATE task_node
    SET status = 'TIMEOUT', version = version + 1, error = %(error)s, lease_until = NULL, ended_at = clock_timestamp()
  WHERE node_id = %(node_id)s AND status = 'PROCESSING' AND attempt = %(attempt)s AND worker_id = %(worker_id)s;
@@ -195,14 +197,14 @@ UPDATE task_node
 RETURNING node_id, name, attempt;
 
 -- name: lower_in_degrees
--- Kahn: in the transaction that completes the dependency. The dependents' gates open at zero.
+-- Kahn's algorithm, in the transaction that completes the dependency. At zero the dependent's wait is over.
 UPDATE task_node
    SET in_degree = in_degree - 1
  WHERE node_id IN (SELECT node_id FROM node_dependency WHERE depends_on_id = %(node_id)s) AND status = 'PENDING'
 RETURNING node_id, in_degree;
 
 -- name: note_progress
--- At most once in a while for each node, whatever the number of messages.
+-- At most once per interval for each node, for any number of messages.
 UPDATE task_node
    SET progress = %(progress)s, progress_at = clock_timestamp()
  WHERE node_id = %(node_id)s AND status = 'PROCESSING' AND attempt = %(attempt)s AND progress < %(progress)s
@@ -235,16 +237,15 @@ UPDATE task
  WHERE task_id = %(task_id)s AND status IN ('FAILED', 'PARTIAL');
 
 -- name: reset_failures
--- A retry by the user starts the count of failures anew.
+-- A retry by the user resets the count of failures.
 UPDATE task_node SET failures = 0 WHERE task_id = %(task_id)s AND status = 'PENDING';
 
 -- name: supersede
 UPDATE task_node SET superseded_at = clock_timestamp()
  WHERE node_id = ANY (%(node_ids)s::uuid[]) AND status = 'CANCELLED' AND superseded_at IS NULL;
 
--- name: remember_gate
--- A token for a node that is not there waits for nothing: it is not kept, and times out by itself.
--- Says whether there is anything to wait for.
+-- name: store_dependency_token
+-- A token of an unknown node is not kept and times out. Returns whether the wait is over already.
 WITH node AS (SELECT tenant_id, node_id, status, in_degree FROM task_node WHERE node_id = %(node_id)s),
 kept AS (
     INSERT INTO node_token (tenant_id, token_id, node_id, kind, token)
@@ -253,7 +254,7 @@ kept AS (
 )
 SELECT status <> 'PENDING' OR in_degree = 0 AS is_open FROM node;
 
--- name: remember_ready_tokens
+-- name: store_ready_tokens
 -- For the scheduler, which works across tenants.
 INSERT INTO node_token (tenant_id, token_id, node_id, kind, token)
 SELECT node.tenant_id, given.token_id, node.node_id, 'ready', given.token
@@ -262,7 +263,8 @@ SELECT node.tenant_id, given.token_id, node.node_id, 'ready', given.token
 ON CONFLICT (node_id, token) DO NOTHING;
 
 -- name: take_answerable_tokens
--- A gate is answered when the dependencies are done or the node is over, a ready token when the node is over.
+-- A dependency token (kind `gate`) is answered when the dependencies completed or the node ended, a ready token when the
+-- node ended.
 UPDATE node_token AS waiting
    SET answered_at = clock_timestamp()
   FROM task_node AS node
@@ -275,8 +277,8 @@ UPDATE task SET event_sequence = event_sequence + %(count)s WHERE task_id = %(ta
 
 -- name: insert_events
 INSERT INTO task_event (tenant_id, task_id, sequence, event, body)
-SELECT current_tenant(), %(task_id)s, told.sequence, told.event, told.body
-  FROM unnest(%(sequences)s::bigint[], %(events)s::text[], %(bodies)s::jsonb[]) AS told (sequence, event, body);
+SELECT current_tenant(), %(task_id)s, added.sequence, added.event, added.body
+  FROM unnest(%(sequences)s::bigint[], %(events)s::text[], %(bodies)s::jsonb[]) AS added (sequence, event, body);
 
 -- name: has_listener
 -- Sockets of the user, and sockets that receive the events of the whole tenant.
@@ -285,7 +287,7 @@ SELECT EXISTS (SELECT FROM websocket_connection
                   AND expires_at > clock_timestamp())
     OR EXISTS (SELECT FROM websocket_connection
                 WHERE tenant_id = current_tenant() AND scope = 'tenant' AND closed_at IS NULL
-                  AND expires_at > clock_timestamp()) AS is_heard;
+                  AND expires_at > clock_timestamp()) AS has_listener;
 
 -- name: events_after
 SELECT sequence, event, body FROM task_event WHERE task_id = %(task_id)s AND sequence > %(sequence)s ORDER BY sequence LIMIT %(limit)s;
@@ -299,8 +301,8 @@ SELECT current_tenant(), %(artefact_id)s, %(task_id)s, %(node_id)s, %(name)s, %(
 ON CONFLICT (key) DO NOTHING;
 
 -- name: lane_load
--- What stands in a lane's way, whoever put it there; the count stops where the answer is known. An index is searched by the
--- time of the statement; by that of the clock, which moves on, all that ever ended would be looked at.
+-- The waiting nodes of all tenants in the lane; the count stops above the limit. statement_timestamp() is constant during the
+-- statement and can use the index; with clock_timestamp() the statement would read every ended node.
 SELECT lane.lane, lane.pool, lane.is_paused, lane.depth_limit,
        (SELECT count(*)
           FROM (SELECT FROM task_node WHERE task_node.lane = lane.lane AND status = 'PENDING'
@@ -330,5 +332,5 @@ VALUES (%(worker_id)s, %(pool)s, %(types)s, %(slots)s)
 ON CONFLICT (worker_id) DO UPDATE
    SET pool = excluded.pool, types = excluded.types, slots = excluded.slots, beat_at = clock_timestamp();
 
--- name: forget_worker
+-- name: delete_worker
 DELETE FROM worker WHERE worker_id = %(worker_id)s;

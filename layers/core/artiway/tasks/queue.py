@@ -1,28 +1,22 @@
-"""Step Functions as a destination of the outbox: start an execution, answer a token. What is closed is done."""
+"""Step Functions as a destination of the outbox: starts executions and answers task tokens."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from artiway.outbox.model import Envelope, Message
-from artiway.platform import aws, tracing
+from artiway.outbox.model import Envelope, Sender
+from artiway.platform import aws
 from artiway.platform.logs import Logger
 from artiway.tasks import messages
 
 if TYPE_CHECKING:
-    from mypy_boto3_sqs import SQSClient
     from mypy_boto3_stepfunctions import SFNClient
 
 logger = Logger("machine")
-# Somebody was there before, or nobody waits any more: both are as good as done.
+# The execution was started before, or no execution waits for the token any more: the message needs no retry.
 CLOSED = frozenset({"ExecutionAlreadyExists", "TaskTimedOut", "TaskDoesNotExist", "InvalidToken"})
-
-
-class Sender(Protocol):
-    def send(self, envelopes: Sequence[Envelope]) -> set[int]: ...
 
 
 class MachineSender:
@@ -62,7 +56,7 @@ class MachineSender:
 
 
 class Senders:
-    """Each destination to the sender that knows it; the word before the colon decides."""
+    """Routes each envelope to a sender by the part of its destination before the colon."""
 
     def __init__(self, by_kind: Mapping[str, Sender], default: Sender) -> None:
         self._by_kind, self._default = by_kind, default
@@ -76,24 +70,3 @@ class Senders:
         for kind, part in parts.items():
             accepted |= self._by_kind.get(kind, self._default).send(part)
         return accepted
-
-
-def send_now(queue_url: str) -> Callable[[Message], None]:
-    """Past the outbox, for what may be lost: nothing is stored, nothing is sent again."""
-
-    def send(message: Message) -> None:
-        sqs: SQSClient = aws.client("sqs")
-        body = {
-            "type": message.type,
-            "aggregate": message.aggregate,
-            "traceId": tracing.current(),
-            "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
-            "data": dict(message.data),
-        }
-        sqs.send_message(
-            QueueUrl=queue_url,
-            MessageBody=json.dumps(body, ensure_ascii=False),
-            MessageGroupId=str(message.tenant_id),
-        )
-
-    return send

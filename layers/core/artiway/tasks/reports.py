@@ -1,4 +1,4 @@
-"""Reads the workers' reports: from a message on the progress queue to a Report."""
+"""Parses a message of the progress queue into a Report."""
 
 from __future__ import annotations
 

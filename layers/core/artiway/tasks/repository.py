@@ -1,4 +1,4 @@
-"""Tasks and nodes in PostgreSQL. A unit of work is one transaction: changes, events and messages, or nothing."""
+"""Tasks and nodes in PostgreSQL. Changes, events and messages commit in one transaction."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from artiway.tasks.model import (
     Claimed,
     Failure,
     LaneLoad,
-    Left,
     NewNode,
     NewTask,
     Node,
@@ -29,6 +28,7 @@ from artiway.tasks.model import (
     Occurrence,
     Output,
     Published,
+    ReleasedSlot,
     Task,
     TaskFilter,
     TaskStatus,
@@ -40,39 +40,39 @@ from artiway.tasks.model import (
 SQL = sql.load("artiway.tasks")
 
 
-class PostgresWork:
-    """The open transaction of one tenant. Whoever changes nodes locks their task first."""
+class PostgresTaskTransaction:
+    """The open transaction of one tenant. A caller locks the task before it changes the task's nodes."""
 
     def __init__(self, tx: Transaction, tenant_id: UUID, clock: Clock) -> None:
         self._tx, self._tenant_id, self._clock = tx, tenant_id, clock
         self.messages: list[Message] = []
-        self.left: list[Left] = []
+        self.released: list[ReleasedSlot] = []
         self.published: list[Published] = []
-        self._told: dict[UUID, list[Occurrence]] = {}
-        self._listeners: dict[UUID, UUID] = {}
+        self._occurrences: dict[UUID, list[Occurrence]] = {}
+        self._users: dict[UUID, UUID] = {}
 
-    # What to say
+    # Messages and events
 
     def send(self, message: Message) -> None:
         self.messages.append(message)
 
-    def tell(self, task: Task, occurrence: Occurrence) -> None:
-        """An event for those who listen to the task. They get it after the commit, in this order."""
-        self._told.setdefault(task.task_id, []).append(occurrence)
-        self._listeners[task.task_id] = task.user_id
+    def publish(self, task: Task, occurrence: Occurrence) -> None:
+        """Add an event of the task. Clients receive the events after the commit, in this order."""
+        self._occurrences.setdefault(task.task_id, []).append(occurrence)
+        self._users[task.task_id] = task.user_id
 
     def flush_events(self) -> None:
-        """Number what was told, keep it, and have it pushed."""
-        for task_id, occurrences in self._told.items():
+        """Give the new events their numbers, store them, and add the messages that push them."""
+        for task_id, occurrences in self._occurrences.items():
             row = self._tx.one(SQL["raise_event_sequence"], {"task_id": task_id, "count": len(occurrences)})
             assert row is not None
             first = int(row["event_sequence"]) - len(occurrences) + 1
             at = self._clock.now()
-            told = [
+            events = [
                 Published(
                     task_id,
                     sequence,
-                    occurrence.event,
+                    occurrence.event.short,
                     messages.event_body(task_id, occurrence, sequence=sequence, at=at),
                 )
                 for sequence, occurrence in enumerate(occurrences, first)
@@ -81,14 +81,14 @@ class PostgresWork:
                 SQL["insert_events"],
                 {
                     "task_id": task_id,
-                    "sequences": [one.sequence for one in told],
-                    "events": [one.event for one in told],
-                    "bodies": [Jsonb(one.body) for one in told],
+                    "sequences": [one.sequence for one in events],
+                    "events": [one.event for one in events],
+                    "bodies": [Jsonb(one.body) for one in events],
                 },
             )
-            self.messages += [messages.notice(self._tenant_id, self._listeners[task_id], one.body) for one in told]
-            self.published += told
-        self._told = {}
+            self.messages += [messages.notice(self._tenant_id, self._users[task_id], one.body) for one in events]
+            self.published += events
+        self._occurrences = {}
 
     # Tasks
 
@@ -190,7 +190,7 @@ class PostgresWork:
         self._tx.run(SQL["request_cancel"], {"task_id": task_id})
 
     def charge_nodes(self, task_id: UUID) -> int:
-        """Mark what was delivered and not yet charged. Returns its price."""
+        """Mark the delivered nodes that are not charged yet. Returns their price."""
         return sum(row["price_points"] for row in self._tx.all(SQL["charge_nodes"], {"task_id": task_id}))
 
     def end_task(self, task_id: UUID, status: TaskStatus, *, charged: int, error: Mapping[str, Any] | None) -> bool:
@@ -286,7 +286,7 @@ class PostgresWork:
         return self._cancelled(node.pool, self._tx.all(SQL["cancel_dependents"], parameters))
 
     def lower_in_degrees(self, node_id: UUID) -> dict[UUID, int]:
-        """Returns the dependents that have not begun, and for how many others they wait."""
+        """Returns the pending dependents, each with the number of nodes that it still waits for."""
         rows = self._tx.all(SQL["lower_in_degrees"], {"node_id": node_id})
         return {row["node_id"]: row["in_degree"] for row in rows}
 
@@ -298,9 +298,9 @@ class PostgresWork:
         return self._tx.run(SQL["note_progress"], parameters) == 1
 
     def has_listener(self, user_id: UUID) -> bool:
-        """Whether anybody would hear now what is told to the user."""
+        """Whether an open socket receives the user's events."""
         row = self._tx.one(SQL["has_listener"], {"user_id": user_id})
-        return row is not None and bool(row["is_heard"])
+        return row is not None and bool(row["has_listener"])
 
     def add_artefacts(self, node: Node, outputs: Sequence[Output]) -> None:
         self._tx.run_many(
@@ -324,13 +324,15 @@ class PostgresWork:
 
     # Tokens of Step Functions
 
-    def remember_gate(self, node_id: UUID, token: str) -> bool:
-        """Keep the token of an execution that waits for the node's dependencies. True: there is nothing to wait for."""
-        row = self._tx.one(SQL["remember_gate"], {"token_id": ids.new_id(), "node_id": node_id, "token": token})
+    def store_dependency_token(self, node_id: UUID, token: str) -> bool:
+        """Keep the token of an execution that waits for the node's dependencies. True: the wait is over already."""
+        row = self._tx.one(
+            SQL["store_dependency_token"], {"token_id": ids.new_id(), "node_id": node_id, "token": token}
+        )
         return row is not None and bool(row["is_open"])
 
     def answer_tokens(self, node_ids: Sequence[UUID]) -> int:
-        """Have Step Functions told what it waits to hear about these nodes, as far as it has come to pass."""
+        """Publish answers for the tokens of these nodes whose wait is over."""
         if not node_ids:
             return 0
         answers = token_answers(self._tx.all(SQL["take_answerable_tokens"], {"node_ids": list(node_ids)}))
@@ -339,11 +341,11 @@ class PostgresWork:
 
     def _ended(self, node: Node, changed: int, gpu_us: int | None) -> bool:
         if changed:
-            self.left.append(Left(node.node_id, node.pool, gpu_us))
+            self.released.append(ReleasedSlot(node.node_id, node.pool, gpu_us))
         return changed == 1
 
     def _cancelled(self, pool: str, rows: Sequence[Row]) -> list[UUID]:
-        self.left += [Left(row["node_id"], pool, None) for row in rows]
+        self.released += [ReleasedSlot(row["node_id"], pool, None) for row in rows]
         return [row["node_id"] for row in rows]
 
     def _number(self, query: bytes, column: str, parameters: Mapping[str, Any] | None = None) -> int:
@@ -362,42 +364,42 @@ class PostgresTasks:
         clock: Clock,
         *,
         announce: Callable[[Sequence[Published]], object],
-        release: Callable[[Sequence[Left]], object],
+        release: Callable[[Sequence[ReleasedSlot]], object],
     ) -> None:
         self._database, self._outbox, self._clock = database, outbox, clock
         self._announce, self._release = announce, release
 
     @contextlib.contextmanager
-    def open(self, tenant_id: UUID) -> Iterator[PostgresWork]:
-        """A unit of work. What it announces and frees is announced and freed once it is committed."""
+    def open(self, tenant_id: UUID) -> Iterator[PostgresTaskTransaction]:
+        """Begin a transaction. Its events are announced and its slots are released after the commit."""
         with self._database.tenant_transaction(tenant_id) as tx:
-            work = PostgresWork(tx, tenant_id, self._clock)
-            yield work
-            work.flush_events()
-            self._outbox.publish(tx, work.messages)
-            if work.published:
-                tx.after_commit(lambda: self._announce(work.published))
-            if work.left:
-                tx.after_commit(lambda: self._release(work.left))
+            task_tx = PostgresTaskTransaction(tx, tenant_id, self._clock)
+            yield task_tx
+            task_tx.flush_events()
+            self._outbox.publish(tx, task_tx.messages)
+            if task_tx.published:
+                tx.after_commit(lambda: self._announce(task_tx.published))
+            if task_tx.released:
+                tx.after_commit(lambda: self._release(task_tx.released))
 
 
 class PostgresNodes:
-    """Nodes of all tenants, as `artiway_service`: what the scheduler, the workers' door and the sweepers need."""
+    """Nodes and workers of all tenants, as `artiway_service`: for the scheduler, workers and sweeps."""
 
     def __init__(self, database: Database, outbox: Outbox) -> None:
         self._database, self._outbox = database, outbox
 
     def mark_ready(self, node_ids: Sequence[UUID], tokens: Mapping[UUID, str] | None = None) -> list[Waiting]:
-        """Ready messages have come. Returns all of them that wait in the fair queue now, new or not, oldest first.
+        """Ready messages arrived for these nodes. Returns those that wait in the fair queue, new or not, oldest first.
 
-        A token is kept whatever the node's state; that of a node which is over is answered at once.
+        A token is kept in any state of the node; the token of a node that has ended is answered at once.
         """
         parameters = {"node_ids": sql.array(node_ids)}
         with self._database.service_transaction() as tx:
             rows = tx.all(SQL["mark_ready"], parameters)
             if tokens:
                 kept = {"node_ids": sql.array(tokens), "tokens": list(tokens.values())}
-                tx.run(SQL["remember_ready_tokens"], {**kept, "token_ids": sql.array(ids.new_id() for _ in tokens)})
+                tx.run(SQL["store_ready_tokens"], {**kept, "token_ids": sql.array(ids.new_id() for _ in tokens)})
             if len(rows) < len(node_ids):
                 rows = tx.all(SQL["waiting_nodes"], parameters)
             if {str(node_id) for node_id in tokens or ()} - {row["node_id"] for row in rows}:
@@ -405,9 +407,9 @@ class PostgresNodes:
             return [Waiting(**row) for row in rows]
 
     def dispatch(self, chosen: Sequence[tuple[str, int, int]]) -> list[str]:
-        """Begin an attempt at each node (id, charged_us, tag_us) that still waits, and have its work message sent.
+        """Begin an attempt at each node (id, charged_us, tag_us) that still waits, and publish its work message.
 
-        Returns the ids of those that did.
+        Returns the ids of the dispatched nodes.
         """
         node_ids, charges_us, tags_us = map(sql.array, zip(*chosen, strict=True))
         with self._database.service_transaction() as tx:
@@ -422,16 +424,16 @@ class PostgresNodes:
         return {row["node_id"]: (row["tenant_id"], row["task_id"]) for row in rows}
 
     def register(self, card: WorkerCard, *, engine: str) -> None:
-        """Its slots are given away at once, and not when something else happens in its pool."""
-        came = messages.worker_came(pool=card.pool, worker_id=card.worker_id) if card.slots else None
+        """Also publishes a message to the scheduler, so that the new slots are used at once."""
+        registered = messages.worker_registered(pool=card.pool, worker_id=card.worker_id) if card.slots else None
         with self._database.service_transaction() as tx:
             tx.run(SQL["register_worker"], {**_card(card), "engine": engine})
-            self._outbox.publish(tx, [came] if came else [])
+            self._outbox.publish(tx, [registered] if registered else [])
 
     def renew(
         self, card: WorkerCard, held: Sequence[tuple[UUID, int]], *, lease_s: int
     ) -> tuple[frozenset[UUID], frozenset[UUID]]:
-        """One beat for all that a worker holds. Returns what it still holds, and what was cancelled under it."""
+        """A heartbeat for all nodes of a worker. Returns the nodes whose lease was renewed, and the cancelled ones."""
         parameters = {
             "node_ids": [node_id for node_id, _ in held],
             "attempts": [attempt for _, attempt in held],
@@ -446,9 +448,9 @@ class PostgresNodes:
             cancelled = frozenset(row["node_id"] for row in tx.all(SQL["cancelled_of"], parameters))
         return renewed, cancelled
 
-    def forget_worker(self, worker_id: str) -> None:
+    def delete_worker(self, worker_id: str) -> None:
         with self._database.service_transaction() as tx:
-            tx.run(SQL["forget_worker"], {"worker_id": worker_id})
+            tx.run(SQL["delete_worker"], {"worker_id": worker_id})
 
     def lane_load(self, lane: str) -> LaneLoad:
         with self._database.service_transaction() as tx:
@@ -470,8 +472,8 @@ def work_messages(rows: Sequence[Row]) -> list[Message]:
     ]
 
 
-def ready_hints(rows: Sequence[Row]) -> list[Message]:
-    return [messages.ready_hint(**row) for row in rows]
+def ready_messages(rows: Sequence[Row]) -> list[Message]:
+    return [messages.ready(**row) for row in rows]
 
 
 def token_answers(rows: Sequence[Row]) -> list[Message]:

@@ -1,21 +1,21 @@
-"""Takes requests: plans them, asks whether there is room, holds the points, and stores it all in one transaction."""
+"""Accepts requests: plans the nodes, checks limits, holds the points and stores the task in one transaction."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Protocol
 from uuid import UUID, uuid5
 
 from artiway import ids
 from artiway.errors import Conflict
+from artiway.events import Event
 from artiway.identity.model import TenantSuspended
 from artiway.platform import metrics
 from artiway.platform.clock import Clock
-from artiway.points.model import Hold
+from artiway.points.service import PointsService
 from artiway.scheduling.lanes import LANES, Tier, route
 from artiway.tasks import messages
 from artiway.tasks.catalogue import Catalogue
@@ -23,13 +23,13 @@ from artiway.tasks.lifecycle import BY_REQUEST, NodeService
 from artiway.tasks.model import (
     RETRYABLE_ENDS,
     DispatchBacklog,
-    Event,
     FlowNode,
     InvalidRequest,
     LaneLoad,
     NewNode,
     NewTask,
     Node,
+    NodeProgress,
     NodeStatus,
     NoSuchTask,
     NotRetryable,
@@ -44,33 +44,16 @@ from artiway.tasks.model import (
     TaskStatus,
     TenantLimits,
 )
-from artiway.tasks.work import Work
+from artiway.tasks.transaction import TaskStore, TaskTransaction
 
 DRAIN_WINDOW_S = 600
 RETRY_AFTER_LIMIT_S = 300
 SEED_BITS = 2**31
 
 
-class Store(Protocol):
-    def open(self, tenant_id: UUID) -> AbstractContextManager[Work]: ...
-
-
-class Holds(Protocol):
-    def place_hold(
-        self,
-        *,
-        tenant_id: UUID,
-        user_id: UUID,
-        hold_id: UUID,
-        amount_points: int,
-        expires_at: datetime,
-        reference: str = "",
-    ) -> Hold: ...
-
-
 @dataclass(frozen=True)
 class Picture:
-    """An upload that may be worked on."""
+    """An upload that passed inspection."""
 
     key: str
     content_type: str
@@ -78,7 +61,7 @@ class Picture:
 
 class Inputs(Protocol):
     def inspect(self, tenant_id: UUID, input_ids: Sequence[UUID]) -> Mapping[UUID, Picture]:
-        """The uploads by id. Raises for one that is not there, or is not the picture that it was said to be."""
+        """The uploads by id. Raises for one that is missing, or that is not the declared picture."""
 
 
 @dataclass(frozen=True)
@@ -97,17 +80,26 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class TaskView:
+class TaskGraph:
     task: Task
     nodes: Sequence[Node]
     dependencies: Mapping[UUID, Sequence[UUID]]
 
 
+@dataclass(frozen=True)
+class TaskView:
+    """A task with its graph, its progress and that of each node, in percent."""
+
+    graph: TaskGraph
+    progress: int
+    node_progress: Mapping[UUID, int]
+
+
 class TaskService:
     def __init__(
         self,
-        store: Store,
-        holds: Holds,
+        store: TaskStore,
+        points: PointsService,
         inputs: Inputs,
         catalogue: Catalogue,
         nodes: NodeService,
@@ -116,16 +108,19 @@ class TaskService:
         load_of: Callable[[str], LaneLoad],
         hold_ttl_s: int,
         refusal_of: Callable[[str], str | None],
+        live_progress: Callable[[UUID], Mapping[UUID, NodeProgress]],
     ) -> None:
-        """`load_of` tells what stands in a lane's way; it may be a second or two old.
+        """`load_of` returns a lane's load, which may be a second or two old.
 
-        `refusal_of` says why a webhook's URL could never be called, if so.
+        `refusal_of` returns the reason why a webhook's URL can never be called, or None.
+        `live_progress` returns the newest progress of a task's running nodes.
         """
-        self._store, self._holds, self._inputs, self._catalogue = store, holds, inputs, catalogue
+        self._store, self._points, self._inputs, self._catalogue = store, points, inputs, catalogue
         self._nodes, self._clock, self._load_of, self._refusal_of = nodes, clock, load_of, refusal_of
+        self._live_progress = live_progress
         self._hold_ttl = timedelta(seconds=hold_ttl_s)
 
-    # Asking
+    # Submissions
 
     def submit(
         self,
@@ -158,10 +153,10 @@ class TaskService:
         params: Mapping[str, Any],
         count: int | None,
     ) -> Estimate:
-        """What a submission would cost, and when it would be done. Changes nothing, holds nothing."""
+        """The price and duration of a submission. Changes nothing, holds no points."""
         plan = self._catalogue.plan(tool, inputs=inputs, params=params, count=count, seed=0)
-        with self._store.open(tenant_id) as work:
-            lane = _lane(work.limits(), plan)
+        with self._store.open(tenant_id) as tx:
+            lane = _lane(tx.limits(), plan)
         start_s = _wait_s(self._load_of(lane))
         end_s = start_s + math.ceil(plan.critical_path_us / 1_000_000)
         return Estimate(plan.price_points, lane, start_s, end_s, len(plan.nodes))
@@ -180,30 +175,30 @@ class TaskService:
         if webhook_url is not None and (reason := self._refusal_of(webhook_url)) is not None:
             raise InvalidRequest("webhookUrl", reason)
         pictures = self._inputs.inspect(tenant_id, _uploads(plan))
-        with self._store.open(tenant_id) as work:
-            limits = work.limits()
+        with self._store.open(tenant_id) as tx:
+            limits = tx.limits()
             lane = _lane(limits, plan)
-            load = self._check_room(work, limits, lane, nodes=len(plan.nodes))
-            # The hold is named by the task, so asking again for this task holds nothing more.
+            load = self._check_room(tx, limits, lane, nodes=len(plan.nodes))
+            # The hold has the id of the task, so a repeated call holds no more points.
             self._hold(tenant_id, user_id, task_id, hold_id=task_id, points=plan.price_points)
             pool = LANES[lane].pool
-            work.add_task(
+            tx.add_task(
                 NewTask(task_id, user_id, plan.tool, name, task_id, lane, pool, params, plan.price_points, webhook_url)
             )
-            task = _found(work.task(task_id))
-            work.add_nodes(task, _new_nodes(plan.nodes, pictures))
-            self._start(work, task)
+            task = _found(tx.task(task_id))
+            tx.add_nodes(task, _new_nodes(plan.nodes, pictures))
+            self._start(tx, task)
         metrics.emit("TasksAccepted", 1, lane=lane)
         eta_s = _wait_s(load) + math.ceil(plan.critical_path_us / 1_000_000)
         return Accepted(task, eta_s)
 
-    def _check_room(self, work: Work, limits: TenantLimits, lane: str, *, nodes: int) -> LaneLoad:
-        """Back-pressure, before anything is held: the tenant's depth, then the lane's."""
+    def _check_room(self, tx: TaskTransaction, limits: TenantLimits, lane: str, *, nodes: int) -> LaneLoad:
+        """Back-pressure, before points are held: check the tenant's queue depth, then the lane's."""
         if limits.status != "ACTIVE":
-            raise TenantSuspended  # the access check may not know it for a minute
-        work.lock_submissions()
-        if work.live_tasks() >= limits.queue_depth:
-            retry_after_s = _drain_s(1, work.recent_ends(window_s=DRAIN_WINDOW_S), DRAIN_WINDOW_S)
+            raise TenantSuspended  # the access check may have cached the older status for a minute
+        tx.lock_submissions()
+        if tx.live_tasks() >= limits.queue_depth:
+            retry_after_s = _drain_s(1, tx.recent_ends(window_s=DRAIN_WINDOW_S), DRAIN_WINDOW_S)
             raise QueueFull("too many unfinished tasks", retry_after_s=retry_after_s, limit=limits.queue_depth)
         load = self._load_of(lane)
         if load.depth + nodes > load.depth_limit:
@@ -213,7 +208,7 @@ class TaskService:
         return load
 
     def _hold(self, tenant_id: UUID, user_id: UUID, task_id: UUID, *, hold_id: UUID, points: int) -> None:
-        self._holds.place_hold(
+        self._points.place_hold(
             tenant_id=tenant_id,
             user_id=user_id,
             hold_id=hold_id,
@@ -222,79 +217,85 @@ class TaskService:
             reference=f"task:{task_id}",
         )
 
-    def _start(self, work: Work, task: Task) -> None:
-        """Have Step Functions run what is not done, and tell whoever listens."""
-        nodes = [node for node in work.nodes(task.task_id) if node.status is NodeStatus.PENDING]
-        work.send(
-            messages.start_execution(task, nodes, frozenset(node.node_id for node in nodes if node.in_degree > 0))
-        )
+    def _start(self, tx: TaskTransaction, task: Task) -> None:
+        """Start an execution for the nodes that have not completed, and publish the event."""
+        nodes = [node for node in tx.nodes(task.task_id) if node.status is NodeStatus.PENDING]
+        tx.send(messages.start_execution(task, nodes, frozenset(node.node_id for node in nodes if node.in_degree > 0)))
         details = {"status": task.status, "pricePoints": task.price_points, "lane": task.lane}
-        work.tell(task, Occurrence(Event.QUEUED, details=details))
+        tx.publish(task, Occurrence(Event.TASK_QUEUED, details=details))
 
-    # Looking
+    # Reads
 
     def tasks(
         self, *, tenant_id: UUID, wanted: TaskFilter, before: UUID | None, limit: int
     ) -> Sequence[tuple[Task, int]]:
         """Newest first, each with its progress."""
-        with self._store.open(tenant_id) as work:
-            found = work.tasks(wanted, before=before, limit=limit)
-            progress = work.progress_of([task.task_id for task in found])
+        with self._store.open(tenant_id) as tx:
+            found = tx.tasks(wanted, before=before, limit=limit)
+            progress = tx.progress_of([task.task_id for task in found])
         return [(task, progress.get(task.task_id, 0)) for task in found]
 
-    def task(self, *, tenant_id: UUID, task_id: UUID) -> TaskView:
-        with self._store.open(tenant_id) as work:
-            task = _found(work.task(task_id))
-            nodes = work.nodes(task_id)
-            return TaskView(task, nodes, work.dependencies([node.node_id for node in nodes]))
+    def graph(self, *, tenant_id: UUID, task_id: UUID) -> TaskGraph:
+        with self._store.open(tenant_id) as tx:
+            task = _found(tx.task(task_id))
+            nodes = tx.nodes(task_id)
+            return TaskGraph(task, nodes, tx.dependencies([node.node_id for node in nodes]))
 
-    # Changing one's mind
+    def view(self, *, tenant_id: UUID, task_id: UUID) -> TaskView:
+        graph = self.graph(tenant_id=tenant_id, task_id=task_id)
+        live = self._live_progress(task_id) if graph.task.ended_at is None else {}
+        percents = {node.node_id: _percent(node, live.get(node.node_id)) for node in graph.nodes}
+        total_us = sum(node.cost_us for node in graph.nodes)
+        done_us = sum(node.cost_us * percents[node.node_id] for node in graph.nodes)
+        return TaskView(graph, done_us // max(1, total_us), percents)
+
+    # Cancel and retry
 
     def cancel(self, *, tenant_id: UUID, task_id: UUID, requester: Requester) -> TaskStatus:
-        """Stop everything at once, charge what was delivered, release the rest. A running worker hears at its beat."""
-        with self._store.open(tenant_id) as work:
-            task = _found(work.lock_task(task_id))
+        """Cancel all nodes, charge delivered results, release other points. A worker stops at its next heartbeat."""
+        with self._store.open(tenant_id) as tx:
+            task = _found(tx.lock_task(task_id))
             requester.must_control(task)
             if task.status is TaskStatus.CANCELLED:
                 return task.status
             if task.ended_at is not None:
                 raise Conflict("the task has ended", code="TASK_409_ENDED", status=task.status)
-            work.request_cancel(task_id)
-            return self._nodes.stop(work, replace(task, cancel_requested_at=self._clock.now()), BY_REQUEST)
+            tx.request_cancel(task_id)
+            return self._nodes.stop(tx, replace(task, cancel_requested_at=self._clock.now()), BY_REQUEST)
 
     def retry(self, *, tenant_id: UUID, task_id: UUID, requester: Requester) -> Task:
-        """Run again what is not done, for what was not charged. Nodes that were cancelled get successors."""
-        with self._store.open(tenant_id) as work:
-            task = _found(work.lock_task(task_id))
+        """Run the nodes that did not complete, for the points that were not charged. Cancelled nodes are replaced."""
+        with self._store.open(tenant_id) as tx:
+            task = _found(tx.lock_task(task_id))
             requester.must_control(task)
             if task.status not in RETRYABLE_ENDS:
-                raise NotRetryable("only what failed, whole or in part, can be tried again", status=task.status)
-            nodes = work.nodes(task_id)
+                raise NotRetryable("only a task that failed or is partial can be retried", status=task.status)
+            nodes = tx.nodes(task_id)
             undone = [node for node in nodes if node.status is not NodeStatus.COMPLETED]
             points = sum(node.price_points for node in undone)
-            self._check_room(work, work.limits(), task.lane, nodes=len(undone))
+            self._check_room(tx, tx.limits(), task.lane, nodes=len(undone))
             hold_id = uuid5(task.task_id, str(task.run + 1))
             self._hold(tenant_id, task.user_id, task_id, hold_id=hold_id, points=points)
-            work.begin_run(task_id, hold_id)
+            tx.begin_run(task_id, hold_id)
             for node in undone:
                 if node.status is not NodeStatus.CANCELLED:
-                    work.retry(node, node.attempt, delay_s=0)
-            work.reset_failures(task_id)
-            self._replace_cancelled(work, task, nodes)
-            task = _found(work.task(task_id))
-            self._start(work, task)
+                    tx.retry(node, node.attempt, delay_s=0)
+            tx.reset_failures(task_id)
+            self._replace_cancelled(tx, task, nodes)
+            task = _found(tx.task(task_id))
+            self._start(tx, task)
             return task
 
     @staticmethod
-    def _replace_cancelled(work: Work, task: Task, nodes: Sequence[Node]) -> None:
+    def _replace_cancelled(tx: TaskTransaction, task: Task, nodes: Sequence[Node]) -> None:
         cancelled = [node for node in nodes if node.status is NodeStatus.CANCELLED]
         if not cancelled:
             return
-        before = work.dependencies([node.node_id for node in nodes])
-        work.supersede([node.node_id for node in cancelled])
+        before = tx.dependencies([node.node_id for node in nodes])
+        tx.supersede([node.node_id for node in cancelled])
         successor = {node.node_id: ids.new_id() for node in cancelled}
         done = {node.node_id for node in nodes if node.status is NodeStatus.COMPLETED}
-        work.add_nodes(
+        tx.add_nodes(
             task,
             [
                 NewNode(
@@ -323,8 +324,15 @@ def _found(task: Task | None) -> Task:
     return task
 
 
+def _percent(node: Node, live: NodeProgress | None) -> int:
+    """The newest known percentage of the node's present attempt."""
+    if live is not None and node.status is NodeStatus.PROCESSING and live.attempt == node.attempt:
+        return max(node.progress, live.percent)
+    return node.progress
+
+
 def _seed(task_id: UUID) -> int:
-    """The same task makes the same pictures however often it is tried."""
+    """Derived from the task's id, so a retry makes the same pictures."""
     return task_id.int % SEED_BITS
 
 
@@ -367,10 +375,10 @@ def _input(source: Source, pictures: Mapping[UUID, Picture]) -> dict[str, str]:
 
 
 def _wait_s(load: LaneLoad) -> int:
-    """How long the pool needs for what waits in it. Without a worker it is as if there were one."""
+    """How long the pool needs for its waiting nodes. A pool without workers counts as one slot."""
     return math.ceil(load.waiting_us / 1_000_000 / max(1, load.slots))
 
 
 def _drain_s(wanted: int, ended: int, window_s: int) -> int:
-    """When there will be room, if things go on ending as they did in the window."""
+    """When there will be room, at the rate at which tasks ended in the window."""
     return max(1, min(RETRY_AFTER_LIMIT_S, math.ceil(wanted * window_s / max(1, ended))))

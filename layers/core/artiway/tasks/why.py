@@ -1,4 +1,4 @@
-"""Why a task waits, node by node: in words, as data, and with what the fair queue expects."""
+"""Explains why each node of a task waits, with the fair queue's forecast of its start."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from artiway.scheduling.model import Snapshot, StaleEpoch, WaitingFor
 from artiway.tasks.model import NODE_ENDS, Node, NodeStatus
 from artiway.tasks.service import TaskService
 
-WORDS = {
+DETAILS = {
     WaitingFor.LANE_PAUSED: "its lane is paused by an operator",
     WaitingFor.NO_WORKER: "no worker serves its type now",
     WaitingFor.LANE_CAP: "its lane runs as many nodes as it may",
@@ -45,7 +45,7 @@ class Queue(Protocol):
 
 @dataclass(frozen=True)
 class Reason:
-    """`position` nodes go before it; it starts about `eta_s` from now. None: nobody can say."""
+    """`position` nodes start before it; it starts about `eta_s` from now. None: unknown."""
 
     node: Node
     waiting_for: str
@@ -59,20 +59,20 @@ class WhyService:
         self._tasks, self._queue_of, self._clock = tasks, queue_of, clock
 
     def explain(self, *, tenant_id: UUID, task_id: UUID) -> Sequence[Reason]:
-        view = self._tasks.task(tenant_id=tenant_id, task_id=task_id)
-        by_id = {node.node_id: node for node in view.nodes}
-        queued = [node for node in view.nodes if node.status is NodeStatus.QUEUED]
-        found, expected = self._look(view.task.pool, queued)
+        graph = self._tasks.graph(tenant_id=tenant_id, task_id=task_id)
+        by_id = {node.node_id: node for node in graph.nodes}
+        queued = [node for node in graph.nodes if node.status is NodeStatus.QUEUED]
+        found, expected = self._ask_queue(graph.task.pool, queued)
         reasons = []
-        for node in view.nodes:
+        for node in graph.nodes:
             if node.status in NODE_ENDS:
                 continue
-            before = [by_id[other] for other in view.dependencies.get(node.node_id, ())]
+            before = [by_id[other] for other in graph.dependencies.get(node.node_id, ())]
             waiting = sorted(other.name for other in before if other.status is not NodeStatus.COMPLETED)
             reasons.append(self._reason(node, waiting, found, expected))
         return reasons
 
-    def _look(self, pool: str, nodes: Sequence[Node]) -> tuple[dict[UUID, Explained], Mapping[str, Expected]]:
+    def _ask_queue(self, pool: str, nodes: Sequence[Node]) -> tuple[dict[UUID, Explained], Mapping[str, Expected]]:
         if not nodes:
             return {}, {}
         now_ms = int(self._clock.now().timestamp() * 1_000)
@@ -94,7 +94,7 @@ class WhyService:
         if node.status is NodeStatus.PROCESSING:
             return Reason(node, WaitingFor.NONE, 0, 0, "it is running")
         if node.status is NodeStatus.PENDING:
-            detail = "it is about to be tried again" if node.attempt else "it is about to be queued"
+            detail = "it is about to be retried" if node.attempt else "it is about to be queued"
             return Reason(node, WaitingFor.NONE, None, None, detail)
         known = found.get(node.node_id)
         if known is None:
@@ -104,4 +104,4 @@ class WhyService:
         eta_s = None if forecasted is None else -(-forecasted.start_us // 1_000_000)
         if known.waiting_for is WaitingFor.NONE:
             position, eta_s = 0, 0
-        return Reason(node, known.waiting_for, position, eta_s, WORDS[known.waiting_for])
+        return Reason(node, known.waiting_for, position, eta_s, DETAILS[known.waiting_for])

@@ -1,4 +1,4 @@
-"""The stream of a task's events: each has a place, and a listener goes on after the last place it saw."""
+"""The stream of a task's events. Each has an entry id, and a client continues after the last id that it received."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class TooManyListeners(TooMany):
         super().__init__(message, retry_after_s=retry_after_s, limit=limit)
 
 
-_PLACE = re.compile(r"(\d{1,15})-(\d{1,15})")
+_ENTRY_ID = re.compile(r"(\d{1,15})-(\d{1,15})")
 
 
 @dataclass(frozen=True, order=True)
-class Place:
-    """`sequence` is the number of a change of state, `part` counts the progress told after it."""
+class EntryId:
+    """`sequence` is the number of a change of state, `part` counts the progress events after it."""
 
     sequence: int = 0
     part: int = 0
@@ -35,23 +35,23 @@ class Place:
         return f"{self.sequence}-{self.part}"
 
     @staticmethod
-    def parse(text: str | None) -> Place:
-        """Where a listener left off. What we did not write is the beginning."""
-        found = _PLACE.fullmatch(text or "")
-        return Place(int(found[1]), int(found[2])) if found else Place()
+    def parse(text: str | None) -> EntryId:
+        """The last id that a client received. Any other text means the beginning."""
+        found = _ENTRY_ID.fullmatch(text or "")
+        return EntryId(int(found[1]), int(found[2])) if found else EntryId()
 
 
 @dataclass(frozen=True)
 class StreamEvent:
-    place: Place
+    entry_id: EntryId
     event: str
     body: Mapping[str, Any]
 
 
 def as_text(events: Sequence[StreamEvent], *, retry_ms: int) -> str:
-    """The body of an answer of type text/event-stream. A client reconnects after `retry_ms` and goes on."""
+    """The body of an answer of type text/event-stream. The client reconnects after `retry_ms`."""
     lines = [f"retry: {retry_ms}\n\n"]
     for event in events:
         body = json.dumps(event.body, ensure_ascii=False, separators=(",", ":"))
-        lines.append(f"id: {event.place}\nevent: {event.event}\ndata: {body}\n\n")
+        lines.append(f"id: {event.entry_id}\nevent: {event.event}\ndata: {body}\n\n")
     return "".join(lines)

@@ -1,4 +1,4 @@
-"""A task's events and progress in Redis. All of it may vanish: the database has what counts."""
+"""A task's events and progress in Redis. Redis may lose them: PostgreSQL has every change of state."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
-from artiway.delivery.feed.model import Place, StreamEvent, TooManyListeners
+from artiway import ids
+from artiway.delivery.feed.model import EntryId, StreamEvent, TooManyListeners
+from artiway.events import Event
 from artiway.platform import scripts
 from artiway.platform.breaker import Breaker
 from artiway.platform.redis import RedisAway, translated
 from artiway.platform.redis_keys import task_events, task_listeners, task_progress, task_written
-from artiway.tasks.model import Published, Report
+from artiway.tasks.model import NodeProgress, Published, Report
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -43,7 +45,7 @@ class RedisFeed:
                         TTL_S,
                         str(event.body.get("nodeId", "")),
                         event.body.get("attempt", ""),
-                        "" if event.event == "started" else "1",
+                        "" if event.event == Event.TASK_STARTED.short else "1",
                     ],
                 )
 
@@ -62,32 +64,34 @@ class RedisFeed:
                         KEEP_EVENTS,
                         TTL_S,
                         self._interval_ms,
+                        Event.TASK_PROGRESS.short,
                     ],
                 )
             )
 
-    def progress(self, task_id: UUID) -> dict[str, tuple[int, int]]:
-        """(attempt, percent) of each node by its id on the wire, as far as it is known here."""
+    def progress(self, task_id: UUID) -> dict[UUID, NodeProgress]:
+        """The progress of each node that Redis knows."""
         with translated():
             rows = cast("dict[str, str]", self._redis.hgetall(task_progress(task_id)))
         found = {}
         for node, text in rows.items():
             attempt, _, percent = text.split()
-            found[node] = (int(attempt), int(percent))
+            found[ids.from_wire("node", node)] = NodeProgress(int(attempt), int(percent))
         return found
 
-    def after(self, task_id: UUID, place: Place, *, wait_ms: int, limit: int) -> list[StreamEvent]:
-        """What came after a place; waits a little for the first where there is none."""
+    def after(self, task_id: UUID, last: EntryId, *, wait_ms: int, limit: int) -> list[StreamEvent]:
+        """The events after an entry id. If there is none, waits up to `wait_ms` for the first."""
         with translated():
             answer = cast(
                 "list[Any] | dict[str, Any] | None",
-                self._redis.xread({task_events(task_id): str(place)}, count=limit, block=wait_ms or None),
+                self._redis.xread({task_events(task_id): str(last)}, count=limit, block=wait_ms or None),
             )
         if not answer:
             return []
         rows = answer[0][1] if isinstance(answer, list) else next(iter(answer.values()))[0]
         return [
-            StreamEvent(Place.parse(entry_id), fields["event"], json.loads(fields["body"])) for entry_id, fields in rows
+            StreamEvent(EntryId.parse(entry_id), fields["event"], json.loads(fields["body"]))
+            for entry_id, fields in rows
         ]
 
 

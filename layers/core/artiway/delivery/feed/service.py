@@ -1,36 +1,34 @@
-"""Serves a task's events to whoever listens, from where they left off, without loss or repetition."""
+"""Serves a task's events to a client after the last one that it received, each once and in order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 from uuid import UUID
 
-from artiway.delivery.feed.model import Place, StreamEvent
+from artiway.delivery.feed.model import EntryId, StreamEvent
 from artiway.errors import Unavailable
 from artiway.platform import metrics
 from artiway.platform.logs import Logger
-from artiway.tasks.model import NoSuchTask, Published, Task
-from artiway.tasks.work import Work
+from artiway.tasks.model import NodeProgress, NoSuchTask, Published, Task
+from artiway.tasks.transaction import TaskStore
 
 logger = Logger("feed")
 BATCH = 200
 # Shorter than the time that one command may take.
 TURN_MS = 500
-TURNS_PER_LOOK = 6
-# For the looks into the database within the wait; a listener that died gives its place back after this.
+TURNS_PER_READ = 6
+# For the reads of the database within the wait. The place of a request whose function died is free after this.
 LEASE_SLACK_MS = 5_000
-
-
-class Store(Protocol):
-    def open(self, tenant_id: UUID) -> AbstractContextManager[Work]: ...
 
 
 class Stream(Protocol):
     def add(self, events: Sequence[Published]) -> None: ...
 
-    def after(self, task_id: UUID, place: Place, *, wait_ms: int, limit: int) -> list[StreamEvent]: ...
+    def after(self, task_id: UUID, last: EntryId, *, wait_ms: int, limit: int) -> list[StreamEvent]: ...
+
+    def progress(self, task_id: UUID) -> Mapping[UUID, NodeProgress]: ...
 
 
 class Listeners(Protocol):
@@ -39,7 +37,7 @@ class Listeners(Protocol):
 
 
 def announce(stream: Stream) -> Callable[[Sequence[Published]], None]:
-    """Puts events into the stream. Where it is away, listeners get them from the database."""
+    """Adds events to the stream. While Redis is down, clients get them from the database."""
 
     def add(events: Sequence[Published]) -> None:
         try:
@@ -50,16 +48,31 @@ def announce(stream: Stream) -> Callable[[Sequence[Published]], None]:
     return add
 
 
+class ProgressReader:
+    """The newest progress of a task's running nodes. While Redis is down there is none, and the stored one is used."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    def read(self, task_id: UUID) -> Mapping[UUID, NodeProgress]:
+        try:
+            return self._stream.progress(task_id)
+        except Unavailable:
+            return {}
+
+
 class FeedService:
-    def __init__(self, store: Store, stream: Stream, listeners: Listeners, *, pause: Callable[[float], None]) -> None:
+    def __init__(
+        self, store: TaskStore, stream: Stream, listeners: Listeners, *, pause: Callable[[float], None]
+    ) -> None:
         self._store, self._stream, self._listeners, self._pause = store, stream, listeners, pause
 
     def read(
-        self, *, tenant_id: UUID, user_id: UUID, task_id: UUID, last: Place, wait_ms: int
+        self, *, tenant_id: UUID, user_id: UUID, task_id: UUID, last: EntryId, wait_ms: int
     ) -> list[StreamEvent] | None:
-        """Events after `last`, waiting a while for the first. None: the task is over and all of it was told.
+        """The events after `last`; waits up to `wait_ms` for the first. None: the task has ended, no event follows.
 
-        Raises TooManyListeners where there is nothing yet and enough requests of the user wait already.
+        Raises TooManyListeners where there is no event yet and too many requests of the user wait already.
         """
         task = self._task(tenant_id, task_id)
         if found := self._filled(tenant_id, task, last, self._after(task_id, last, 0)):
@@ -69,52 +82,52 @@ class FeedService:
         with self._listeners.lease(user_id, ttl_ms=wait_ms + LEASE_SLACK_MS):
             return self._wait(tenant_id, task_id, last, wait_ms)
 
-    def _wait(self, tenant_id: UUID, task_id: UUID, last: Place, wait_ms: int) -> list[StreamEvent]:
+    def _wait(self, tenant_id: UUID, task_id: UUID, last: EntryId, wait_ms: int) -> list[StreamEvent]:
         for turn in range(1, wait_ms // TURN_MS + 1):
             arrived = self._after(task_id, last, TURN_MS)
-            # What Redis lost it will not announce either: look into the database now and then.
-            if arrived or turn % TURNS_PER_LOOK == 0:
+            # An event that Redis lost does not arrive here: read the database from time to time.
+            if arrived or turn % TURNS_PER_READ == 0:
                 task = self._task(tenant_id, task_id)
                 if found := self._filled(tenant_id, task, last, arrived):
                     return found
         return []
 
-    def _after(self, task_id: UUID, last: Place, wait_ms: int) -> list[StreamEvent]:
+    def _after(self, task_id: UUID, last: EntryId, wait_ms: int) -> list[StreamEvent]:
         try:
             return self._stream.after(task_id, last, wait_ms=wait_ms, limit=BATCH)
         except Unavailable:
             self._pause(wait_ms / 1_000)
             return []
 
-    def _filled(self, tenant_id: UUID, task: Task, last: Place, found: Sequence[StreamEvent]) -> list[StreamEvent]:
-        """What Redis has, with the changes of state that it lost put back in their places."""
-        known = {event.place.sequence for event in found if event.place.part == 0}
-        # Redis is read after the task, so it may know more; read in batches, so only a short one shows its end.
-        last_found = found[-1].place.sequence if found else 0
+    def _filled(self, tenant_id: UUID, task: Task, last: EntryId, found: Sequence[StreamEvent]) -> list[StreamEvent]:
+        """The events in Redis, with the changes of state that Redis lost inserted from the database."""
+        known = {event.entry_id.sequence for event in found if event.entry_id.part == 0}
+        # Redis is read after the task, so it may have more. A full batch does not show the end of the stream.
+        last_found = found[-1].entry_id.sequence if found else 0
         until = last_found if len(found) == BATCH else max(last_found, task.event_sequence)
         wanted = set(range(last.sequence + 1, until + 1))
         if wanted <= known:
             return list(found)
-        with self._store.open(tenant_id) as work:
-            stored = work.events_after(task.task_id, last.sequence, limit=BATCH)
-        merged = {event.place: event for event in found}
+        with self._store.open(tenant_id) as tx:
+            stored = tx.events_after(task.task_id, last.sequence, limit=BATCH)
+        merged = {event.entry_id: event for event in found}
         for row in stored:
-            place = Place(row.sequence)
-            merged.setdefault(place, StreamEvent(place, row.event, row.body))
-        ordered = [merged[place] for place in sorted(merged)]
-        # Nothing is told before what comes before it: stop at the first change of state that is still missing.
+            entry_id = EntryId(row.sequence)
+            merged.setdefault(entry_id, StreamEvent(entry_id, row.event, row.body))
+        ordered = [merged[entry_id] for entry_id in sorted(merged)]
+        # Events are served in order: stop at the first change of state that is missing.
         sequence = last.sequence
-        told: list[StreamEvent] = []
+        served: list[StreamEvent] = []
         for event in ordered:
-            if event.place.sequence > sequence + 1:
+            if event.entry_id.sequence > sequence + 1:
                 break
-            sequence = event.place.sequence
-            told.append(event)
-        return told
+            sequence = event.entry_id.sequence
+            served.append(event)
+        return served
 
     def _task(self, tenant_id: UUID, task_id: UUID) -> Task:
-        with self._store.open(tenant_id) as work:
-            task = work.task(task_id)
+        with self._store.open(tenant_id) as tx:
+            task = tx.task(task_id)
         if task is None:
             raise NoSuchTask
         return task

@@ -1,4 +1,4 @@
-"""What tenants hand in: a declared picture, and how to put it where workers find it."""
+"""Uploads: a declared picture, the ticket to upload it, and links to results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class NoSuchInput(NotFound):
 
 
 class NotAPicture(Refused):
-    """What was uploaded is not what was declared, or nothing that we work on."""
+    """The upload is not the declared picture, or has a type or size that is not accepted."""
 
     code = "UPLOAD_422_NOT_A_PICTURE"
 
@@ -49,7 +49,7 @@ class OpenLimits:
 
 @dataclass(frozen=True)
 class Upload:
-    """`width` and `height` are known once the object was looked at."""
+    """`width` and `height` are known after the first inspection."""
 
     input_id: UUID
     user_id: UUID
@@ -63,7 +63,7 @@ class Upload:
 
 @dataclass(frozen=True)
 class Ticket:
-    """How to upload: one request with exactly these headers, until then."""
+    """How to upload: one request with exactly these headers, until `expires_at`."""
 
     input_id: UUID
     url: str
@@ -74,7 +74,7 @@ class Ticket:
 
 @dataclass(frozen=True)
 class Result:
-    """A delivered picture and a link to it that soon ends."""
+    """A delivered picture with a link that expires soon."""
 
     name: str
     url: str

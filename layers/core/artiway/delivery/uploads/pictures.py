@@ -1,4 +1,4 @@
-"""What a picture's first bytes say of it: type and size in pixels, without decoding anything."""
+"""Reads a picture's type and size in pixels from its first bytes, without decoding it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from artiway.delivery.uploads.model import NotAPicture
 
 PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
-# Start-of-frame markers; the gaps are other tables.
+# Start-of-frame markers; C4, C8 and CC mark other segments.
 JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 JPEG_BARE = frozenset({0x01, *range(0xD0, 0xD9)})
 
@@ -20,11 +20,11 @@ class Picture:
 
 
 class NeedMore(Exception):
-    """The bytes end before the size is told."""
+    """The bytes end before the size."""
 
 
 def sniff(head: bytes) -> Picture:
-    """Raises NotAPicture for what is none of ours, NeedMore where more bytes may tell."""
+    """Raises NotAPicture for other content, NeedMore if more bytes are needed."""
     if head.startswith(PNG_MAGIC):
         picture = _png(head)
     elif head.startswith(b"\xff\xd8\xff"):

@@ -23,8 +23,8 @@ SELECT input_id, user_id, key, content_type, bytes, width, height, expires_at
 -- name: note_size
 UPDATE upload SET width = %(width)s, height = %(height)s WHERE input_id = %(input_id)s;
 
--- name: keep_uploads
--- A picture that is worked on lives as long as what is made of it.
+-- name: extend_uploads
+-- An upload that is used by a task is kept as long as the results of the task.
 UPDATE upload
    SET expires_at = greatest(expires_at, clock_timestamp() + make_interval(days => artefact_days))
   FROM tenant_policy AS policy

@@ -46,11 +46,11 @@ class PostgresUploads:
         with self._database.tenant_transaction(tenant_id) as tx:
             return [Upload(**row) for row in tx.all(SQL["uploads"], {"input_ids": list(input_ids)})]
 
-    def keep(self, tenant_id: UUID, sizes: Mapping[UUID, tuple[int, int]], input_ids: Sequence[UUID]) -> None:
+    def extend(self, tenant_id: UUID, sizes: Mapping[UUID, tuple[int, int]], input_ids: Sequence[UUID]) -> None:
         with self._database.tenant_transaction(tenant_id) as tx:
             for input_id, (width, height) in sizes.items():
                 tx.run(SQL["note_size"], {"input_id": input_id, "width": width, "height": height})
-            tx.run(SQL["keep_uploads"], {"input_ids": list(input_ids)})
+            tx.run(SQL["extend_uploads"], {"input_ids": list(input_ids)})
 
     def results(self, tenant_id: UUID, task_id: UUID) -> Sequence[Mapping[str, Any]]:
         with self._database.tenant_transaction(tenant_id) as tx:
@@ -66,7 +66,7 @@ class S3Objects:
         import boto3
         from botocore.config import Config
 
-        # Links need version 4 of the signature, and a checksum in them would be one more header for every client.
+        # Signature version 4 signs the headers; a checksum would be one more header that every client must send.
         config = Config(
             signature_version="s3v4",
             connect_timeout=2,
@@ -77,7 +77,7 @@ class S3Objects:
         return boto3.client("s3", config=config)
 
     def upload_url(self, key: str, *, content_type: str, size: int, ttl_s: int) -> tuple[str, Mapping[str, str]]:
-        """Type and length are signed: S3 takes nothing else under this address."""
+        """Type and length are signed: S3 accepts no other content at this URL."""
         url = self._s3.generate_presigned_url(
             "put_object",
             Params={"Bucket": self._bucket, "Key": key, "ContentType": content_type, "ContentLength": size},
@@ -110,7 +110,7 @@ class S3Objects:
         return head, int(total) if total.isdigit() else int(answer["ContentLength"])
 
     def delete(self, keys: Sequence[str]) -> list[str]:
-        """Returns the keys that are gone. One that was not there is gone too."""
+        """Returns the keys that no longer exist, also those that did not exist before."""
         gone: list[str] = []
         for start in range(0, len(keys), DELETE_BATCH):
             batch = list(keys[start : start + DELETE_BATCH])

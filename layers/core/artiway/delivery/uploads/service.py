@@ -1,4 +1,4 @@
-"""Uploads that are bounded before they are made and looked at before they are used; results as links that end."""
+"""Uploads with a declared type and size, inspected before their first use; results as links that expire."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from artiway.platform.clock import Clock
 from artiway.tasks.service import Picture
 
 HEAD_BYTES = 64 * 1024
-# A JPEG may carry this much of other things before it tells its size.
+# A JPEG may have this much metadata before the frame header with its size.
 LONG_HEAD_BYTES = 1024 * 1024
 
 
-class Rows(Protocol):
+class UploadStore(Protocol):
     def add(self, tenant_id: UUID, upload: Upload, limits: OpenLimits) -> None:
         """Raises TooManyUploads, and adds nothing, where a limit is reached."""
 
     def uploads(self, tenant_id: UUID, input_ids: Sequence[UUID]) -> Sequence[Upload]: ...
 
-    def keep(self, tenant_id: UUID, sizes: Mapping[UUID, tuple[int, int]], input_ids: Sequence[UUID]) -> None: ...
+    def extend(self, tenant_id: UUID, sizes: Mapping[UUID, tuple[int, int]], input_ids: Sequence[UUID]) -> None: ...
 
     def results(self, tenant_id: UUID, task_id: UUID) -> Sequence[Mapping[str, Any]]: ...
 
@@ -36,7 +36,7 @@ class Objects(Protocol):
     def download_url(self, key: str, *, content_type: str, ttl_s: int) -> str: ...
 
     def head(self, key: str, *, length: int) -> tuple[bytes, int] | None:
-        """The first bytes and the size of an object; None where there is none."""
+        """The first bytes and the size of an object; None if it does not exist."""
 
 
 @dataclass(frozen=True)
@@ -50,36 +50,36 @@ class Bounds:
 
 
 class UploadService:
-    def __init__(self, rows: Rows, objects: Objects, clock: Clock, bounds: Bounds) -> None:
-        self._rows, self._objects, self._clock, self.bounds = rows, objects, clock, bounds
+    def __init__(self, store: UploadStore, objects: Objects, clock: Clock, bounds: Bounds) -> None:
+        self._store, self._objects, self._clock, self.bounds = store, objects, clock, bounds
 
     def ticket(self, *, tenant_id: UUID, user_id: UUID, content_type: str, size: int) -> Ticket:
-        """Leave to upload one picture of this type and exactly this size."""
+        """Permission to upload one picture of this type and exactly this size."""
         if size > self.bounds.bytes:
             raise NotAPicture("the picture is too large", limit_bytes=self.bounds.bytes)
         input_id = ids.new_id()
         key = f"inputs/{tenant_id}/{input_id}"
         expires_at = self._clock.now() + timedelta(seconds=self.bounds.upload_ttl_s)
         upload = Upload(input_id, user_id, key, content_type, size, None, None, expires_at)
-        self._rows.add(tenant_id, upload, self.bounds.opened)
+        self._store.add(tenant_id, upload, self.bounds.opened)
         url, headers = self._objects.upload_url(
             key, content_type=content_type, size=size, ttl_s=self.bounds.upload_ttl_s
         )
         return Ticket(input_id, url, "PUT", headers, expires_at)
 
     def inspect(self, tenant_id: UUID, input_ids: Sequence[UUID]) -> Mapping[UUID, Picture]:
-        """Look at each upload once, when it is first used. One of another tenant is not there."""
+        """Inspect each upload at its first use. An upload of another tenant is not found."""
         if not input_ids:
             return {}
-        found = {upload.input_id: upload for upload in self._rows.uploads(tenant_id, input_ids)}
+        found = {upload.input_id: upload for upload in self._store.uploads(tenant_id, input_ids)}
         if set(found) != set(input_ids):
             raise NoSuchInput
-        sizes = {upload.input_id: self._look(upload) for upload in found.values() if upload.width is None}
-        self._rows.keep(tenant_id, sizes, input_ids)
+        sizes = {upload.input_id: self._inspect(upload) for upload in found.values() if upload.width is None}
+        self._store.extend(tenant_id, sizes, input_ids)
         return {input_id: Picture(upload.key, upload.content_type) for input_id, upload in found.items()}
 
     def results(self, *, tenant_id: UUID, task_id: UUID) -> Sequence[Result]:
-        """What a task delivered and still keeps. The links end soon; ask again for new ones."""
+        """The stored results of a task. The links expire soon; a new call returns new ones."""
         until = self._clock.now() + timedelta(seconds=self.bounds.url_ttl_s)
         return [
             Result(
@@ -92,10 +92,10 @@ class UploadService:
                 height=row["height"],
                 expires_at=min(until, row["expires_at"]),
             )
-            for row in self._rows.results(tenant_id, task_id)
+            for row in self._store.results(tenant_id, task_id)
         ]
 
-    def _look(self, upload: Upload) -> tuple[int, int]:
+    def _inspect(self, upload: Upload) -> tuple[int, int]:
         picture = self._sniff(upload, HEAD_BYTES)
         if picture.content_type != upload.content_type:
             raise NotAPicture("the picture is not of the type declared", declared=upload.content_type)
@@ -115,5 +115,5 @@ class UploadService:
             return pictures.sniff(head)
         except pictures.NeedMore:
             if length >= min(size, LONG_HEAD_BYTES):
-                raise NotAPicture("the picture does not tell its size") from None
+                raise NotAPicture("the picture has no size in its header") from None
             return self._sniff(upload, LONG_HEAD_BYTES)

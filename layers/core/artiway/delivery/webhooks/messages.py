@@ -1,4 +1,4 @@
-"""Messages of webhooks: one for each task that ended, one for each try of a delivery."""
+"""Messages of webhooks: one for each ended task, one for each attempt of a delivery."""
 
 from __future__ import annotations
 

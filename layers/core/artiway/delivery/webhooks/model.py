@@ -1,4 +1,4 @@
-"""Who is told by HTTP when a task is over, and what became of telling them."""
+"""Webhooks, their deliveries and signatures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from artiway.errors import Conflict, NotFound
 SECRET_PREFIX = "whsec_"  # noqa: S105 (a prefix, not a secret)
 SECRET_BYTES = 32  # Standard Webhooks takes 24 to 64
 
-# Seconds until the next try after each failed one. The first goes at once.
+# Seconds until the next attempt after each failed one. The first attempt has no delay.
 BACKOFF_S = (10, 60, 300, 900, 3600, 6 * 3600, 12 * 3600)
 
 
@@ -51,7 +51,7 @@ class DeliveryStatus(StrEnum):
 
 @dataclass(frozen=True)
 class Limits:
-    """Of one tenant."""
+    """The limits of one tenant."""
 
     registered: int = 20
     implied: int = 100  # more only while each of them has a pending delivery
@@ -61,7 +61,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Webhook:
-    """An implied one was named by a task, and hears of such tasks alone."""
+    """An implied webhook was named by a task and receives only the tasks that name it."""
 
     webhook_id: UUID
     url: str
@@ -87,7 +87,7 @@ class Delivery:
 
 @dataclass(frozen=True)
 class SettledTask:
-    """What the transaction that ends a task publishes. `after` is the last webhook of the page before."""
+    """Published by the transaction that ends a task. `after` is the last webhook of the previous page."""
 
     tenant_id: UUID
     task_id: UUID
@@ -121,7 +121,7 @@ class SettledTask:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the other side said; no code where it said nothing."""
+    """The receiver's answer; no code if there was none."""
 
     code: int | None
     text: str
@@ -148,6 +148,6 @@ def standard_signature(secret: str, *, message_id: str, timestamp: int, body: by
 
 
 def signature(secret: str, *, timestamp: int, body: bytes) -> str:
-    """`X-Artiway-Signature`, for receivers from before Standard Webhooks: keyed with the secret's text."""
+    """`X-Artiway-Signature`, for receivers that are older than Standard Webhooks: the key is the secret's text."""
     signed = f"{timestamp}.".encode() + body
     return "v1=" + hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()

@@ -15,7 +15,7 @@ class WebhookPost:
         self._client, self._timeout_s, self._lookup_s = client, timeout_s, lookup_s
 
     def refusal(self, url: str, *, is_looked_up: bool) -> str | None:
-        """Why this URL could never be delivered to, if so. A name that cannot be resolved now is no reason."""
+        """The reason why this URL can never be called, or None. A name that does not resolve now is not refused."""
         try:
             self._client.check(url, lookup_s=self._lookup_s if is_looked_up else None)
         except TargetRefused as error:
@@ -23,7 +23,7 @@ class WebhookPost:
         return None
 
     def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
-        """A redirect is an answer as any other, and no delivery."""
+        """A redirect is not followed: it is an answer, and the delivery has failed."""
         try:
             answer = self._client.call(
                 "POST",

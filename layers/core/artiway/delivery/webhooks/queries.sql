@@ -9,12 +9,12 @@ SELECT webhook_id, url, secret, is_implied, created_at
 SELECT webhook_id, url, secret, is_implied, created_at FROM webhook WHERE webhook_id = %(webhook_id)s AND deleted_at IS NULL;
 
 -- name: lock_webhooks
--- On its own, so that the next statement counts what others have committed.
+-- A statement of its own, so that the next one counts the rows that other transactions have committed.
 SELECT pg_advisory_xact_lock(4, hashtext(current_tenant()::text));
 
 -- name: put_webhook
--- One address is one webhook. Registering an implied one makes it receive every task, with a new secret. Inserts nothing at
--- the limit, unless the address is registered already.
+-- A URL has one webhook. Registering an implied webhook makes it receive every task, with a new secret. At the limit nothing
+-- is inserted, unless the URL is registered already.
 INSERT INTO webhook (tenant_id, webhook_id, url, secret)
 SELECT current_tenant(), %(webhook_id)s, %(url)s, %(secret)s
   FROM (SELECT count(*) AS registered, coalesce(bool_or(url = %(url)s), false) AS is_known
@@ -28,7 +28,7 @@ RETURNING webhook_id, url, secret, is_implied, created_at;
 SELECT EXISTS (SELECT FROM webhook WHERE tenant_id = current_tenant() AND deleted_at IS NULL AND NOT is_implied) AS is_found;
 
 -- name: imply_webhook
--- Not again for a message that comes twice, if the webhook was deleted in between.
+-- A repeated message does not restore a webhook that was deleted meanwhile.
 INSERT INTO webhook (tenant_id, webhook_id, url, secret, is_implied)
 SELECT current_tenant(), %(webhook_id)s, %(url)s, %(secret)s, true
  WHERE NOT EXISTS (SELECT FROM webhook_delivery AS delivery JOIN webhook AS named USING (tenant_id, webhook_id)
@@ -37,7 +37,7 @@ SELECT current_tenant(), %(webhook_id)s, %(url)s, %(secret)s, true
 ON CONFLICT (tenant_id, url) WHERE deleted_at IS NULL DO NOTHING;
 
 -- name: evict_implied
--- The oldest beyond the limit that wait for nothing. One with a pending delivery stays until it has none.
+-- Deletes the oldest implied webhooks above the limit. A webhook with a pending delivery stays.
 UPDATE webhook
    SET deleted_at = clock_timestamp()
  WHERE tenant_id = current_tenant()
@@ -52,9 +52,9 @@ UPDATE webhook
                                WHERE tenant_id = current_tenant() AND deleted_at IS NULL AND is_implied));
 
 -- name: fan_out
--- One delivery for each listener of a page, all in one statement. Beyond the tenant's limit of pending ones it is kept as
--- failed and not sent, so that the log shows it and it can be sent again by request. Of the others as many get a message
--- as the tenant may send now, and one at least; the rest is parked for them.
+-- One delivery for each webhook of a page, in one statement. Above the tenant's limit of pending deliveries a delivery is
+-- stored as failed and not sent; the log shows it, and a user can redeliver it. Of the others, as many get a message as the
+-- tenant may send now, at least one; the rest is parked.
 WITH listener AS MATERIALIZED (
     SELECT webhook_id, row_number() OVER (ORDER BY webhook_id) AS place
       FROM webhook
@@ -91,7 +91,7 @@ SELECT (SELECT coalesce(array_agg(delivery_id ORDER BY delivery_id), '{}') FROM 
 UPDATE webhook SET deleted_at = clock_timestamp() WHERE webhook_id = %(webhook_id)s AND deleted_at IS NULL;
 
 -- name: insert_delivery
--- One that no task caused, such as a test.
+-- A delivery without a task, such as a test.
 INSERT INTO webhook_delivery (tenant_id, delivery_id, webhook_id, event, body)
 VALUES (current_tenant(), %(delivery_id)s, %(webhook_id)s, %(event)s, %(body)s);
 
@@ -108,11 +108,11 @@ SELECT delivery_id, webhook_id, event, body, status, attempts, next_try_at, answ
  WHERE delivery_id = %(delivery_id)s;
 
 -- name: lock_sends
--- Held by a begin and an end of a send: a delivery is parked before the end that takes it or publishes it.
+-- Taken when a send begins and when it ends: so a delivery is parked before the end that claims or publishes it.
 SELECT pg_advisory_xact_lock(5, hashtext(current_tenant()::text));
 
 -- name: take_delivery
--- Taken before it is sent: a second copy of the message finds a later try, and a crash costs a wait, not the delivery.
+-- Claimed before it is sent: a second copy of the message finds a later next_try_at, and a crash only delays the delivery.
 UPDATE webhook_delivery
    SET attempts = attempts + 1, next_try_at = clock_timestamp() + make_interval(secs => %(lease_s)s),
        sending_until = clock_timestamp() + make_interval(secs => %(lease_s)s), parked_at = NULL
@@ -148,7 +148,7 @@ UPDATE webhook_delivery
  WHERE delivery_id = %(delivery_id)s AND webhook_id = %(webhook_id)s;
 
 -- name: due_deliveries
--- The first of each tenant, then the second of each: a tenant with thousands takes no place of one with a single delivery.
+-- The first delivery of each tenant, then the second of each: a tenant with thousands does not displace a tenant with one.
 SELECT tenant_id, delivery_id
   FROM tenant
  CROSS JOIN LATERAL (SELECT delivery_id, next_try_at, row_number() OVER (ORDER BY next_try_at, delivery_id) AS place

@@ -16,8 +16,8 @@ from artiway.platform.database import Database, Row, Transaction
 
 SQL = sql.load("artiway.delivery.webhooks")
 ANSWER_LIMIT = 1_000
-# Deliveries that one message creates. It bounds the transaction and its locks, also for a tenant that registered more
-# webhooks before there was a limit.
+# The number of deliveries that one message creates. It bounds the transaction and its locks, also for a tenant that
+# registered many webhooks before there was a limit.
 FAN_OUT_BATCH = 100
 NO_LIMIT = 2**31 - 1
 NOT_TRIED = "not tried: the tenant has too many pending deliveries"
@@ -63,7 +63,7 @@ class PostgresWebhooks:
                     "limit": FAN_OUT_BATCH,
                     "pending_limit": limits.pending,
                     "sends": limits.sends,
-                    # By time, as all ids: the log is read in their order.
+                    # Ids rise with time, and the log is read in their order.
                     "delivery_ids": [ids.new_id() for _ in range(FAN_OUT_BATCH)],
                     "event": event,
                     "body": settled.body,
@@ -83,7 +83,7 @@ class PostgresWebhooks:
 
     @staticmethod
     def _imply(tx: Transaction, settled: SettledTask, secret: str) -> bool:
-        """Under the lock, so that no other message evicts the webhook before it has its delivery."""
+        """Under the lock, so that no other transaction evicts the webhook before it has its delivery."""
         tx.run(SQL["lock_webhooks"])
         parameters = {"webhook_id": ids.new_id(), "url": settled.webhook_url, "secret": secret}
         return tx.run(SQL["imply_webhook"], {**parameters, "task_id": settled.task_id, "run": settled.run}) == 1
@@ -121,7 +121,7 @@ class PostgresWebhooks:
         delivery: Delivery,
         status: DeliveryStatus,
         answer: Answer,
-        again: Message | None,
+        retry: Message | None,
         *,
         delay_s: int,
         next_lease_s: int | None,
@@ -137,10 +137,10 @@ class PostgresWebhooks:
         with self._database.tenant_transaction(tenant_id) as tx:
             tx.run(SQL["lock_sends"])
             is_noted = tx.run(SQL["note_answer"], parameters) == 1
-            published = [again] if is_noted and again is not None else []
+            published = [retry] if is_noted and retry is not None else []
             parked, taken = tx.one(SQL["unpark_delivery"]), None
             if parked is not None and next_lease_s is not None:
-                # In the place of the one that has ended, whatever the limit.
+                # It replaces the send that ended, so the limit does not apply.
                 taken = tx.one(SQL["take_delivery"], {**parked, "lease_s": next_lease_s, "sends": NO_LIMIT})
             elif parked is not None:
                 published.append(messages.deliver(tenant_id, parked["delivery_id"]))
@@ -156,13 +156,13 @@ class PostgresWebhooks:
 
 
 class PostgresDueDeliveries:
-    """As `artiway_service`: deliveries of all tenants that have been due for a while."""
+    """As `artiway_service`: overdue deliveries of all tenants."""
 
     def __init__(self, database: Database, outbox: Outbox) -> None:
         self._database, self._outbox = database, outbox
 
     def publish(self, *, limit: int, tenant_limit: int) -> int:
-        """Have the queue deliver them. A message for one that was delivered meanwhile changes nothing."""
+        """Publish a message for each. A message of a delivery that succeeded meanwhile changes nothing."""
         with self._database.service_transaction() as tx:
             rows = tx.all(SQL["due_deliveries"], {"limit": limit, "tenant_limit": tenant_limit})
             self._outbox.publish(tx, [messages.deliver(row["tenant_id"], row["delivery_id"]) for row in rows])

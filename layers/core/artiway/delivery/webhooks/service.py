@@ -1,4 +1,4 @@
-"""Tells other systems that a task is over: signed, tried again with growing waits, every try on record."""
+"""Calls webhooks when a task has ended: signed, retried with growing delays, each attempt recorded."""
 
 from __future__ import annotations
 
@@ -25,29 +25,28 @@ from artiway.delivery.webhooks.model import (
     signature,
     standard_signature,
 )
+from artiway.events import Event
 from artiway.outbox.model import Message
 from artiway.platform import metrics
 from artiway.platform.clock import Clock
 from artiway.platform.logs import Logger
 from artiway.tasks.model import InvalidRequest, Task
-from artiway.tasks.work import Work
+from artiway.tasks.transaction import TaskTransaction
 
 logger = Logger("webhooks")
-EVENT = "task.settled"
-TEST_EVENT = "webhook.test"
-DELAY_LIMIT_S = 900  # SQS takes no more; after a longer delay the watchdog publishes the delivery
+DELAY_LIMIT_S = 900  # the limit of SQS; after a longer delay the watchdog publishes the delivery
 SEND_LEASE_S = 60
-PARALLEL_SENDS = 50  # a batch of the queue: the function's time covers one call, not one after another
-# One call takes parked deliveries for so long. The last of them may take as long as an address may, and the
-# function's time-out is longer than both together.
+PARALLEL_SENDS = 50  # a batch of the queue: the function's time-out covers parallel calls, not sequential ones
+# For this long a call takes parked deliveries. The last one may take a whole webhook time-out, and the function's
+# time-out is longer than both together.
 KEEP_SENDING_S = 1.0
 
 
 Send = tuple[UUID, Delivery, bool]  # tenant, delivery, whether its webhook still exists
 
 
-class Rows(Protocol):
-    """Each method is one transaction, or a part of the caller's."""
+class WebhookStore(Protocol):
+    """Each method is one transaction, or joins the caller's."""
 
     def webhooks(self, tenant_id: UUID, *, before: UUID | None, limit: int) -> Sequence[Webhook]: ...
 
@@ -77,12 +76,12 @@ class Rows(Protocol):
         delivery: Delivery,
         status: DeliveryStatus,
         answer: Answer,
-        again: Message | None,
+        retry: Message | None,
         *,
         delay_s: int,
         next_lease_s: int | None,
     ) -> Delivery | None:
-        """Take a parked delivery of the tenant in its place, or publish one if there is no time for it."""
+        """Also claims a parked delivery of the tenant, or publishes one if there is no time to send it."""
 
     def redeliver(self, tenant_id: UUID, webhook_id: UUID, delivery_id: UUID, message: Message) -> bool: ...
 
@@ -96,48 +95,48 @@ class Post(Protocol):
 
 
 class WebhookService:
-    def __init__(self, rows: Rows, post: Post, clock: Clock, limits: Limits) -> None:
-        self._rows, self._post, self._clock, self._limits = rows, post, clock, limits
+    def __init__(self, store: WebhookStore, post: Post, clock: Clock, limits: Limits) -> None:
+        self._store, self._post, self._clock, self._limits = store, post, clock, limits
 
     def webhooks(self, *, tenant_id: UUID, before: UUID | None, limit: int) -> Sequence[Webhook]:
-        return self._rows.webhooks(tenant_id, before=before, limit=limit)
+        return self._store.webhooks(tenant_id, before=before, limit=limit)
 
     def register(self, *, tenant_id: UUID, url: str) -> Webhook:
-        """The secret is shown now and never again. An address that is known already gets a new one."""
+        """The secret is shown only now. A registered URL gets a new secret."""
         if (reason := self._post.refusal(url, is_looked_up=True)) is not None:
             raise InvalidRequest("url", reason)
         limit = self._limits.registered
-        made = self._rows.put(tenant_id, webhook_id=ids.new_id(), url=url, secret=new_secret(), limit=limit)
+        made = self._store.put(tenant_id, webhook_id=ids.new_id(), url=url, secret=new_secret(), limit=limit)
         if made is None:
             raise TooManyWebhooks(limit)
         return made
 
     def remove(self, *, tenant_id: UUID, webhook_id: UUID) -> None:
-        if not self._rows.delete(tenant_id, webhook_id):
+        if not self._store.delete(tenant_id, webhook_id):
             raise NoSuchWebhook
 
     def deliveries(self, *, tenant_id: UUID, webhook_id: UUID, before: UUID | None, limit: int) -> Sequence[Delivery]:
-        if self._rows.webhook(tenant_id, webhook_id) is None:
+        if self._store.webhook(tenant_id, webhook_id) is None:
             raise NoSuchWebhook
-        return self._rows.deliveries(tenant_id, webhook_id, before=before, limit=limit)
+        return self._store.deliveries(tenant_id, webhook_id, before=before, limit=limit)
 
     def redeliver(self, *, tenant_id: UUID, webhook_id: UUID, delivery_id: UUID) -> None:
-        if not self._rows.redeliver(tenant_id, webhook_id, delivery_id, messages.deliver(tenant_id, delivery_id)):
+        if not self._store.redeliver(tenant_id, webhook_id, delivery_id, messages.deliver(tenant_id, delivery_id)):
             raise NoSuchDelivery
 
     def send_test(self, *, tenant_id: UUID, webhook_id: UUID) -> UUID:
-        """A delivery that says nothing, on the way that all others take."""
+        """Publish a delivery without content, which is signed, sent and retried as any other."""
         delivery_id = ids.new_id()
         body = {
-            "type": TEST_EVENT,
+            "type": Event.WEBHOOK_TEST,
             "webhookId": ids.to_wire("whk", webhook_id),
             "at": self._clock.now().isoformat(timespec="milliseconds"),
         }
-        is_found = self._rows.publish_delivery(
+        is_found = self._store.publish_delivery(
             tenant_id,
             delivery_id=delivery_id,
             webhook_id=webhook_id,
-            event=TEST_EVENT,
+            event=Event.WEBHOOK_TEST,
             body=json.dumps(body),
             message=messages.deliver(tenant_id, delivery_id),
         )
@@ -145,37 +144,37 @@ class WebhookService:
             raise NoSuchWebhook
         return delivery_id
 
-    def task_ended(self, work: Work, task: Task, body: Mapping[str, Any]) -> None:
-        """In the transaction that ends the task: at most one message, however many webhooks the tenant has.
+    def task_ended(self, tx: TaskTransaction, task: Task, body: Mapping[str, Any]) -> None:
+        """Publish at most one message in the transaction that ends the task, for any number of webhooks.
 
-        The outbox commits it with the end itself: no ended task lacks its message, so no sweeper looks for one.
+        The outbox commits the message with the end of the task, so no sweep has to find ended tasks without one.
         """
-        if task.webhook_url is None and not self._rows.has_registered(task.tenant_id):
+        if task.webhook_url is None and not self._store.has_registered(task.tenant_id):
             return
         text = json.dumps(
-            {"type": EVENT, "taskId": ids.to_wire("task", task.task_id), "tool": task.tool, **body},
+            {"type": Event.TASK_SETTLED, "taskId": ids.to_wire("task", task.task_id), "tool": task.tool, **body},
             ensure_ascii=False,
         )
-        work.send(messages.fan_out(SettledTask(task.tenant_id, task.task_id, task.run, task.webhook_url, text)))
+        tx.send(messages.fan_out(SettledTask(task.tenant_id, task.task_id, task.run, task.webhook_url, text)))
 
     def fan_out(self, settled: SettledTask) -> int:
-        """Create one delivery for each listener. The same message again creates none."""
-        return self._rows.fan_out(settled, event=EVENT, secret=new_secret(), limits=self._limits)
+        """Create one delivery for each webhook of the task. A repeated message creates none."""
+        return self._store.fan_out(settled, event=Event.TASK_SETTLED, secret=new_secret(), limits=self._limits)
 
     def deliver(self, *, tenant_id: UUID, delivery_id: UUID) -> DeliveryStatus | None:
-        """Try it once, then deliveries of the tenant that are parked.
+        """Send it once, then parked deliveries of the tenant.
 
-        None: it is not due, or the tenant has enough sends; then it is parked until one of them ends.
+        None: it is not due, or the tenant has reached its sends; then it is parked until one of them ends.
         """
         return self.deliver_all([(tenant_id, delivery_id)]).get(delivery_id)
 
     def deliver_all(self, wanted: Sequence[tuple[UUID, UUID]]) -> Mapping[UUID, DeliveryStatus]:
-        """Try each once, by tenant and id. The calls run side by side; only this thread uses the database."""
+        """Send each once, by tenant and id. The calls run in parallel; only this thread uses the database."""
         began = self._clock.now()
         taken = [
             (tenant_id, delivery)
             for tenant_id, delivery_id in wanted
-            if (delivery := self._rows.take(tenant_id, delivery_id, lease_s=SEND_LEASE_S, sends=self._limits.sends))
+            if (delivery := self._store.take(tenant_id, delivery_id, lease_s=SEND_LEASE_S, sends=self._limits.sends))
         ]
         if not taken:
             return {}
@@ -185,7 +184,7 @@ class WebhookService:
             sends: dict[Future[Answer], Send] = {}
 
             def start(tenant_id: UUID, delivery: Delivery) -> None:
-                webhook = self._rows.webhook(tenant_id, delivery.webhook_id)
+                webhook = self._store.webhook(tenant_id, delivery.webhook_id)
                 sends[pool.submit(self._answer, webhook, delivery)] = (tenant_id, delivery, webhook is not None)
 
             for tenant_id, delivery in taken:
@@ -202,7 +201,7 @@ class WebhookService:
                         statuses[delivery.delivery_id] = status
                         if parked is not None:
                             start(tenant_id, parked)
-                    except Exception as error:  # noqa: BLE001 (the answers of the others are written first)
+                    except Exception as error:  # noqa: BLE001 (the other answers are stored first)
                         failures.append(error)
         if failures:
             raise failures[0]
@@ -211,20 +210,20 @@ class WebhookService:
     def _note(
         self, tenant_id: UUID, delivery: Delivery, answer: Answer, *, is_wanted: bool, is_time_left: bool
     ) -> tuple[DeliveryStatus, Delivery | None]:
-        """Write the answer, and take the tenant's next parked delivery in the same transaction."""
+        """Store the answer, and claim the tenant's next parked delivery in the same transaction."""
         if answer.is_taken:
             status, delay_s = DeliveryStatus.DELIVERED, 0
         elif is_wanted and delivery.attempts <= len(BACKOFF_S):
             status, delay_s = DeliveryStatus.PENDING, BACKOFF_S[delivery.attempts - 1]
         else:
             status, delay_s = DeliveryStatus.FAILED, 0
-        is_again = status is DeliveryStatus.PENDING and delay_s <= DELAY_LIMIT_S
-        parked = self._rows.note_answer(
+        is_retried = status is DeliveryStatus.PENDING and delay_s <= DELAY_LIMIT_S
+        parked = self._store.note_answer(
             tenant_id,
             delivery,
             status,
             answer,
-            messages.deliver(tenant_id, delivery.delivery_id, delay_s) if is_again else None,
+            messages.deliver(tenant_id, delivery.delivery_id, delay_s) if is_retried else None,
             delay_s=delay_s,
             next_lease_s=SEND_LEASE_S if is_time_left else None,
         )
@@ -236,7 +235,7 @@ class WebhookService:
 
     def _send(self, webhook: Webhook, delivery: Delivery) -> Answer:
         body, timestamp = delivery.body.encode(), int(self._clock.now().timestamp())
-        # The same for every try, so that the receiver can drop what it has.
+        # The same id for every attempt, so that the receiver can drop a repeated delivery.
         message_id = ids.to_wire("dlv", delivery.delivery_id)
         headers = {
             "Content-Type": "application/json",
@@ -255,7 +254,7 @@ class WebhookService:
 
 
 def _result(send: Future[Answer]) -> Answer:
-    """A fault of ours is a failed try as well: it backs off and ends, and spares the rest of the batch."""
+    """An error on our side counts as a failed attempt, so that the delivery is retried and the batch goes on."""
     try:
         return send.result()
     except Exception:

@@ -1,4 +1,4 @@
-"""What a story must have kept when it is over, each promise by itself, read from the rows that it left."""
+"""The promises that a run must have kept at its end, each checked on the rows that it left."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
-from artiway.delivery.feed.model import Place
+from artiway.delivery.feed.model import EntryId
 from artiway.tasks.lifecycle import Rules
-from tests.fakes.story import POINTS, Story
+from tests.simulation.story import POINTS, Story
 
 ENDS = {"COMPLETED", "FAILED", "TIMEOUT", "CANCELLED"}
 FAILURES = {"FAILED", "TIMEOUT"}
@@ -17,7 +17,7 @@ LEGAL = {
     (None, "PENDING"),
     ("PENDING", "QUEUED"),
     ("PENDING", "CANCELLED"),
-    ("QUEUED", "QUEUED"),  # dispatched: the attempt rises
+    ("QUEUED", "QUEUED"),  # dispatch raises the attempt
     ("QUEUED", "PROCESSING"),
     ("QUEUED", "CANCELLED"),
     ("QUEUED", "TIMEOUT"),
@@ -45,21 +45,21 @@ class Promises:
     def check(self) -> None:
         assert self.tasks.keys() >= {task_id for _, task_id in self.story.tasks}
         assert self.tasks
-        self.every_task_has_ended_as_its_nodes_did()
-        self.every_change_is_legal_and_has_its_row()
-        self.no_node_started_before_its_dependencies()
-        self.no_dependent_of_a_failed_node_ran()
-        self.independent_branches_have_finished()
-        self.retries_are_few_and_only_for_what_can_pass()
-        self.every_attempt_was_made_once()
-        self.every_attempt_ended_as_its_worker_said()
-        self.what_was_delivered_is_of_the_attempt_in_force()
-        self.points_were_charged_for_deliveries_alone()
-        self.nothing_is_held_any_more()
-        self.every_change_was_told_once_and_in_order()
-        self.world.assert_sound()
+        self.tasks_ended_as_their_nodes_did()
+        self.changes_are_legal_and_in_history()
+        self.nodes_started_after_their_dependencies()
+        self.dependents_of_failed_nodes_did_not_run()
+        self.independent_branches_finished()
+        self.retries_stay_within_their_limit()
+        self.attempts_were_made_once()
+        self.attempts_ended_as_reported()
+        self.results_are_of_the_last_attempt()
+        self.only_deliveries_were_charged()
+        self.no_hold_or_slot_is_left()
+        self.events_were_served_once_in_order()
+        self.world.assert_invariants()
 
-    def every_task_has_ended_as_its_nodes_did(self) -> None:
+    def tasks_ended_as_their_nodes_did(self) -> None:
         for task_id, task in self.tasks.items():
             nodes = self._nodes_of(task_id)
             statuses = {node["status"] for node in nodes}
@@ -74,7 +74,7 @@ class Promises:
                 expected = "PARTIAL" if is_delivered else "FAILED"
             assert task["status"] == expected
 
-    def every_change_is_legal_and_has_its_row(self) -> None:
+    def changes_are_legal_and_in_history(self) -> None:
         for node_id, node in self.nodes.items():
             rows = self.history[node_id]
             assert [row["version"] for row in rows] == list(range(node["version"] + 1))
@@ -82,7 +82,7 @@ class Promises:
             assert all(later["from_status"] == row["to_status"] for row, later in pairwise(rows))
             assert rows[-1]["to_status"] == node["status"]
 
-    def no_node_started_before_its_dependencies(self) -> None:
+    def nodes_started_after_their_dependencies(self) -> None:
         for node_id, before in self.before.items():
             starts = [row["changed_at"] for row in self.history[node_id] if row["to_status"] == "PROCESSING"]
             for other in before if starts else ():
@@ -90,26 +90,26 @@ class Promises:
                 assert done, f"{self.nodes[node_id]['name']} ran, its dependency never finished"
                 assert done[0] < starts[0], f"{self.nodes[node_id]['name']} started before its dependency finished"
 
-    def no_dependent_of_a_failed_node_ran(self) -> None:
+    def dependents_of_failed_nodes_did_not_run(self) -> None:
         for node_id in self.nodes:
             if any(self.nodes[other]["status"] != "COMPLETED" for other in self._ancestors(node_id)):
                 reached = {row["to_status"] for row in self.history[node_id]}
                 assert reached <= {"PENDING", "CANCELLED"}
 
-    def independent_branches_have_finished(self) -> None:
+    def independent_branches_finished(self) -> None:
         for task_id, task in self.tasks.items():
             for node in self._nodes_of(task_id) if task["cancel_requested_at"] is None else ():
                 is_cut_off = any(self.nodes[other]["status"] in FAILURES for other in self._ancestors(node["node_id"]))
                 assert (node["status"] == "CANCELLED") == is_cut_off
 
-    def retries_are_few_and_only_for_what_can_pass(self) -> None:
+    def retries_stay_within_their_limit(self) -> None:
         most = Rules().retries + 1
         for node in self.nodes.values():
             assert node["failures"] <= most
             if node["status"] in FAILURES:
                 assert node["failures"] == most or node["error"]["code"] == "INPUT_UNDECODABLE"
 
-    def every_attempt_was_made_once(self) -> None:
+    def attempts_were_made_once(self) -> None:
         for node_id, node in self.nodes.items():
             rows = self.history[node_id]
             dispatched = [row["attempt"] for row in rows if row["from_status"] == row["to_status"] == "QUEUED"]
@@ -117,24 +117,24 @@ class Promises:
             assert dispatched == list(range(1, node["attempt"] + 1))
             assert len(set(claimed)) == len(claimed)
 
-    def every_attempt_ended_as_its_worker_said(self) -> None:
-        words = {"COMPLETED": "result", "FAILED": "failure"}
+    def attempts_ended_as_reported(self) -> None:
+        kinds = {"COMPLETED": "result", "FAILED": "failure"}
         for node_id, rows in self.history.items():
             for row in rows:
-                if word := words.get(row["to_status"]):
-                    assert (str(node_id), row["attempt"], word) in self.world.reported
+                if kind := kinds.get(row["to_status"]):
+                    assert (str(node_id), row["attempt"], kind) in self.world.reported
 
-    def what_was_delivered_is_of_the_attempt_in_force(self) -> None:
+    def results_are_of_the_last_attempt(self) -> None:
         for node in self.nodes.values():
             if node["status"] == "COMPLETED":
                 assert f"/{node['node_id']}/{node['attempt']}/" in node["output"][0]["key"]
 
-    def points_were_charged_for_deliveries_alone(self) -> None:
-        pictures = {row["node_id"] for row in self.world.rows("SELECT node_id FROM artefact")}
+    def only_deliveries_were_charged(self) -> None:
+        artefacts = {row["node_id"] for row in self.world.rows("SELECT node_id FROM artefact")}
         charged: dict[UUID, int] = defaultdict(int)
         for task_id, task in self.tasks.items():
             nodes = [node for node in self.nodes.values() if node["task_id"] == task_id]
-            delivered = [node for node in nodes if node["status"] == "COMPLETED" and node["node_id"] in pictures]
+            delivered = [node for node in nodes if node["status"] == "COMPLETED" and node["node_id"] in artefacts]
             assert task["charged_points"] == sum(node["price_points"] for node in delivered)
             assert {node["node_id"] for node in nodes if node["is_charged"]} == {
                 node["node_id"] for node in delivered if node["price_points"]
@@ -143,23 +143,23 @@ class Promises:
         for tenant_id, user_id in self.story.tenants:
             assert self.world.balance(tenant_id, user_id) == (POINTS - charged[tenant_id], 0)
 
-    def nothing_is_held_any_more(self) -> None:
+    def no_hold_or_slot_is_left(self) -> None:
         assert self.world.rows("SELECT 1 FROM points_hold WHERE status = 'HELD'") == []
         assert self.world.rows("SELECT 1 FROM slot_in_use") == []
         assert self.world.mirrored_slots() == set()
         assert all(execution.is_over for execution in self.world.machine.executions.values())
 
-    def every_change_was_told_once_and_in_order(self) -> None:
-        """Whoever listens from the beginning hears every number once."""
+    def events_were_served_once_in_order(self) -> None:
+        """A client that reads from the beginning receives every number once."""
         for task_id, task in self.tasks.items():
-            place, heard = Place(), []
-            listener = {"tenant_id": task["tenant_id"], "user_id": task["user_id"], "task_id": task_id}
-            while events := self.world.events.read(**listener, last=place, wait_ms=0):
-                heard += [event.place.sequence for event in events if event.place.part == 0]
-                assert [event.place for event in events] == sorted({event.place for event in events})
-                assert events[0].place > place
-                place = events[-1].place
-            assert heard == list(range(1, task["event_sequence"] + 1))
+            last, received = EntryId(), []
+            reader = {"tenant_id": task["tenant_id"], "user_id": task["user_id"], "task_id": task_id}
+            while events := self.world.events.read(**reader, last=last, wait_ms=0):
+                received += [event.entry_id.sequence for event in events if event.entry_id.part == 0]
+                assert [event.entry_id for event in events] == sorted({event.entry_id for event in events})
+                assert events[0].entry_id > last
+                last = events[-1].entry_id
+            assert received == list(range(1, task["event_sequence"] + 1))
 
     def _nodes_of(self, task_id: UUID) -> list[dict[str, Any]]:
         return [node for node in self.nodes.values() if node["task_id"] == task_id and node["superseded_at"] is None]

@@ -2,16 +2,16 @@ import { get, post } from "./api.js";
 import { attempt, el, field, form, short, table, tag, toast } from "./dom.js";
 import { number, t, time } from "./i18n.js";
 
-/** Messages that could not be handled: read them, send them back, or throw them away for a reason. */
-export async function letters(me, redraw) {
+/** The dead-letter queues: read messages, resend them, or discard them with a reason. */
+export async function deadLetters(me, redraw) {
   const { items } = await get("/ops/dlq");
   const open = el("div", { "data-keep": true, "aria-live": "polite" });
   return el("div", {},
-    el("h2", {}, t("letters")), el("p", { class: "soft" }, t("lettersHint")),
+    el("h2", {}, t("deadLetters")), el("p", { class: "soft" }, t("deadLettersHint")),
     table(
       [
         { title: t("queue"), cell: (one) => one.queue },
-        { title: t("letters"), number: true, cell: (one) => tag(number(one.depth), one.depth ? "bad" : "good") },
+        { title: t("deadLetters"), number: true, cell: (one) => tag(number(one.depth), one.depth ? "bad" : "good") },
         { title: "", cell: (one) => one.depth > 0 && el("button", { class: "quiet", "aria-label": `${t("show")} ${one.queue}`,
           onclick: attempt(async () => open.replaceChildren(await queue(one.queue, me, redraw))) }, t("show")) },
       ],

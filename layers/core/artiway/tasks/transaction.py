@@ -1,8 +1,9 @@
-"""What the rules of tasks need of a transaction. PostgreSQL has it; nothing here says so."""
+"""The ports between the rules of tasks and the database: a store, and a tenant's open transaction."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -23,11 +24,12 @@ from artiway.tasks.model import (
 )
 
 
-class Work(Protocol):
-    """One tenant's open transaction. Whoever changes nodes locks their task first. Guards answer with False."""
+class TaskTransaction(Protocol):
+    """One tenant's open transaction. A caller locks the task before it changes the task's nodes. A guarded UPDATE that
+    changed no row returns False."""
 
     def send(self, message: Message) -> None: ...
-    def tell(self, task: Task, occurrence: Occurrence) -> None: ...
+    def publish(self, task: Task, occurrence: Occurrence) -> None: ...
 
     def limits(self) -> TenantLimits: ...
     def lock_submissions(self) -> None: ...
@@ -73,5 +75,10 @@ class Work(Protocol):
     def has_listener(self, user_id: UUID) -> bool: ...
     def add_artefacts(self, node: Node, outputs: Sequence[Output]) -> None: ...
 
-    def remember_gate(self, node_id: UUID, token: str) -> bool: ...
+    def store_dependency_token(self, node_id: UUID, token: str) -> bool: ...
     def answer_tokens(self, node_ids: Sequence[UUID]) -> int: ...
+
+
+class TaskStore(Protocol):
+    def open(self, tenant_id: UUID) -> AbstractContextManager[TaskTransaction]:
+        """Begin a transaction. Its events and messages leave with its commit."""

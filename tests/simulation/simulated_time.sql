@@ -1,5 +1,5 @@
--- The database of a simulation has no clock of its own: whoever begins a transaction says what time it is. Found before
--- the built-in functions because of the search path, so that every default, view and statement of the product uses it.
+-- The database of a simulation does not use the system clock: each transaction sets the time. The search path finds these
+-- functions before the built-in ones, so every default, view and statement of the product uses them.
 CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz
     LANGUAGE sql STABLE
     RETURN current_setting('simulation.now')::timestamptz;

@@ -1,4 +1,4 @@
-"""What users, workers, operators and bad luck do in a simulated world, as the seed says."""
+"""The actions of users, workers and operators in a simulated world, and its faults, chosen by the seed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ import redis
 
 from artiway.errors import ArtiwayError
 from artiway.tasks.model import FlowNode
-from tests.fakes.simulation import SimulatedWorld, Stage
-from tests.fakes.tasks import MANAGER, Crash
+from tests.simulation.chaos import Crash
+from tests.simulation.seeded import SimulatedWorld, Simulation
+from tests.simulation.world import MANAGER
 
 STEPS = 140
 LIMIT = 60
@@ -24,7 +25,7 @@ SHOWN = 30
 
 
 def random_flow(random: Random, limit: int = LIMIT) -> list[FlowNode]:
-    """Mostly small, now and then as large as 60 nodes."""
+    """Mostly small; 4 in 100 have 20 to 60 nodes."""
     count = random.choice([1, 2, 3, 5, 8, 8, 13]) if random.random() < 0.96 else random.randint(20, limit)
     picture = UUID(int=random.getrandbits(128), version=4)
     nodes = []
@@ -64,7 +65,7 @@ class Story:
         }
         (move,) = self.random.choices(list(moves), list(moves.values()))
         self.world.note(move.__name__)
-        self.world.chaos.act("somebody")
+        self.world.chaos.act("story")
         with contextlib.suppress(Crash, ArtiwayError):
             move()
 
@@ -96,9 +97,9 @@ class Story:
         elif chance < 0.80:
             self.world.fail(worker, holding, is_retryable=False)
         elif chance < 0.89:
-            worker.held.remove(holding)  # died; nobody will ever hear of it
+            worker.held.remove(holding)  # crashed; it sends no report
         else:
-            holding.is_asleep = True  # beats no more, and reports when it wakes up
+            holding.is_asleep = True  # sends no heartbeat, and reports late
 
     def cancel(self) -> None:
         if self.tasks:
@@ -121,24 +122,24 @@ class Story:
     def lose_tokens(self) -> None:
         for token in self.world.machine.tokens():
             if self.random.random() < 0.2:
-                self.world.machine.give_up(token)
+                self.world.machine.time_out(token)
 
     def restart_machine(self) -> None:
-        self.world.machine.forget()
+        self.world.machine.restart()
 
     def hand_back(self) -> None:
-        """A worker is told to leave, gives back what it holds, and comes again."""
+        """A worker shuts down, returns its nodes and registers again."""
         worker = self.random.choice(self.world.workers)
         held = [(UUID(one.order["nodeId"]), one.order["attempt"]) for one in worker.held]
         worker.held.clear()
-        self.world.life.release(worker_id=worker.card.worker_id, held=held)
-        self.world.life.register(worker.card, engine="fake")
+        self.world.nodes.release(worker_id=worker.card.worker_id, held=held)
+        self.world.nodes.register(worker.card, engine="fake")
 
 
 @contextlib.contextmanager
-def played(stage: Stage, seed: int, *, steps: int = STEPS) -> Iterator[Story]:
-    """The whole story of a seed, with the quiet time after it. Odd seeds run on the real fair queue."""
-    with stage.world(seed) as world:
+def played(simulation: Simulation, seed: int, *, steps: int = STEPS) -> Iterator[Story]:
+    """The whole run of a seed, until every task has ended. Odd seeds use the real fair queue."""
+    with simulation.world(seed) as world:
         try:
             if seed % 2:
                 world.use_fair_queue()
@@ -147,26 +148,26 @@ def played(stage: Stage, seed: int, *, steps: int = STEPS) -> Iterator[Story]:
             chaos.crash, chaos.duplicate, chaos.refuse = 0.006, 0.12, 0.02
             chaos.lose, chaos.delay = 0.01, 0.12
             story.play(steps)
-            world.settle_down()
+            world.run_to_end()
             yield story
         except Exception as error:
-            error.add_note(f"to play it again: ARTIWAY_SEED={seed}. The end of what happened:")
+            error.add_note(f"to repeat it: ARTIWAY_SEED={seed}. The end of the trace:")
             for line in world.trace[-SHOWN:]:
                 error.add_note(line[:200])
             raise
 
 
 def digest(story: Story) -> str:
-    """Everything that happened and everything that is left, in one word."""
-    return hashlib.sha256("\n".join(story.world.trace + story.world.remains()).encode()).hexdigest()
+    """A hash of the trace and of all rows."""
+    return hashlib.sha256("\n".join(story.world.trace + story.world.rows_left()).encode()).hexdigest()
 
 
 def main(seed: str, redis_url: str, superuser: str, _owner: str, app: str, service: str) -> None:
-    """Play one seed in a database that is there, and say what came of it."""
+    """Run one seed in an existing database and print the hash."""
     addresses = SimpleNamespace(superuser=superuser, app=app, service=service)
     with redis.Redis.from_url(redis_url, decode_responses=True) as client:
-        stage = Stage(addresses, client)
-        with contextlib.closing(stage), played(stage, int(seed)) as story:
+        simulation = Simulation(addresses, client)
+        with contextlib.closing(simulation), played(simulation, int(seed)) as story:
             sys.stdout.write(digest(story))
 
 

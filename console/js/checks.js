@@ -5,8 +5,8 @@ import { tenantNames } from "./fairness.js";
 
 const PAGE = 20;
 
-/** What must hold at any moment, and WeChat's bills against our orders. */
-export async function books() {
+/** The invariants, and the comparison of WeChat's bills with the local orders. */
+export async function checks() {
   const [invariants, days] = await Promise.all([get("/ops/invariants"), get(`/ops/reconciliations?limit=${PAGE}`)]);
   const open = el("div", { "data-keep": true, "aria-live": "polite" });
   return el("div", {},
@@ -27,14 +27,14 @@ export async function books() {
   );
 }
 
-const DAY_MOODS = { DONE: "good", COMPARED: "warn", WAITING: "", FAILED: "bad" };
+const DAY_STYLES = { DONE: "good", COMPARED: "warn", WAITING: "", FAILED: "bad" };
 
 function dayTable(days, open) {
   const count = (value) => (value === null ? "–" : number(value));
   return table(
     [
       { title: t("day"), cell: (one) => one.day },
-      { title: t("status"), cell: (one) => tag(t(`bill_${one.status}`), DAY_MOODS[one.status]) },
+      { title: t("status"), cell: (one) => tag(t(`bill_${one.status}`), DAY_STYLES[one.status]) },
       { title: t("payments"), number: true, cell: (one) => count(one.payments) },
       { title: t("refunds"), number: true, cell: (one) => count(one.refunds) },
       { title: t("total"), number: true, cell: (one) => (one.totalFen === null ? "–" : yuan(one.totalFen)) },
@@ -67,18 +67,18 @@ async function dayView(day) {
   );
 }
 
-/** Who did what to which thing. */
+/** The audit log: actor, action and target. */
 export async function audit(me) {
   const names = await tenantNames(me);
-  const place = el("div", { "aria-live": "polite" });
+  const results = el("div", { "aria-live": "polite" });
   const search = async (values) => {
     const given = Object.entries(values).filter(([, value]) => value.trim());
     const words = given.map(([name, value]) => [name, name === "from" || name === "to" ? new Date(value).toISOString() : value.trim()]);
     const query = new URLSearchParams([...words, ["limit", PAGE]]);
     const found = await get(`/ops/audit?${query}`);
-    if (given.length) place.setAttribute("data-keep", "");
-    else place.removeAttribute("data-keep");
-    place.replaceChildren(pages(found, (cursor) => get(`/ops/audit?${query}&cursor=${cursor}`), (items) => entries(items, names)));
+    if (given.length) results.setAttribute("data-keep", "");
+    else results.removeAttribute("data-keep");
+    results.replaceChildren(pages(found, (cursor) => get(`/ops/audit?${query}&cursor=${cursor}`), (items) => entries(items, names)));
   };
   await search({});
   return el("div", {},
@@ -91,7 +91,7 @@ export async function audit(me) {
       field(t("until"), { name: "to", type: "datetime-local" }),
       el("button", {}, t("search"))),
     el("p"),
-    place,
+    results,
   );
 }
 

@@ -1,4 +1,4 @@
-"""Notifications of the WeChat Pay simulator: sealed, signed and posted, as badly and as often as wished."""
+"""Notifications of the WeChat Pay simulator: encrypted, signed and posted, with the faults that a test asks for."""
 
 from __future__ import annotations
 
@@ -21,53 +21,53 @@ SHANGHAI = timezone(timedelta(hours=8))
 Json = dict[str, Any]
 
 
-class Notices:
-    """`letters` holds those that were to be handed over instead of posted."""
+class Notifications:
+    """Posts notifications. `envelopes` holds those that a test asked to get instead (`handOver`)."""
 
     def __init__(self, keys: Keys, signer: Signer, now: Callable[[], datetime]) -> None:
         self._keys, self._signer, self._now = keys, signer, now
         self.session: ClientSession
-        self.letters: list[Json] = []
+        self.envelopes: list[Json] = []
         self._last: tuple[str, dict[str, str], bytes] | None = None
 
     def forget(self) -> None:
-        self.letters.clear()
+        self.envelopes.clear()
         self._last = None
 
-    async def deliver(self, url: str, event_type: str, resource: Json, wish: Json, sign_with: str) -> list[int]:
-        """Post it, as often and as badly as wished; again after a while unless it was accepted."""
-        if wish.get("delayMs"):
-            await asyncio.sleep(wish["delayMs"] / 1000)
-        if wish.get("replay") and self._last is not None:
+    async def deliver(self, url: str, event_type: str, resource: Json, options: Json, sign_with: str) -> list[int]:
+        """Post a notification with the faults in `options`. Without a 2xx answer it is posted again."""
+        if options.get("delayMs"):
+            await asyncio.sleep(options["delayMs"] / 1000)
+        if options.get("replay") and self._last is not None:
             url, headers, body = self._last
         else:
-            body = self._letter(event_type, resource, wish)
-            headers = self._envelope(body, wish, sign_with)
+            body = self._envelope(event_type, resource, options)
+            headers = self._signature(body, options, sign_with)
             self._last = (url, headers, body)
-        if wish.get("handOver"):  # for a test that delivers it itself
-            self.letters.append({"url": url, "headers": headers, "body": body.decode()})
+        if options.get("handOver"):  # for a test that delivers it
+            self.envelopes.append({"url": url, "headers": headers, "body": body.decode()})
             return []
-        if wish.get("corrupt"):
+        if options.get("corrupt"):
             body = body.replace(b'"encrypt-resource"', b'"encrypt_resource"')
-        statuses = await asyncio.gather(*(self._post(url, headers, body) for _ in range(wish.get("copies", 1))))
-        retries = wish.get("retry", [])
+        statuses = await asyncio.gather(*(self._post(url, headers, body) for _ in range(options.get("copies", 1))))
+        retries = options.get("retry", [])
         if retries and not any(200 <= status < 300 for status in statuses):
             await asyncio.sleep(retries[0])
-            again = {**{k: v for k, v in wish.items() if k != "kind"}, "retry": retries[1:], "copies": 1}
+            again = {**{k: v for k, v in options.items() if k != "kind"}, "retry": retries[1:], "copies": 1}
             return [*statuses, *await self.deliver(url, event_type, resource, again, sign_with)]
         return list(statuses)
 
-    def _letter(self, event_type: str, resource: Json, wish: Json) -> bytes:
-        key = secrets.token_hex(16) if wish.get("kind") == "badaead" else self._keys.api_v3_key
+    def _envelope(self, event_type: str, resource: Json, options: Json) -> bytes:
+        key = secrets.token_hex(16) if options.get("kind") == "badaead" else self._keys.api_v3_key
         nonce = secrets.token_hex(6)
         aad = "refund" if event_type.startswith("REFUND") else "transaction"
         text = json.dumps(resource, ensure_ascii=False).encode()
         sealed = AESGCM(key.encode()).encrypt(nonce.encode(), text, aad.encode())
-        letter = {
-            "id": wish.get("id") or f"EV-{random_digits(18)}",
+        envelope = {
+            "id": options.get("id") or f"EV-{random_digits(18)}",
             "create_time": stamp(self._now()),
             "resource_type": "encrypt-resource",
-            "event_type": wish.get("eventType", event_type),
+            "event_type": options.get("eventType", event_type),
             "summary": "支付成功",
             "resource": {
                 "original_type": aad,
@@ -77,16 +77,16 @@ class Notices:
                 "nonce": nonce,
             },
         }
-        return json.dumps(letter, ensure_ascii=False).encode()
+        return json.dumps(envelope, ensure_ascii=False).encode()
 
-    def _envelope(self, body: bytes, wish: Json, sign_with: str) -> dict[str, str]:
+    def _signature(self, body: bytes, options: Json, sign_with: str) -> dict[str, str]:
         ages = {"stale": CLOCK_SKEW_S, "future": -CLOCK_SKEW_S}
-        kind = wish.get("kind", "")
-        headers = self._signer.sign(body, wish.get("signWith", sign_with), age_s=ages.get(kind, 0))
+        kind = options.get("kind", "")
+        headers = self._signer.sign(body, options.get("signWith", sign_with), age_s=ages.get(kind, 0))
         match kind:
             case "forge":
                 headers["Wechatpay-Signature"] = base64.b64encode(secrets.token_bytes(256)).decode()
-            case "leaked":  # whoever has the APIv3 key has not therefore the platform's RSA key
+            case "leaked":  # an attacker with the APIv3 key does not have WeChat Pay's RSA key
                 text = b"\n".join(
                     [headers["Wechatpay-Timestamp"].encode(), headers["Wechatpay-Nonce"].encode(), body, b""]
                 )

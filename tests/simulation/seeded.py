@@ -1,7 +1,7 @@
-"""A world in which time, ids and luck come from one seed, so that a seed is the same story whenever it is played.
+"""A world in which time, ids and random choices come from one seed, so that a seed always gives the same run.
 
-PostgreSQL is told the time by each transaction; ids are drawn from the seed, and so are letters, workers and crashes.
-What happens is written down, and two plays of a seed write down the same.
+Each transaction sets the time of PostgreSQL; ids, deliveries, workers and crashes are drawn from the seed. A run writes
+a trace, and two runs of a seed write the same trace.
 """
 
 from __future__ import annotations
@@ -21,26 +21,28 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import dict_row
 
-from artiway import ids
+from artiway import bootstrap, ids
 from artiway.platform.clock import Clock
 from artiway.platform.migrations import migrate
 from artiway.tasks.model import Report
 from tests.fakes.clock import NOON
-from tests.fakes.tasks import POOL, Holding, Letter, MortalDatabase, MortalFeed, Network, Worker, World
+from tests.simulation.chaos import CrashingDatabase, CrashingFeed
+from tests.simulation.network import Network, QueuedMessage
+from tests.simulation.world import POOL, Holding, Worker, World
 
 TICK_S = 0.001
 WRITE_INTERVAL_S = 5
-MOST_STEPS = 20_000
+STEPS_LIMIT = 20_000
 SETTINGS = {
     "search_path": "public, pg_catalog",
     "simulation.now": NOON.isoformat(),
-    # The same statement finds its rows in the same order, however often it was run before.
+    # With a generic plan a statement returns its rows in the same order every time.
     "plan_cache_mode": "force_generic_plan",
     "jit": "off",
 }
 RESTART = "ALTER SEQUENCE outbox_outbox_id_seq RESTART"
-# Every row that a story leaves behind, in an order of its own.
-REMAINS = {
+# The tables of a run, each with a unique order.
+TABLES = {
     "task": "task_id",
     "task_node": "node_id",
     "node_history": "node_id, version",
@@ -60,14 +62,14 @@ def make_simulated(addresses: Any) -> None:
     with psycopg.connect(addresses.superuser, autocommit=True) as connection:
         connection.execute(Path(__file__).with_name("simulated_time.sql").read_bytes())
         for setting, value in SETTINGS.items():
-            words = sql.SQL("public, pg_catalog") if setting == "search_path" else sql.Literal(value)
+            literal = sql.SQL("public, pg_catalog") if setting == "search_path" else sql.Literal(value)
             connection.execute(
-                sql.SQL("ALTER DATABASE {} SET {} = {}").format(name, sql.SQL(setting), words)  # type: ignore[arg-type]
+                sql.SQL("ALTER DATABASE {} SET {} = {}").format(name, sql.SQL(setting), literal)  # type: ignore[arg-type]
             )
     migrate(addresses.owner)
     with psycopg.connect(addresses.superuser, autocommit=True) as connection:
         for table in _tables(connection):
-            # Nobody tidies up at a moment of his own choosing.
+            # Autovacuum would change the order of rows at a random moment.
             connection.execute(sql.SQL("ALTER TABLE {} SET (autovacuum_enabled = false)").format(sql.Identifier(table)))
         connection.execute("VACUUM")
 
@@ -81,7 +83,7 @@ def _tables(connection: psycopg.Connection[Any]) -> list[str]:
 
 
 class OrderlyCursor(psycopg.Cursor[Any]):
-    """Where a statement promises no order its rows come in one of their own, wherever they lie in the table."""
+    """Sorts the rows of a statement without ORDER BY, so that their place in the table does not matter."""
 
     def fetchall(self) -> list[Any]:
         rows = super().fetchall()
@@ -89,8 +91,8 @@ class OrderlyCursor(psycopg.Cursor[Any]):
         return sorted(rows, key=repr) if b"RETURNING" in text or b"ORDER BY" not in text else rows
 
 
-class SimulatedDatabase(MortalDatabase):
-    """Tells the time with each transaction. Every commit can be died at, also one that wrote nothing."""
+class SimulatedDatabase(CrashingDatabase):
+    """Sets the time at the begin of each transaction. It can crash at every commit, also at one without a write."""
 
     clock: Clock
 
@@ -108,7 +110,7 @@ class SimulatedDatabase(MortalDatabase):
 
     def _end(self, command: bytes) -> None:
         if command == b"ROLLBACK" and self._connection is not None:
-            # Past psycopg, which would forget all prepared statements.
+            # Without psycopg, which would drop all prepared statements.
             self._connection.pgconn.exec_(command)
         else:
             super()._end(command)
@@ -129,8 +131,8 @@ class SimulatedClock:
         return NOON + timedelta(seconds=self._network.now)
 
 
-class SimulatedFeed(MortalFeed):
-    """Redis has a clock of its own, which decides when progress is written again: that is put into the seed's hands."""
+class SimulatedFeed(CrashingFeed):
+    """The key that limits writes of progress expires by the clock of Redis: the simulation deletes the key itself."""
 
     def __init__(self, client: redis.Redis) -> None:
         super().__init__(client, interval_ms=86_400_000)
@@ -146,8 +148,8 @@ class SimulatedFeed(MortalFeed):
         self._written.clear()
 
 
-class Stage:
-    """One database and its connections, for one story after another."""
+class Simulation:
+    """One database and its connections, for one run after another."""
 
     def __init__(self, addresses: Any, client: redis.Redis) -> None:
         self.redis = client
@@ -159,14 +161,14 @@ class Stage:
 
     @contextlib.contextmanager
     def world(self, seed: int, **options: Any) -> Iterator[SimulatedWorld]:
-        """An empty world. Numbers and places of rows begin anew, so that nothing is left of the story before."""
+        """An empty world. Sequences and tables start empty, so that the run before has no effect."""
         self._clear()
         world = SimulatedWorld(self, self.redis, seed=seed, **options)
         with ids.drawn_from(world.draw_id):
             yield world
 
     def _clear(self) -> None:
-        """To delete and to vacuum what is full costs a quarter of truncating it, and leaves the tables as empty."""
+        """DELETE and VACUUM of the filled tables take a quarter of the time of TRUNCATE."""
         full = [row["name"] for row in self.superuser.execute(self._full.encode()).fetchall()]
         self.superuser.execute(
             "SET session_replication_role = replica"
@@ -184,13 +186,13 @@ class Stage:
 
 
 class SimulatedWorld(World):
-    def __init__(self, stage: Stage, client: redis.Redis, *, seed: int, **options: Any) -> None:
-        super().__init__(stage, client, seed=seed, **options)
+    def __init__(self, simulation: Simulation, client: redis.Redis, *, seed: int, **options: Any) -> None:
+        super().__init__(simulation, client, seed=seed, **options)
         self.seed, self._id_bits = seed, Random(f"ids {seed}")
         self.trace: list[str] = []
-        # Who was given which attempt; it is one worker's for good.
+        # The worker of each attempt; it never changes.
         self._claims: dict[tuple[UUID, int], str] = {}
-        # What workers said of which attempt.
+        # The reports of workers: node, attempt, kind.
         self.reported: set[tuple[str, int, str]] = set()
 
     def draw_id(self) -> tuple[int, int]:
@@ -207,38 +209,39 @@ class SimulatedWorld(World):
         return addresses.app, addresses.service, addresses.superuser
 
     def close(self) -> None:
-        """The connections are the stage's."""
+        """Keep the connections, which belong to the simulation."""
+        bootstrap.forget_all()
 
     def mirrored_slots(self) -> set[str]:
-        """Slots in use, as Redis has them after a pass of the watchdog."""
+        """The slots in Redis after a pass of the watchdog."""
         self.dispatcher.reconcile(POOL)
-        queue = self._queue_of(POOL)
+        queue = bootstrap.fair_queues()(POOL)
         return queue.running_ids() if queue.attach() else set()
 
-    # Time, and what is written down
+    # Time and trace
 
     def note(self, what: str, about: Any = None) -> None:
         self.trace.append(f"{self.network.now:.3f} {what} {json.dumps(about, default=str, sort_keys=True)}")
 
-    def remains(self) -> list[str]:
-        """All rows of the story, as text."""
+    def rows_left(self) -> list[str]:
+        """All rows of the run, as text."""
         return [
             f"{table} {json.dumps(row, default=str, sort_keys=True)}"
-            for table, order in REMAINS.items()
+            for table, order in TABLES.items()
             for row in self.rows(f"SELECT * FROM {table} ORDER BY {order}")
         ]
 
     def advance(self, seconds: float) -> None:
-        """Time passes for everybody: the clock moves, and the rows stay as they are."""
+        """Move the clock; the rows stay as they are."""
         self.note("time passes", seconds)
         self.network.now += seconds
         if seconds >= WRITE_INTERVAL_S:
             self.feed.forget_writes()  # type: ignore[attr-defined]
 
-    def receive(self, letter: Letter) -> None:
+    def receive(self, message: QueuedMessage) -> None:
         self.network.now += TICK_S
-        self.note(letter.destination, letter.body)
-        super().receive(letter)
+        self.note(message.destination, message.body)
+        super().receive(message)
 
     def sweep(self, *, is_slow: bool = False) -> None:
         self.note("sweep", is_slow)
@@ -261,30 +264,30 @@ class SimulatedWorld(World):
         self.reported.add((holding.order["nodeId"], holding.order["attempt"], kind))
         super().report(worker, holding, kind, **extra)
 
-    def settle_down(self, *, rounds: int = 200) -> None:
-        """A quiet time in which all that was begun comes to its end, by deliveries, beats and sweeps alone."""
-        self.chaos.calm()
+    def run_to_end(self, *, rounds: int = 200) -> None:
+        """Without faults, every task ends by deliveries, heartbeats and sweeps alone."""
+        self.chaos.stop()
         for number in range(rounds):
             self._exhaust()
-            if not self.network.letters and not self.unsent() and not self.live():
+            if not self.network.messages and not self.unsent() and not self.live():
                 break
             self.advance(45)
             self.beat()
             self.sweep(is_slow=number % 3 == 2)
         else:
-            raise AssertionError(f"still alive: {self.live()}, unsent: {self.unsent()}")
-        # What the machine was never told it gives up in the end.
+            raise AssertionError(f"not ended: {self.live()}, unsent: {self.unsent()}")
+        # Tokens that were never answered time out at last.
         while tokens := self.machine.tokens():
-            self.machine.give_up(tokens[0])
+            self.machine.time_out(tokens[0])
             self._exhaust()
         self.advance(600)
 
     def _exhaust(self) -> None:
-        """Deliver and finish until nobody has anything to do."""
-        for _ in range(MOST_STEPS):
+        """Deliver messages and finish nodes until none is left."""
+        for _ in range(STEPS_LIMIT):
             if not (self.deliver_one() or self._finish_one()):
                 return
-        raise AssertionError("the same letters come again and again")
+        raise AssertionError("the same messages are delivered again and again")
 
     def _finish_one(self) -> bool:
         for worker in self.workers:

@@ -1,4 +1,4 @@
-"""How a free slot looks for work on the queues of its types."""
+"""Polls the work queues for a free slot."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from collections.abc import Sequence
 
 from worker.logs import Logger
 from worker.model import WorkMessage
-from worker.ports import OutsideFailed, WorkQueue
+from worker.ports import ServiceFailed, WorkQueue
 
-logger = Logger("rounds")
+logger = Logger("polling")
 BACKOFF_S, BACKOFF_MAX_S = 0.5, 15.0
-GLANCE_S = 1  # of waiting at one of several queues before the others are looked at again
+SHORT_POLL_S = 1  # long poll on one of several queues, before the others are polled again
 
 
-class Rounds:
-    """One slot's rounds of the queues: wait at one, each round another, and look at the rest in passing.
+class QueuePoller:
+    """Polls the queues of one slot: in each round a long poll on the next queue and short polls on the others.
 
-    Only a free slot goes round, so nothing is received that cannot be worked on at once: each receipt of a message
-    counts, and one that was received too often is taken for a dead letter.
+    Only a free slot polls, so it receives no message that it cannot claim at once: SQS counts each receive and moves
+    a message with too many receives to the dead letters.
     """
 
     def __init__(
@@ -28,23 +28,23 @@ class Rounds:
     ) -> None:
         self._queue, self._types, self._stopping = queue, deque(types), stopping
         self._types.rotate(-start)
-        self._wait_s = wait_s if len(types) == 1 else min(GLANCE_S, wait_s)
+        self._wait_s = wait_s if len(types) == 1 else min(SHORT_POLL_S, wait_s)
         self._pause_s = BACKOFF_S
 
-    def next(self) -> WorkMessage | None:
-        """The first message of a round; None if there was none, or if the worker is stopping."""
+    def poll(self) -> WorkMessage | None:
+        """The first message of a round, or None if there is none or the worker is stopping."""
         self._types.rotate(-1)
-        for place, node_type in enumerate(self._types):
+        for index, node_type in enumerate(self._types):
             if self._stopping.is_set():
                 return None
-            if message := self._receive(node_type, self._wait_s if place == 0 else 0):
+            if message := self._receive(node_type, self._wait_s if index == 0 else 0):
                 return message
         return None
 
     def _receive(self, node_type: str, wait_s: int) -> WorkMessage | None:
         try:
             message = self._queue.receive(node_type, wait_s)
-        except OutsideFailed as error:
+        except ServiceFailed as error:
             logger.warning("queue did not answer", node_type=node_type, error=str(error))
             self._stopping.wait(jittered(self._pause_s))
             self._pause_s = min(self._pause_s * 2, BACKOFF_MAX_S)

@@ -1,0 +1,149 @@
+"""Queues and Step Functions in memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from artiway.outbox.model import Envelope
+from tests.simulation.chaos import Chaos
+
+# Destinations whose messages may end in a dead-letter queue. Step Functions retries its own calls until they succeed.
+LOSABLE = ("machine", "lane", "work", "progress", "push")
+MAP_LIMIT = 4  # far below 40, so that the order of a bounded Map matters
+
+
+@dataclass
+class QueuedMessage:
+    destination: str
+    body: Mapping[str, Any]
+    due: float
+
+
+class Network:
+    """All queues as one bag: any message may be the next one, may be delivered twice, or late."""
+
+    def __init__(self, chaos: Chaos) -> None:
+        self.chaos, self.now = chaos, 0.0
+        self.messages: list[QueuedMessage] = []
+
+    def send(self, envelopes: Sequence[Envelope]) -> set[int]:
+        accepted: set[int] = set()
+        for envelope in envelopes:
+            if self.chaos.refuse and self.chaos.random.random() < self.chaos.refuse:
+                continue
+            with self.chaos.around(f"message to {envelope.destination.partition(':')[0]}"):
+                self.post(envelope.destination, json.loads(envelope.body), envelope.delay_s)
+            accepted.add(envelope.outbox_id)
+        return accepted
+
+    def post(self, destination: str, body: Mapping[str, Any], delay_s: float = 0) -> None:
+        if self.chaos.delay and self.chaos.random.random() < self.chaos.delay:
+            delay_s += self.chaos.random.choice([2, 20, 60])
+        self.messages.append(QueuedMessage(destination, body, self.now + delay_s))
+
+    def take(self) -> QueuedMessage | None:
+        due = [index for index, message in enumerate(self.messages) if message.due <= self.now]
+        if not due:
+            return None
+        chance = self.chaos.random
+        index = chance.choice(due)
+        if self.chaos.duplicate and chance.random() < self.chaos.duplicate:
+            # It is delivered again: now, or when its attempt may have ended.
+            self.messages[index].due = self.now + chance.choice([0, 0, 35, 90])
+            return self.messages[index]
+        message = self.messages.pop(index)
+        if self.chaos.lose and message.destination.partition(":")[0] in LOSABLE and chance.random() < self.chaos.lose:
+            return self.take()
+        return message
+
+
+@dataclass
+class Iteration:
+    node_id: str
+    is_entry: bool
+    state: str = "waiting"  # dependencies, open, ready, over
+    token: str = ""
+
+
+@dataclass
+class Execution:
+    name: str
+    input: Mapping[str, Any]
+    iterations: list[Iteration]
+    is_over: bool = False
+
+
+class Machine:
+    """`task_dag` as Step Functions runs it: a bounded Map in order, each token answered once, each name used once."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self.executions: dict[str, Execution] = {}
+        self._tokens: dict[str, tuple[Execution, Iteration]] = {}
+        self._count = 0
+
+    def start(self, name: str, machine_input: Mapping[str, Any]) -> None:
+        if name in self.executions:
+            return  # ExecutionAlreadyExists
+        iterations = [Iteration(node["nodeId"], node["isEntry"]) for node in machine_input["nodes"]]
+        execution = self.executions[name] = Execution(name, machine_input, iterations)
+        self._advance(execution)
+
+    def answer(self, token: str) -> None:
+        found = self._tokens.pop(token, None)
+        if found is None:
+            return  # TaskDoesNotExist, TaskTimedOut
+        execution, iteration = found
+        iteration.state = "over" if iteration.state == "ready" else "open"
+        self._advance(execution)
+
+    def tokens(self) -> list[str]:
+        return list(self._tokens)
+
+    def time_out(self, token: str) -> None:
+        """The token timed out or was lost: that iteration ends, the others continue."""
+        execution, iteration = self._tokens.pop(token)
+        iteration.state = "over"
+        self._advance(execution)
+
+    def restart(self) -> None:
+        """The emulator restarts: executions and tokens are lost, names are free again."""
+        self.executions, self._tokens = {}, {}
+
+    def _advance(self, execution: Execution) -> None:
+        running = [one for one in execution.iterations if one.state in ("dependencies", "ready")]
+        for iteration in execution.iterations:
+            if iteration.state == "open":
+                self._ready(execution, iteration)
+                running.append(iteration)
+        for iteration in execution.iterations:
+            if iteration.state == "waiting" and len(running) < MAP_LIMIT:
+                running.append(iteration)
+                if iteration.is_entry:
+                    self._ready(execution, iteration)
+                else:
+                    iteration.state = "dependencies"
+                    self._network.post("gate", self._message(execution, iteration))
+        if not execution.is_over and all(one.state == "over" for one in execution.iterations):
+            execution.is_over = True
+            self._network.post("settle", {"data": execution.input})
+
+    def _ready(self, execution: Execution, iteration: Iteration) -> None:
+        iteration.state = "ready"
+        self._network.post(f"lane:{execution.input['lane']}", self._message(execution, iteration))
+
+    def _message(self, execution: Execution, iteration: Iteration) -> dict[str, Any]:
+        self._count += 1
+        iteration.token = f"token-{execution.name}-{self._count}"
+        self._tokens[iteration.token] = (execution, iteration)
+        return {
+            "data": {
+                "nodeId": iteration.node_id,
+                "taskId": execution.input["taskId"],
+                "tenantId": execution.input["tenantId"],
+                "taskToken": iteration.token,
+            }
+        }
