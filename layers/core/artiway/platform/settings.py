@@ -91,8 +91,8 @@ class Settings(BaseSettings):
     # Name -> the dead-letter queue, then the queues that it serves.
     dead_letters: dict[str, tuple[str, ...]] = Field(default_factory=dict, max_length=100)
     dead_letter_lock_s: float = Field(default=60, ge=1, le=600)
-    watchdog_interval_s: int = Field(default=20, ge=0, le=60)  # 3 passes in watchdog_work_s: none is 30 s after another
-    watchdog_work_s: int = Field(default=50, ge=0, le=600)
+    watchdog_interval_s: int = Field(default=20, ge=0, le=25)  # 30 s are promised, and the schedule may be late
+    watchdog_work_s: int = Field(default=55, ge=0, le=600)
     watchdog_batch: int = Field(default=500, ge=1, le=10_000)
     unclaimed_s: int = Field(default=40, ge=1, le=3_600)
     abandoned_s: int = Field(default=600, ge=10, le=86_400)
