@@ -33,7 +33,7 @@ def forget() -> None:
     bootstrap.forget_all()
 
 
-def test_every_service_works_from_the_environment_alone(environment):
+def test_every_service_works_from_environment_alone(environment):
     assert bootstrap.cache().get("k", lambda: {"a": 1}, ttl_s=60) == {"a": 1}
     with bootstrap.locks().hold("x", ttl_s=10) as lock:
         assert lock.fence == 1
@@ -52,7 +52,7 @@ def test_every_service_works_from_the_environment_alone(environment):
         assert len(bootstrap.audit().find(tx, AuditFilter()).items) == 1
 
 
-def test_what_has_expired_is_purged_over_all_tenants(environment, addresses, database: Database):
+def test_expired_rows_of_all_tenants_are_purged(environment, addresses, database: Database):
     for tenant_id in (UUID(int=1), UUID(int=2)):
         with database.tenant_transaction(tenant_id) as tx:
             bootstrap.audit().record(tx, actor_id=None, action="a", target="t")

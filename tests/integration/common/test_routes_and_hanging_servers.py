@@ -229,7 +229,7 @@ class TestPostgres:
             answers = {str(operation): refusal(platform.call(operation)) for operation in PROTECTED}
         assert set(answers.values()) == {self.AWAY}, answers
 
-    def test_route_without_postgres_is_503_unless_it_needs_none(self, start, postgres_server):
+    def test_route_without_postgres_answers_503_if_needed(self, start, postgres_server):
         platform = start(is_warm=True, **SHORT)
         platform.renew()
         with frozen(postgres_server):
@@ -244,7 +244,7 @@ class TestPostgres:
 
     @pytest.mark.parametrize("is_connected", [True, False], ids=["connected", "cold"])
     @pytest.mark.parametrize("route", ["GET /me", "POST /points/transfers", "GET /ops/invariants", "POST /auth/login"])
-    def test_the_answer_comes_within_three_seconds(self, start, postgres_server, route, is_connected):
+    def test_answer_comes_within_three_seconds(self, start, postgres_server, route, is_connected):
         platform, operation = start(is_warm=is_connected), by_name(route)
         platform.renew()
         if is_connected:
@@ -289,7 +289,7 @@ class TestRedis:
 
     @pytest.mark.parametrize("is_connected", [True, False], ids=["connected", "cold"])
     @pytest.mark.parametrize("route", ["GET /me", "GET /health", "GET /ops/health", "POST /ops/lanes/{lane}/pause"])
-    def test_all_waits_for_redis_take_a_second(self, start, monkeypatch, valkey_server, route, is_connected):
+    def test_all_waits_for_redis_take_second(self, start, monkeypatch, valkey_server, route, is_connected):
         platform, operation = start(**LONG), by_name(route)
         platform.renew()
         if is_connected:

@@ -156,11 +156,11 @@ def catalogue(addresses):
         connection.rollback()
 
 
-def test_every_table_partition_view_and_role_is_as_isolation_needs_it(catalogue):
+def test_catalogue_satisfies_every_isolation_rule(catalogue):
     assert violations(catalogue) == []
 
 
-def test_every_table_without_a_tenant_is_still_there(catalogue):
+def test_every_table_without_tenant_is_still_there(catalogue):
     """A reason for a table that is gone would cover the next one of its name."""
     names = {row["name"] for row in catalogue.execute(RELATIONS) if not row["has_tenant"] and row["kind"] in "rp"}
     assert set(WITHOUT_TENANT) <= names
@@ -239,13 +239,13 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("mistake", "complaint"), MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_is_found(catalogue, mistake, complaint):
+def test_mistake_is_found(catalogue, mistake, complaint):
     catalogue.execute(mistake.encode())
     assert any(problem.startswith(complaint) for problem in violations(catalogue)), violations(catalogue)
 
 
 @pytest.mark.parametrize("setting", [None, ""], ids=["never set", "set and reset"])
-def test_without_a_tenant_there_is_none_rather_than_an_error(addresses, setting):
+def test_without_tenant_there_is_none_rather_than_error(addresses, setting):
     with psycopg.connect(addresses.app) as connection:
         if setting is not None:
             connection.execute("SELECT set_config('app.tenant_id', %s, false)", (setting,))

@@ -47,7 +47,7 @@ def wechat():
     server.server_close()
 
 
-def test_a_code_of_each_app_is_exchanged_at_its_own_place(wechat):
+def test_each_app_uses_its_own_wechat_endpoint(wechat):
     wechat.answer = json.dumps({"openid": "o1", "session_key": "k", "unionid": "u1"}).encode()
     found = wechat.client.exchange("mini", "the code&x")
     assert (found.appid, found.openid, found.unionid) == ("wx-mini", "o1", "u1")
@@ -77,7 +77,7 @@ def test_a_code_of_each_app_is_exchanged_at_its_own_place(wechat):
         ("odd", WechatUnavailable, "AUTH_503_WECHAT"),
     ],
 )
-def test_a_refusal_of_wechat_becomes_one_of_ours(wechat, errcode, kind, code):
+def test_refusal_of_wechat_becomes_one_of_ours(wechat, errcode, kind, code):
     wechat.answer = json.dumps({"errcode": errcode, "errmsg": "x"}).encode()
     with pytest.raises(kind) as refusal:
         wechat.client.exchange("mini", "c")
@@ -89,13 +89,13 @@ def test_a_refusal_of_wechat_becomes_one_of_ours(wechat, errcode, kind, code):
     "answer",
     [b"", b"<html>", b"[]", b"null", b"{}", b'{"openid": 7}', b'{"openid": ""}', b'{"openid": "%s"}' % (b"x" * 129)],
 )
-def test_an_answer_that_makes_no_sense_counts_as_none(wechat, answer):
+def test_answer_that_makes_no_sense_counts_as_none(wechat, answer):
     wechat.answer = answer
     with pytest.raises(WechatUnavailable):
         wechat.client.exchange("mini", "c")
 
 
-def test_a_wechat_that_hangs_or_is_gone_is_away(wechat, monkeypatch):
+def test_hanging_or_missing_wechat_is_unavailable(wechat, monkeypatch):
     monkeypatch.setattr(wechat_login, "TIMEOUT_S", 0.1)
     wechat.answer = None
     with pytest.raises(WechatUnavailable):
@@ -104,7 +104,7 @@ def test_a_wechat_that_hangs_or_is_gone_is_away(wechat, monkeypatch):
         WechatLoginClient("http://127.0.0.1:1", lambda: APPS).exchange("mini", "c")
 
 
-def test_the_secret_of_an_app_is_never_logged(wechat, monkeypatch, capsys):
+def test_secret_of_app_is_never_logged(wechat, monkeypatch, capsys):
     monkeypatch.setattr(wechat_login, "TIMEOUT_S", 0.1)
     wechat.answer = None
     with pytest.raises(WechatUnavailable):
@@ -112,16 +112,16 @@ def test_the_secret_of_an_app_is_never_logged(wechat, monkeypatch, capsys):
     assert "s1" not in capsys.readouterr().out
 
 
-def test_a_location_that_is_found_meanwhile_is_taken():
+def test_location_that_is_found_meanwhile_is_taken():
     assert Locating(lambda address: f"at {address}", wait_s=30).begin("1.2.3.4")() == "at 1.2.3.4"
 
 
-def test_a_location_that_is_still_being_looked_for_is_unknown():
+def test_unfinished_location_lookup_is_unknown():
     is_released = threading.Event()
     collect = Locating(lambda _: str(is_released.wait(30)), wait_s=0).begin("1.2.3.4")
     assert collect() == "unknown"
     is_released.set()
 
 
-def test_a_location_that_fails_is_unknown():
+def test_location_that_fails_is_unknown():
     assert Locating(lambda _: str(1 / 0), wait_s=30).begin("1.2.3.4")() == "unknown"

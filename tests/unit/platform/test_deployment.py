@@ -44,7 +44,7 @@ def event(url, kind="Create", resource="Custom::Migration"):
     }
 
 
-def test_a_resource_is_performed_and_its_data_told(cloudformation):
+def test_custom_resource_returns_its_data(cloudformation):
     url, told = cloudformation
     deployment.answer_custom_resource(event(url), None, lambda action, given: {"action": action, **given})
     assert told[0]["Status"] == "SUCCESS"
@@ -52,7 +52,7 @@ def test_a_resource_is_performed_and_its_data_told(cloudformation):
     assert told[0]["PhysicalResourceId"] == "Migration"
 
 
-def test_a_failure_is_told_so_that_the_deployment_ends_at_once(cloudformation):
+def test_failure_is_reported_to_cloudformation_at_once(cloudformation):
     url, told = cloudformation
 
     def perform(*_):
@@ -62,7 +62,7 @@ def test_a_failure_is_told_so_that_the_deployment_ends_at_once(cloudformation):
     assert (told[0]["Status"], told[0]["Reason"]) == ("FAILED", "ZeroDivisionError: division by zero")
 
 
-def test_deleting_a_stack_performs_nothing(cloudformation):
+def test_deleting_stack_performs_nothing(cloudformation):
     url, told = cloudformation
     deployment.answer_custom_resource(event(url, "Delete"), None, lambda *_: pytest.fail("performed"))
     assert told[0]["Status"] == "SUCCESS"

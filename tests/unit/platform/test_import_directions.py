@@ -87,7 +87,7 @@ def label(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=label)
-def test_module_imports_in_the_allowed_direction(path):
+def test_module_imports_in_allowed_direction(path):
     place = path.relative_to(LAYER / "artiway").with_suffix("").parts
     if place[0] == "bootstrap":
         return
@@ -136,7 +136,7 @@ def test_function_folder_holds_only_its_handler(path):
 
 
 @pytest.mark.parametrize("path", sorted((LAYER / "artiway/bootstrap").glob("[a-z]*.py")), ids=label)
-def test_bootstrap_holds_providers_and_nothing_else(path):
+def test_bootstrap_holds_only_providers(path):
     """A provider makes one object from others: no class, no branch, no loop, no function inside."""
     if path.name == "once.py":
         return

@@ -51,13 +51,13 @@ def fixed_texts(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(LAYER)))
-def test_no_other_module_builds_a_key(path: Path) -> None:
+def test_no_other_module_builds_key(path: Path) -> None:
     prefixes = tuple(pattern.prefix for pattern in REGISTRY)
     assert [text for text in fixed_texts(path) if text.startswith(prefixes)] == []
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: str(path.relative_to(LAYER)))
-def test_no_script_builds_a_key(path: Path) -> None:
+def test_no_script_builds_key(path: Path) -> None:
     """Scripts receive every key through KEYS."""
     text = path.read_text("utf-8")
     assert [pattern.prefix for pattern in REGISTRY if f'"{pattern.prefix}' in text] == []
