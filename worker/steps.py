@@ -56,7 +56,6 @@ class Step:
     params: Mapping[str, parameters.Schema]
     output: str
     main: tuple[str, ...]
-    optional: tuple[str, ...] = ()
     refuses: tuple[Mapping[str, Any], ...] = ()
 
 
@@ -67,7 +66,6 @@ def _step(name: str, row: Mapping[str, Any]) -> Step:
         params={**CATALOGUE["common"], **CATALOGUE["planned"], **row["params"]},
         output=row["output"],
         main=tuple(row["main"]),
-        optional=tuple(row.get("optional", ())),
         refuses=tuple(row.get("refuses", ())),
     )
 

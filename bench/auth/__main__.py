@@ -1,7 +1,7 @@
-"""Token verification, the gate, passwords, and the authorizer's cold import: `python -m bench.auth`.
+"""Token verification, passwords, and the authorizer's cold import: `python -m bench.auth`.
 
-Each thing is measured beside the bare library in the same run, in random order, so that what else the machine does
-falls on all alike. Imports are timed inside fresh interpreters with bytecode, as in a warm Lambda image.
+Each operation runs beside the bare library in the same run, in random order, so that other load affects both equally.
+Imports are timed in fresh interpreters with bytecode, as in a warm Lambda image.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ROUNDS = 2_000
 HASHES = 30
 IMPORTS = 25
 GOAL_IMPORT_RATIO = 1.2
-# What the authorizer cannot do without.
+# The libraries that the authorizer needs.
 BARE = "import jwt, cryptography"
 AUTHORIZER = "import app"
 TIMED = "import time; began = time.process_time(); {}; print(time.process_time() - began)"
@@ -96,7 +96,7 @@ def passwords() -> dict[str, dict[str, float]]:
 
 
 def imports() -> dict[str, float]:
-    """CPU milliseconds: the median of many fresh interpreters, alternating."""
+    """CPU milliseconds: the median over many fresh interpreters, in alternation."""
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(ROOT / "functions/authorizer"), str(ROOT / "layers/core")]),
@@ -110,10 +110,10 @@ def imports() -> dict[str, float]:
             answer = subprocess.run(
                 [sys.executable, "-c", TIMED.format(code)], env=environment, capture_output=True, text=True, check=True
             )
-            if number >= 2:  # the first write the bytecode
+            if number >= 2:  # the first imports write the bytecode
                 taken[code].append(float(answer.stdout) * 1000)
-    bare, ours = (sorted(taken[code])[len(taken[code]) // 2] for code in (BARE, AUTHORIZER))
-    return {"bare_ms": round(bare, 1), "authorizer_ms": round(ours, 1), "ratio": round(ours / bare, 3)}
+    bare, authorizer = (sorted(taken[code])[len(taken[code]) // 2] for code in (BARE, AUTHORIZER))
+    return {"bare_ms": round(bare, 1), "authorizer_ms": round(authorizer, 1), "ratio": round(authorizer / bare, 3)}
 
 
 def main() -> None:

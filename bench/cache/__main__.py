@@ -1,6 +1,6 @@
 """Reads through the cache beside a bare redis-py GET in the same run, and a warm-up: `python -m bench.cache`.
 
-Every round measures each way once, in random order, so that what else the machine does falls on all alike.
+Every round measures each way once, in random order, so that other load affects all equally.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ VALUE = {
 
 
 def never() -> None:
-    raise AssertionError("the value is cached: nobody loads")
+    raise AssertionError("the value is cached: no load is expected")
 
 
 def percentiles(samples_s: list[float]) -> dict[str, float]:
@@ -73,7 +73,7 @@ def main() -> None:
         for number in range(KEYS):
             second.get(f"k{number}", lambda: VALUE, ttl_s=LIFE_S)
             client.set(f"bare:{number}", json.dumps(VALUE))
-        # In turn, and more than the first level holds: by the time a key comes again the first level has dropped it.
+        # In turn, and more keys than the first level holds, so that it has evicted a key before its next read.
         turns = [itertools.cycle(range(KEYS)) for _ in range(3)]
         ways: dict[str, Callable[[], object]] = {
             "first level": lambda: first.get("k0", never, ttl_s=LIFE_S),

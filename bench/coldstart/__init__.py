@@ -1,1 +1,1 @@
-"""Import time of each handler, beside the bare third-party libraries that it needs."""
+"""Import time of each handler, compared with the third-party libraries that it needs."""

@@ -1,7 +1,7 @@
-"""`python -m bench.coldstart`: how long each handler takes to import, and how much of that is ours.
+"""`python -m bench.coldstart`: the import time of each handler, compared with the libraries that it imports.
 
-A handler and its bare libraries are imported in turn, each time in a fresh interpreter with warm bytecode, so that a
-busy machine slows both alike. The bare libraries are the modules that our code asked for, found by watching it.
+A handler and its bare libraries are imported in turn, each time in a fresh interpreter with warm bytecode, so that
+other load affects both equally. The libraries are the third-party modules that the handler and the layer import.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RESULT = ROOT / "bench/results/coldstart.json"
 GOAL_RATIO = 1.3
 TOP = 4
 
-# Times the imports alone; starting the interpreter is the same for all. Processor time: others' work is not in it.
+# CPU time of the imports alone: the start of the interpreter is equal for all, and other processes do not count.
 TIMED = """
 import sys, time
 names = sys.argv[1:]
@@ -35,10 +35,10 @@ for name in names:
 print(time.process_time() - started)
 """
 
-# Names each third-party module that the handler or the layer asks for.
-WATCHED = """
+# Prints each third-party module that the handler or the layer imports.
+LISTED = """
 import builtins, sys
-original, asked = builtins.__import__, []
+original, imported = builtins.__import__, []
 
 def is_ours(name):
     return name == "app" or name.partition(".")[0] == "artiway"
@@ -48,13 +48,13 @@ def watching(name, globals=None, locals=None, fromlist=(), level=0):
     if globals and is_ours(globals.get("__name__", "")) and level == 0 and not is_ours(name):
         for full in (name, *(f"{name}.{part}" for part in fromlist or ())):
             found = sys.modules.get(full)
-            if "-packages" in (getattr(found, "__file__", None) or "") and full not in asked:
-                asked.append(full)
+            if "-packages" in (getattr(found, "__file__", None) or "") and full not in imported:
+                imported.append(full)
     return module
 
 builtins.__import__ = watching
 import app
-print(" ".join(asked))
+print(" ".join(imported))
 """
 
 
@@ -70,7 +70,7 @@ class Measured:
 
 
 def python(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """A fresh interpreter that sees what Lambda would see, and writes nothing."""
+    """A fresh interpreter with the paths of Lambda. It writes no bytecode."""
     return subprocess.run(
         [sys.executable, *arguments],
         env={
@@ -89,7 +89,7 @@ def seconds(folder: Path, names: list[str]) -> float:
 
 
 def slowest(folder: Path) -> dict[str, float]:
-    """Packages by their own import time, ours included."""
+    """Packages by their own import time, including artiway."""
     lines = re.findall(
         r"import time:\s+(\d+) \|\s+\d+ \| +(\S+)", python("-X", "importtime", "-c", "import app", folder=folder).stderr
     )
@@ -100,7 +100,7 @@ def slowest(folder: Path) -> dict[str, float]:
 
 
 def measure(folder: Path, rounds: int) -> Measured:
-    libraries = python("-c", WATCHED, folder=folder).stdout.split()
+    libraries = python("-c", LISTED, folder=folder).stdout.split()
     handler, bare = [], []
     for _ in range(rounds):
         handler.append(seconds(folder, ["app"]))
@@ -141,7 +141,7 @@ def main() -> None:
     RESULT.write_text(
         json.dumps({"rounds": wanted.rounds, **machine, "handlers": [asdict(row) for row in rows]}, indent=2) + "\n"
     )
-    print("What a handler imports on first use (boto3, psycopg, redis) is not in it.")
+    print("Modules that a handler imports on first use (boto3, psycopg, redis) are not included.")
     print(f"goal: ratio <= {GOAL_RATIO} (! where it is not met); written to {RESULT.relative_to(ROOT)}")
 
 

@@ -1,7 +1,7 @@
 """How long 500 due deliveries take when 100 of their targets never answer: `python -m bench.deliveries`.
 
-The whole one-machine stack with its default time-outs. The watchdog's slow pass publishes the deliveries, the queue's
-consumers send them to a real HTTP server, and PostgreSQL says when each has been tried.
+It runs the local stack with its default time-outs. The watchdog's slow pass publishes the deliveries, the queue's
+consumers send them to an HTTP server, and PostgreSQL records each attempt.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def receiver() -> Any:
 
 
 def add_deliveries(connection: psycopg.Connection[Any], port: int) -> None:
-    """Each to a webhook of its own; the dead ones are spread, so that every batch has some."""
+    """One webhook per delivery. The dead targets are spread over all batches."""
     tenant_id = ids.new_id()
     connection.execute("INSERT INTO tenant (tenant_id, name, tier) VALUES (%s, 'Bench', 'vip')", [tenant_id])
     for number in range(DUE):

@@ -1,7 +1,7 @@
-"""Freeze and ledger through PointsService beside the same SQL on a bare connection: `python -m bench.points`.
+"""Holds through PointsService, compared with the same SQL on a bare connection: `python -m bench.points`.
 
-PostgreSQL is durable (fsync on). Every client is a process with one connection, as a Lambda environment is. Ours and
-the bare way take turns in short rounds, so that what else the machine does falls on both alike.
+PostgreSQL is durable (fsync on). Every client is a process with one connection, like a Lambda environment. The service
+and the bare connection take turns in short rounds, so that other load affects both equally.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from artiway.points.repository import PostgresLedger
 from artiway.points.service import PointsService
 from local.servers import Server, free_port, package_folder, running, start_postgres
 
-FREEZE = load("bench.points", "freeze.sql")["freeze"]
+PLACE_HOLD = load("bench.points", "place_hold.sql")["place_hold"]
 RESULTS = Path(__file__).parents[1] / "results" / "points.json"
 CLIENTS = 8
 ACCOUNTS = 1_000
@@ -45,35 +45,35 @@ TENANT = UUID("01900000-0000-7000-8000-00000000000a")
 USERS = [uuid5(TENANT, str(number)) for number in range(ACCOUNTS)]
 LIFE = timedelta(hours=1)
 PASSWORD = "bench"
-Freeze = Callable[[UUID], object]
+PlaceHold = Callable[[UUID], object]
 
 
-def ours(url: str) -> Freeze:
+def ours(url: str) -> PlaceHold:
     points = PointsService(PostgresLedger(Database(url), AuditLog()), SystemClock())
 
-    def freeze(user_id: UUID) -> object:
+    def place_hold(user_id: UUID) -> object:
         expires_at = datetime.now(UTC) + LIFE
         return points.place_hold(
             tenant_id=TENANT, user_id=user_id, hold_id=uuid4(), amount_points=1, expires_at=expires_at
         )
 
-    return freeze
+    return place_hold
 
 
-def bare(url: str) -> Freeze:
-    """The same statements, nothing around them, and the freeze prepared once per connection."""
+def bare(url: str) -> PlaceHold:
+    """The same statements on a bare connection, with the hold's statement prepared once."""
     connection = psycopg.connect(url, autocommit=True)
     begin = f"BEGIN; SELECT set_config('app.tenant_id', '{TENANT}', true)".encode()
 
-    def freeze(user_id: UUID) -> object:
+    def place_hold(user_id: UUID) -> object:
         now, hold_id = datetime.now(UTC), uuid4()
         connection.execute(begin)
-        row = connection.execute(FREEZE, parameters(user_id, hold_id, now), prepare=True).fetchone()
+        row = connection.execute(PLACE_HOLD, parameters(user_id, hold_id, now), prepare=True).fetchone()
         connection.execute(b"COMMIT")
         assert row is not None
         return row
 
-    return freeze
+    return place_hold
 
 
 def parameters(user_id: UUID, hold_id: UUID, now: datetime) -> dict[str, Any]:
@@ -89,29 +89,31 @@ def parameters(user_id: UUID, hold_id: UUID, now: datetime) -> dict[str, Any]:
     }
 
 
-def client(make: Callable[[str], Freeze], url: str, is_hot: bool, together: Barrier, counts: Any, number: int) -> None:
-    """Take part in every second round: the other way has the rounds between."""
-    freeze = make(url)
+def client(
+    make: Callable[[str], PlaceHold], url: str, is_hot: bool, barrier: Barrier, counts: Any, number: int
+) -> None:
+    """Run in every second round; the clients of the other way use the rounds between."""
+    place_hold = make(url)
     chance = random.Random(number)
-    freeze(USERS[0])
+    place_hold(USERS[0])
     for turn in range(2 * ROUNDS):
-        together.wait()
+        barrier.wait()
         if (turn % 2 == 0) == (make is ours):
             until, count = time.monotonic() + ROUND_S, 0
             while time.monotonic() < until:
-                freeze(USERS[0] if is_hot else chance.choice(USERS))
+                place_hold(USERS[0] if is_hot else chance.choice(USERS))
                 count += 1
             counts[number] += count
-        together.wait()
+        barrier.wait()
 
 
 def measure(url: str, *, is_hot: bool) -> dict[str, float]:
     context = mp.get_context("fork")
-    together = context.Barrier(2 * CLIENTS)
+    barrier = context.Barrier(2 * CLIENTS)
     rates = {}
     counts = {make.__name__: context.Array("q", CLIENTS) for make in (ours, bare)}
     clients = [
-        context.Process(target=client, args=(make, url, is_hot, together, counts[make.__name__], number))
+        context.Process(target=client, args=(make, url, is_hot, barrier, counts[make.__name__], number))
         for make in (ours, bare)
         for number in range(CLIENTS)
     ]
@@ -127,8 +129,8 @@ def measure(url: str, *, is_hot: bool) -> dict[str, float]:
 
 
 def pgbench(server: Server, folder: Path, *, is_hot: bool) -> float:
-    """The same statement from C, prepared: how fast PostgreSQL itself is here."""
-    text = FREEZE.decode()
+    """The same prepared statement from pgbench: the speed of PostgreSQL itself."""
+    text = PLACE_HOLD.decode()
     for name, value in {
         "amount": "1::bigint", "now": "now()", "expires_at": "now()", "hold_id": ":hold", "entry_id": ":hold",
         "user_id": ":user", "reference": "'x'", "idempotency_key": "'freeze:' || :hold",
@@ -136,7 +138,7 @@ def pgbench(server: Server, folder: Path, *, is_hot: bool) -> float:
         text = text.replace(f"%({name})s", value)
     user = f"(SELECT user_id FROM bench_user WHERE number = {'0' if is_hot else ':number'})"
     hold = "md5(:client_id || ':' || :a || ':' || :b)::uuid"
-    script = folder / "freeze.sql"
+    script = folder / "place_hold.sql"
     lines = [
         f"\\set number random(0, {ACCOUNTS - 1})",
         "\\set a random(0, 9000000000000000)",
@@ -201,7 +203,7 @@ def main() -> None:
             for name, is_hot in (("spread", False), ("hot", True)):
                 found[name] = measure(url, is_hot=is_hot)
                 found[name]["pgbench_per_s"] = round(pgbench(server, Path(home), is_hot=is_hot), 1)
-    print(f"freeze + ledger, {CLIENTS} clients, {ACCOUNTS} accounts or one, durable; goal: ratio >= {GOAL_RATIO}")
+    print(f"hold + ledger entry, {CLIENTS} clients, {ACCOUNTS} accounts or one, durable; goal: ratio >= {GOAL_RATIO}")
     print(f"{'accounts':<10}{'ours/s':>10}{'bare/s':>10}{'ratio':>8}{'pgbench/s':>12}")
     for name, row in found.items():
         line = f"{row['ours_per_s']:>10.0f}{row['bare_per_s']:>10.0f}{row['ratio']:>8.2f}{row['pgbench_per_s']:>12.0f}"

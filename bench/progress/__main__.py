@@ -1,7 +1,7 @@
-"""How often PostgreSQL hears of progress that workers report fifty times a second: `python -m bench.progress`.
+"""Writes to PostgreSQL while workers report progress fifty times a second: `python -m bench.progress`.
 
-The progress function's own handler runs in several processes, as it does on AWS, on real PostgreSQL and Valkey; what it
-pushes goes to a queue of the emulator. PostgreSQL counts the writes. The second run empties Valkey every second.
+The handler of the progress function runs in several processes, as on AWS, with PostgreSQL and Valkey; it pushes to a
+queue of the emulator. PostgreSQL counts the writes. The second run flushes Valkey every second.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ DRAIN_S = 120
 
 @dataclass(frozen=True)
 class World:
-    """Where everything is, and the nodes that run."""
+    """The addresses of the servers and the ids of the running nodes."""
 
     environment: Mapping[str, str]
     database_url: str
@@ -57,7 +57,7 @@ class World:
     node_ids: tuple[UUID, ...]
 
     def record(self, number: int, percent: int) -> dict[str, Any]:
-        """The number-th message about every node in turn, as SQS hands it to a function."""
+        """Message `number` as SQS delivers it to a function. The nodes take turns."""
         data = {
             "tenantId": str(self.tenant_id),
             "taskId": str(self.task_id),
@@ -70,8 +70,8 @@ class World:
         return {"messageId": str(number), "body": json.dumps({"type": "progress", "data": data})}
 
 
-def send(world: World, work: multiprocessing.Queue[dict[str, Any] | None], *, is_flushed: bool) -> int:
-    """Messages at an even rate, about each node in turn; their percentage rises all the time."""
+def send(world: World, messages: multiprocessing.Queue[dict[str, Any] | None], *, is_flushed: bool) -> int:
+    """Send messages at an even rate, for each node in turn, with rising percentages."""
     total = NODES * RATE * SECONDS
     began = time.monotonic()
     with redis.Redis.from_url(world.redis_url) as valkey:
@@ -80,31 +80,33 @@ def send(world: World, work: multiprocessing.Queue[dict[str, Any] | None], *, is
             time.sleep(max(0.0, due - time.monotonic()))
             if is_flushed and number % (NODES * RATE * FLUSH_S) == 0:
                 valkey.flushall()
-            work.put(world.record(number, 1 + 98 * number // total))
+            messages.put(world.record(number, 1 + 98 * number // total))
     return total
 
 
 def measure(world: World, *, is_flushed: bool) -> dict[str, float]:
     with psycopg.connect(world.database_url, autocommit=True, row_factory=dict_row) as connection:
-        connection.execute(b"TRUNCATE diary")
+        connection.execute(b"TRUNCATE write_log")
         connection.execute(b"UPDATE task_node SET progress = 0, progress_at = now() - interval '1 minute'")
-        connection.execute(b"TRUNCATE diary")
+        connection.execute(b"TRUNCATE write_log")
         before = settled(connection)
         context = multiprocessing.get_context("spawn")
-        work: multiprocessing.Queue[dict[str, Any] | None] = context.Queue()
-        work.cancel_join_thread()  # what nobody takes any more need not be waited for
+        messages: multiprocessing.Queue[dict[str, Any] | None] = context.Queue()
+        messages.cancel_join_thread()  # do not wait for messages that no process reads
         ready = context.Semaphore(0)
-        crew = [context.Process(target=sandbox.run, args=(world.environment, work, ready)) for _ in range(SANDBOXES)]
-        for one in crew:
+        processes = [
+            context.Process(target=sandbox.run, args=(world.environment, messages, ready)) for _ in range(SANDBOXES)
+        ]
+        for one in processes:
             one.start()
-        for _ in crew:
+        for _ in processes:
             ready.acquire(timeout=DRAIN_S)
         began = time.monotonic()
-        messages = send(world, work, is_flushed=is_flushed)
+        count = send(world, messages, is_flushed=is_flushed)
         sent_s = time.monotonic() - began
-        for _ in crew:
-            work.put(None)
-        for one in crew:
+        for _ in processes:
+            messages.put(None)
+        for one in processes:
             one.join(DRAIN_S)
             if one.exitcode != 0:
                 raise RuntimeError(f"a sandbox ended with {one.exitcode}")
@@ -114,11 +116,11 @@ def measure(world: World, *, is_flushed: bool) -> dict[str, float]:
         assert gaps is not None
     writes = after["nodes"] - before["nodes"]
     if writes != gaps["writes"] or writes != after["rows"] - before["rows"]:
-        raise RuntimeError(f"two counts of one thing differ: {before}, {after}, {gaps}")
+        raise RuntimeError(f"the two counts of writes differ: {before}, {after}, {gaps}")
     return {
-        "messages": messages,
+        "messages": count,
         "seconds": round(took_s, 1),
-        "messages_per_node_and_s": round(messages / NODES / sent_s, 1),
+        "messages_per_node_and_s": round(count / NODES / sent_s, 1),
         "writes": writes,
         "writes_per_node_and_5s": round(writes / NODES / (took_s / INTERVAL_S), 2),
         "smallest_gap_s": round(gaps["smallest_s"], 2),
@@ -126,20 +128,20 @@ def measure(world: World, *, is_flushed: bool) -> dict[str, float]:
 
 
 def settled(connection: psycopg.Connection[dict[str, Any]]) -> dict[str, int]:
-    """PostgreSQL's own statistics, once every session has handed in what it counted."""
+    """PostgreSQL's statistics after every session has flushed its counters."""
     connection.execute(b"SELECT pg_stat_force_next_flush()")
     known: dict[str, int] = {}
     while (found := connection.execute(SQL["written"]).fetchone()) != known:
         assert found is not None
         known = found
-        time.sleep(1.5)  # a session that goes on hands in once a second
+        time.sleep(1.5)  # a running session flushes its counters once a second
     return known
 
 
 @contextlib.contextmanager
 def world() -> Iterator[World]:
-    with tempfile.TemporaryDirectory() as place:
-        home = Path(place)
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
         home.chmod(0o755)
         with (
             running(start_postgres(home, free_port())) as postgres,
@@ -163,7 +165,7 @@ def prepared(postgres_url: str, redis_url: str, aws_url: str) -> World:
     node_ids = tuple(ids.new_id() for _ in range(NODES))
     database_url = make_conninfo(postgres_url, dbname="artiway")
     with psycopg.connect(database_url, autocommit=True) as connection:
-        for name in ("tenant", "user", "task", "nodes", "diary", "diary_function", "diary_trigger"):
+        for name in ("tenant", "user", "task", "nodes", "write_log", "write_log_function", "write_log_trigger"):
             connection.execute(SQL[name], {**facts, "node_ids": list(node_ids)})
     with redis.Redis.from_url(redis_url) as valkey:
         valkey.xadd(task_events(facts["task_id"]), {"event": "started", "body": "{}"}, id="1-0")
@@ -182,10 +184,10 @@ def prepared(postgres_url: str, redis_url: str, aws_url: str) -> World:
 
 
 def main() -> None:
-    with world() as made:
+    with world() as prepared_world:
         rows = {
-            "Valkey there": measure(made, is_flushed=False),
-            "Valkey emptied every second": measure(made, is_flushed=True),
+            "Valkey running": measure(prepared_world, is_flushed=False),
+            "Valkey flushed every second": measure(prepared_world, is_flushed=True),
         }
     print(f"{NODES} nodes, {SANDBOXES} processes of the progress function, batches of at most {sandbox.BATCH}")
     print(f"{'':<30}{'messages':>10}{'per node, s':>13}{'writes':>8}{'per node, 5 s':>15}{'smallest gap':>14}")

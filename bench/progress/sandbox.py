@@ -1,4 +1,4 @@
-"""One process of the progress function. A module of its own, so that a spawned process can import it."""
+"""One process of the progress function, in its own module so that a spawned process can import it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ BATCH = 10
 RECEIVES = 3
 
 
-def run(environment: Mapping[str, str], work: multiprocessing.Queue[dict[str, Any] | None], ready: Semaphore) -> None:
-    """Take what has come, ten at most, and hand it to the handler, until there is nothing more."""
+def run(
+    environment: Mapping[str, str], messages: multiprocessing.Queue[dict[str, Any] | None], ready: Semaphore
+) -> None:
+    """Pass batches of at most ten messages to the handler until None arrives."""
     os.environ.update(environment)
     spec = importlib.util.spec_from_file_location("progress_app", HANDLER)
     assert spec is not None
@@ -27,16 +29,16 @@ def run(environment: Mapping[str, str], work: multiprocessing.Queue[dict[str, An
     spec.loader.exec_module(app)
     ready.release()
     with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
-        while (first := work.get()) is not None:
+        while (first := messages.get()) is not None:
             records = [first]
             with contextlib.suppress(queue.Empty):
                 while len(records) < BATCH:
-                    following = work.get_nowait()
+                    following = messages.get_nowait()
                     if following is None:
-                        work.put(None)
+                        messages.put(None)
                         break
                     records.append(following)
-            for _ in range(RECEIVES):  # what fails comes again, as from SQS
+            for _ in range(RECEIVES):  # a failed batch is delivered again, as by SQS
                 if not app.handler({"Records": records}, None)["batchItemFailures"]:
                     break
             else:

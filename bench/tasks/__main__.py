@@ -1,4 +1,4 @@
-"""`python -m bench.tasks [--quick] [--no-peers] [--profile]`: what the platform costs where workers make nothing."""
+"""`python -m bench.tasks [--quick] [--no-peers] [--profile]`: the platform's own time per task, with idle workers."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ RESULTS = Path(__file__).parent.parent / "results"
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 CELERY = ["celery==5.6.0", "redis==6.4.0", "packaging"]
-# Newer ones of FastAPI have dropped what this server asks for.
+# Newer versions of FastAPI lack a function that this Prefect server calls.
 PREFECT = ["prefect==3.8.8", "fastapi==0.139.0"]
 PICTURES = 3
 NODES = 1 + 2 * PICTURES
 DEPTH = 3
 POLICY = {"tier": "vip", "concurrency": 1_000, "queueDepth": 100_000, "ratePerSecond": 10_000, "burst": 20_000}
-LOOK_SECONDS = 0.005
+POLL_SECONDS = 0.005
 START_SECONDS = 120
 SLOTS = 3  # for each of the three node types that the DAG has; Celery and Prefect have eight threads
 LIMIT_SECONDS = 300
 
 
 async def accept(person: Person, product: str, *, clients: int, seconds: float) -> dict[str, Any]:
-    """Single-node tasks as fast as so many clients can ask for them."""
+    """Submit single-node tasks with this number of clients, as fast as they can."""
     took: list[float] = []
     end = time.perf_counter() + seconds
 
-    async def ask() -> None:
+    async def submit() -> None:
         while time.perf_counter() < end:
             began = time.perf_counter()
             await person.submit("crop", {"product": product})
             took.append((time.perf_counter() - began) * 1000)
 
     began = time.perf_counter()
-    await asyncio.gather(*(ask() for _ in range(clients)))
+    await asyncio.gather(*(submit() for _ in range(clients)))
     rate = len(took) / (time.perf_counter() - began)
     ordered = sorted(took)
     return {
@@ -63,55 +63,55 @@ async def accept(person: Person, product: str, *, clients: int, seconds: float) 
     }
 
 
-async def run_dags(person: Person, product: str, truth: profile.Truth, *, at_once: int) -> float:
-    """Seconds from the first submission until all are over."""
+async def run_dags(person: Person, product: str, database: profile.DatabaseProbe, *, at_once: int) -> float:
+    """Seconds from the first submission until all tasks have ended."""
     began = time.perf_counter()
     await asyncio.gather(*(person.submit("model_photo", {"product": product}, count=PICTURES) for _ in range(at_once)))
-    await quiet(truth)
+    await wait_until_idle(database)
     return time.perf_counter() - began
 
 
-async def quiet(truth: profile.Truth) -> None:
-    """Until everything that was accepted is over."""
+async def wait_until_idle(database: profile.DatabaseProbe) -> None:
+    """Wait until every accepted task has ended."""
     deadline = time.perf_counter() + LIMIT_SECONDS
-    while not truth.is_quiet():
+    while not database.is_idle():
         if time.perf_counter() > deadline:
             raise TimeoutError("tasks did not end")
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(POLL_SECONDS)
 
 
-async def ours(facts: dict[str, Any], *, is_quick: bool) -> dict[str, Any]:
-    truth = profile.Truth(facts["databaseUrl"])
+async def artiway(facts: dict[str, Any], *, is_quick: bool) -> dict[str, Any]:
+    database = profile.DatabaseProbe(facts["databaseUrl"])
     async with Platform.at(facts, retry_for_s=30) as platform:
         administrator = await platform.administrator()
         person = await administrator.open_shop("bench", points=1_000_000, **POLICY)
         product = await person.upload(photos.shirt(photos.BLUE, side=64))
-        crowd = 5 if is_quick else 20
-        for at_once in (2, crowd, crowd):  # cold starts are measured elsewhere
-            await run_dags(person, product, truth, at_once=at_once)
-        since = truth.now()
-        alone = [await run_dags(person, product, truth, at_once=1) for _ in range(3 if is_quick else 10)]
-        hops = {"alone": truth.hops(since)}
-        since, before = truth.now(), profile.cpu_ms()
-        together = await run_dags(person, product, truth, at_once=crowd)
-        used = {name: value / (crowd * NODES) for name, value in (profile.cpu_ms() - before).items()}
-        hops["atLoad"] = truth.hops(since)
+        many = 5 if is_quick else 20
+        for at_once in (2, many, many):  # warm up: bench.coldstart measures cold starts
+            await run_dags(person, product, database, at_once=at_once)
+        since = database.now()
+        alone = [await run_dags(person, product, database, at_once=1) for _ in range(3 if is_quick else 10)]
+        hops = {"alone": database.hops(since)}
+        since, before = database.now(), profile.cpu_ms()
+        together = await run_dags(person, product, database, at_once=many)
+        used = {name: value / (many * NODES) for name, value in (profile.cpu_ms() - before).items()}
+        hops["atLoad"] = database.hops(since)
         seconds = 3 if is_quick else 10
         accepted = []
-        for clients in (8, 1, 4, 8):  # the first ones find cold functions
+        for clients in (8, 1, 4, 8):  # the first clients warm the functions
             accepted.append(await accept(person, product, clients=clients, seconds=seconds))
-            await quiet(truth)  # or the next ones would wait behind these
-        return {"dags": figures(alone, crowd, together), "accepted": accepted[1:], "hops": hops, "cpuMsPerNode": used}
+            await wait_until_idle(database)  # otherwise the next tasks would wait for these
+        return {"dags": summary(alone, many, together), "accepted": accepted[1:], "hops": hops, "cpuMsPerNode": used}
 
 
-def figures(alone: list[float], crowd: int, together: float) -> dict[str, Any]:
+def summary(alone: list[float], many: int, together: float) -> dict[str, Any]:
     median_ms = statistics.median(alone) * 1000
     return {
         "oneDagMs": round(median_ms, 1),
         "perLevelMs": round(median_ms / DEPTH, 1),
-        "atOnce": crowd,
-        "nodesPerSecond": round(crowd * NODES / together, 1),
-        "perNodeMs": round(together * 1000 / (crowd * NODES), 2),
+        "atOnce": many,
+        "nodesPerSecond": round(many * NODES / together, 1),
+        "perNodeMs": round(together * 1000 / (many * NODES), 2),
     }
 
 
@@ -123,7 +123,7 @@ def celery(*, is_quick: bool) -> dict[str, Any]:
     ):
         environment = {**os.environ, "BENCH_REDIS": server.url, "PYTHONPATH": str(HERE)}
         worker = [python, "-m", "celery", "-A", "celery_peer", "worker", "--pool=threads", "-c", "8", "-l", "ERROR"]
-        with _beside(worker, environment):
+        with _background_process(worker, environment):
             return _peer(python, "celery_peer.py", environment, is_quick=is_quick)
 
 
@@ -140,7 +140,7 @@ def prefect(*, is_quick: bool) -> dict[str, Any]:
             "DO_NOT_TRACK": "1",
         }
         server = [python, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port), "--no-ui"]
-        with _beside(server, environment) as process:
+        with _background_process(server, environment) as process:
             deadline = time.monotonic() + START_SECONDS
             while not port_is_open(port):
                 if process.poll() is not None or time.monotonic() > deadline:
@@ -150,9 +150,8 @@ def prefect(*, is_quick: bool) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _beside(command: list[str], environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    nowhere = subprocess.DEVNULL
-    process = subprocess.Popen(command, env=environment, cwd=HERE, stdout=nowhere, stderr=nowhere)
+def _background_process(command: list[str], environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(command, env=environment, cwd=HERE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield process
     finally:
@@ -162,12 +161,12 @@ def _beside(command: list[str], environment: dict[str, str]) -> Iterator[subproc
 
 def _peer(python: str, script: str, environment: dict[str, str], *, is_quick: bool) -> dict[str, Any]:
     alone = _produce(python, script, environment, 3 if is_quick else 10, 1)["seconds"]
-    crowd = 5 if is_quick else 20
-    return figures(alone, crowd, _produce(python, script, environment, crowd, crowd)["total"])
+    many = 5 if is_quick else 20
+    return summary(alone, many, _produce(python, script, environment, many, many)["total"])
 
 
 def _installed(name: str, packages: list[str]) -> str:
-    """A throw-away environment, never a dependency of ours."""
+    """A separate environment: the peers are no dependency of the project."""
     home = ROOT / ".tools" / "bench" / name
     python = home / "bin" / "python"
     if not (home / ".ready").exists():
@@ -195,8 +194,8 @@ def main() -> None:
         Path(folder).chmod(0o755)
         home = Path(folder) / "home"
         with Stack(home=home, port=free_port(), services=[IdleWorkers(slots=SLOTS)]) as stack:
-            results = asyncio.run(ours(stack.facts, is_quick=arguments.quick))
-    print(f"model_photo with {PICTURES} pictures: {NODES} nodes, {DEPTH} deep; nothing but the platform's own time")
+            results = asyncio.run(artiway(stack.facts, is_quick=arguments.quick))
+    print(f"model_photo with {PICTURES} pictures: {NODES} nodes, {DEPTH} deep; the platform's own time")
     show("Artiway", results["dags"])
     if arguments.profile:
         for when, hops in results["hops"].items():
@@ -211,8 +210,8 @@ def main() -> None:
         show(name, row)
         ratios = {key: round(results["dags"][key] / row[key], 2) for key in ("oneDagMs", "perNodeMs")}
         results[name.lower()] = {**row, "ratio": ratios}
-        print(f"  ours / {name}: {ratios}")
-    print("accepted tasks (POST /tasks: gate, idempotency, price, hold, DAG, outbox in one transaction)")
+        print(f"  Artiway / {name}: {ratios}")
+    print("accepted tasks (POST /tasks: access check, idempotency, price, hold, DAG, outbox in one transaction)")
     for row in results["accepted"]:
         print("  " + "  ".join(f"{name} {value}" for name, value in row.items()))
     results["machine"] = {"cores": os.cpu_count(), "python": machine.python_version(), "load": os.getloadavg()[0]}

@@ -1,4 +1,4 @@
-"""The same DAG on Celery with tasks that do nothing: the worker loads this module, and so does the producer."""
+"""The same DAG on Celery with empty tasks. The worker and the producer load this module."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def node(_before: object = None) -> int:
 
 
 def photo(count: int):
-    """cutout, then for each picture model and compose, then one task that settles: as `model_photo` with `count`."""
+    """The DAG of `model_photo`: cutout, then model and compose for each picture, then one task that settles."""
     branches = group(chain(node.s(), node.s()) for _ in range(count))
     return chain(node.s(), chord(branches, node.s()))
 

@@ -1,12 +1,12 @@
 -- name: hops
--- Where the time of each node went, by the database's own timestamps. Clocks of functions do not matter.
+-- The time of each hop of a node by the database's timestamps, so the clocks of the functions do not matter.
 WITH node AS (
     SELECT n.node_id, n.task_id, n.ready_at, n.dispatched_at, n.started_at, n.ended_at,
            (SELECT max(before.ended_at)
               FROM node_dependency AS edge JOIN task_node AS before ON before.node_id = edge.depends_on_id
              WHERE edge.node_id = n.node_id) AS dependencies_at,
            (SELECT min(sent_at) FROM outbox
-             WHERE aggregate = 'node:' || n.node_id AND destination = 'machine:answer' AND created_at < n.ready_at) AS gate_at,
+             WHERE aggregate = 'node:' || n.node_id AND destination = 'machine:answer' AND created_at < n.ready_at) AS wait_answered_at,
            (SELECT min(sent_at) FROM outbox WHERE aggregate = 'node:' || n.node_id AND destination LIKE 'work:%%') AS work_at,
            (SELECT min(created_at) FROM outbox
              WHERE aggregate = 'task:' || n.task_id AND destination = 'machine:start') AS submitted_at,
@@ -19,9 +19,9 @@ WITH node AS (
      UNION ALL
     SELECT 2, 'execution started -> entry node ready', ready_at - execution_at FROM node WHERE dependencies_at IS NULL
      UNION ALL
-    SELECT 3, 'last dependency ended -> gate answered', gate_at - dependencies_at FROM node WHERE dependencies_at IS NOT NULL
+    SELECT 3, 'last dependency ended -> dependency wait answered', wait_answered_at - dependencies_at FROM node WHERE dependencies_at IS NOT NULL
      UNION ALL
-    SELECT 4, 'gate answered -> ready', ready_at - gate_at FROM node WHERE dependencies_at IS NOT NULL
+    SELECT 4, 'dependency wait answered -> ready', ready_at - wait_answered_at FROM node WHERE dependencies_at IS NOT NULL
      UNION ALL
     SELECT 5, 'ready -> dispatched (waits for a slot)', dispatched_at - ready_at FROM node
      UNION ALL

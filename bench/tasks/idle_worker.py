@@ -1,4 +1,4 @@
-"""A worker that makes nothing: claims, uploads one pixel and reports. What is left is the platform's own time."""
+"""A worker without an engine: it claims, uploads one pixel and reports, so only the platform takes time."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from uuid import uuid4
 
 from artiway.tasks import catalogue
 from local.emulator import client
-from local.workers import _physical_ids, queue_of
+from local.workers import physical_ids, queue_of
 
 OUTPUTS = {"cutout": "cutout", "figure": "model"}
-ENGINE = {"name": "idle", "version": "1", "isNeural": False, "detail": "nothing is made"}
+ENGINE = {"name": "idle", "version": "1", "isNeural": False, "detail": "no engine"}
 PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
     "1f15c4890000000d49444154789c6360606060000000050001a5f645400000000049454e44ae426082"
@@ -25,7 +25,7 @@ PIXEL = bytes.fromhex(
 
 
 class IdleWorkers:
-    """A service of the stack: one process beside it, as real workers are, with `slots` threads for each node type."""
+    """A service of the stack: one worker process with `slots` threads for each node type."""
 
     name = "idle workers"
 
@@ -38,7 +38,7 @@ class IdleWorkers:
         environment = {**os.environ, "BENCH_FACTS": json.dumps(dict(facts))}
         self._process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
-        self._process.stdout.readline()  # all have registered
+        self._process.stdout.readline()  # all workers have registered
         return {}
 
     def stop(self) -> None:
@@ -47,31 +47,33 @@ class IdleWorkers:
             self._process.wait()
 
 
-class Crew:
-    """The threads of that process: all of one type are one worker."""
+class WorkerThreads:
+    """The threads of the worker process. The threads of one node type are one worker."""
 
     def __init__(self, slots: int, facts: Mapping[str, Any]) -> None:
         self._slots = slots
         self._is_stopping = threading.Event()
-        physical = _physical_ids(facts["awsUrl"])
+        physical = physical_ids(facts["awsUrl"])
         for node_type in catalogue.load().types:
-            card = {"workerId": f"idle-{node_type}-{uuid4().hex[:6]}", "pool": "gpu", "types": [node_type]}
-            internal = _Internal(facts["lambdaUrl"], {**card, "slots": self._slots})
+            description = {"workerId": f"idle-{node_type}-{uuid4().hex[:6]}", "pool": "gpu", "types": [node_type]}
+            internal = _Internal(facts["lambdaUrl"], {**description, "slots": self._slots})
             internal.call("register", engine="idle")
             self._run(internal.beat_until, self._is_stopping)
             for _ in range(self._slots):
-                self._run(self._work, facts, physical, internal, physical[queue_of("gpu", node_type)])
+                self._run(self._process_messages, facts, physical, internal, physical[queue_of("gpu", node_type)])
 
-    def _run(self, work: Any, *arguments: Any) -> None:
-        threading.Thread(target=work, args=arguments, daemon=True).start()
+    def _run(self, target: Any, *arguments: Any) -> None:
+        threading.Thread(target=target, args=arguments, daemon=True).start()
 
-    def _work(self, facts: Mapping[str, Any], physical: Mapping[str, str], internal: _Internal, queue_url: str) -> None:
+    def _process_messages(
+        self, facts: Mapping[str, Any], physical: Mapping[str, str], internal: _Internal, queue_url: str
+    ) -> None:
         sqs, s3 = client("sqs", facts["awsUrl"]), client("s3", facts["awsUrl"])
         while not self._is_stopping.is_set():
             found = sqs.receive_message(QueueUrl=queue_url, MaxNumberOfMessages=1, WaitTimeSeconds=1)
             for message in found.get("Messages", []):
-                hint = json.loads(message["Body"])["data"]
-                answer = internal.call("claim", nodeId=hint["nodeId"], attempt=hint["attempt"])
+                work = json.loads(message["Body"])["data"]
+                answer = internal.call("claim", nodeId=work["nodeId"], attempt=work["attempt"])
                 sqs.delete_message(QueueUrl=queue_url, ReceiptHandle=message["ReceiptHandle"])
                 if answer["outcome"] != "claimed":
                     continue
@@ -94,12 +96,12 @@ class Crew:
 
 
 class _Internal:
-    def __init__(self, lambda_url: str, card: Mapping[str, Any]) -> None:
-        self._lambda, self._card = client("lambda", lambda_url), card
-        self.worker_id = card["workerId"]
+    def __init__(self, lambda_url: str, description: Mapping[str, Any]) -> None:
+        self._lambda, self._description = client("lambda", lambda_url), description
+        self.worker_id = description["workerId"]
 
     def call(self, action: str, **more: Any) -> Any:
-        request = json.dumps({"action": action, **self._card, **more}).encode()
+        request = json.dumps({"action": action, **self._description, **more}).encode()
         answer = self._lambda.invoke(FunctionName="InternalFunction", Payload=request)
         body = json.loads(answer["Payload"].read())
         assert "FunctionError" not in answer, body
@@ -124,6 +126,6 @@ def _envelope(kind: str, node: Mapping[str, Any], worker_id: str, sequence: int,
 
 
 if __name__ == "__main__":
-    Crew(int(sys.argv[1]), json.loads(os.environ["BENCH_FACTS"]))
+    WorkerThreads(int(sys.argv[1]), json.loads(os.environ["BENCH_FACTS"]))
     print("ready", flush=True)
     threading.Event().wait()

@@ -1,4 +1,4 @@
-"""The same DAG on Prefect with tasks that do nothing, against a server of its own."""
+"""The same DAG on Prefect with empty tasks and a separate server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def node() -> int:
 
 @flow(task_runner=ThreadPoolTaskRunner(max_workers=8))
 def photo(pictures: int) -> None:
-    """cutout, then for each picture model and compose; the flow's end is what settles."""
+    """The DAG of `model_photo`: cutout, then model and compose for each picture. The end of the flow settles."""
     cutout = node.submit()
     models = [node.submit(wait_for=[cutout]) for _ in range(pictures)]
     for composed in [node.submit(wait_for=[model]) for model in models]:

@@ -1,4 +1,4 @@
-"""Where a node's time goes: hop by hop from the database's timestamps, and by process from what the kernel counted."""
+"""The time of a node: by hop from the database's timestamps, and CPU time by process from the kernel."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ SQL = sql.load("bench.tasks", "hops.sql")
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
-class Truth:
-    """The stack's database, as its superuser: looking there disturbs nobody, as asking the API for news would."""
+class DatabaseProbe:
+    """Reads the stack's database as superuser: polling the API would disturb the measurement."""
 
     def __init__(self, url: str) -> None:
         self._connection = psycopg.connect(url, autocommit=True, row_factory=dict_row)
 
-    def is_quiet(self) -> bool:
+    def is_idle(self) -> bool:
         row = self._connection.execute(SQL["live"]).fetchone()
         return row is not None and row["live"] == 0
 
@@ -47,7 +47,7 @@ class Truth:
 
 
 def cpu_ms() -> Counter[str]:
-    """Milliseconds of CPU that the stack's processes have used so far, this one among them."""
+    """CPU milliseconds of the stack's processes so far, including this one."""
     stats = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -59,12 +59,12 @@ def cpu_ms() -> Counter[str]:
         stats[int(folder.name)] = (text.partition("(")[2].rpartition(")")[0], int(fields[1]), ticks * 1000 / TICKS)
     used: Counter[str] = Counter()
     for pid, (name, _, milliseconds) in stats.items():
-        if _is_ours(pid, stats):
+        if _is_descendant(pid, stats):
             used[_label(pid, name)] += round(milliseconds)
     return used
 
 
-def _is_ours(pid: int, stats: dict[int, tuple[str, int, float]]) -> bool:
+def _is_descendant(pid: int, stats: dict[int, tuple[str, int, float]]) -> bool:
     while pid in stats:
         if pid == os.getpid():
             return True
@@ -87,11 +87,11 @@ def _label(pid: int, name: str) -> str:
 
 
 def show(hops: list[dict[str, Any]], used: dict[str, float]) -> None:
-    print("  hop                                           p50 ms    p95 ms")
+    print(f"  {'hop':50} {'p50 ms':>9} {'p95 ms':>9}")
     for row in hops:
-        print(f"  {row['hop']:42} {row['p50Ms']:9.1f} {row['p95Ms']:9.1f}")
-    print("  CPU per node, by process                          ms")
+        print(f"  {row['hop']:50} {row['p50Ms']:9.1f} {row['p95Ms']:9.1f}")
+    print(f"  {'CPU per node, by process':50} {'ms':>9}")
     for name, milliseconds in sorted(used.items(), key=lambda item: -item[1]):
         if milliseconds >= 0.2:
-            print(f"  {name:42} {milliseconds:9.1f}")
-    print(f"  {'all':42} {sum(used.values()):9.1f}")
+            print(f"  {name:50} {milliseconds:9.1f}")
+    print(f"  {'all':50} {sum(used.values()):9.1f}")

@@ -39,7 +39,7 @@ CLIENTS = 8
 GOAL_RATIO = 1.5
 
 
-TAKEN = b"HTTP/1.1 204 No Content\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+ACCEPTED = b"HTTP/1.1 204 No Content\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
 @asynccontextmanager
@@ -50,7 +50,7 @@ async def target(port: int) -> AsyncIterator[str]:
         head = await reader.readuntil(b"\r\n\r\n")
         length = next((line[15:] for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")), b"0")
         await reader.readexactly(int(length))
-        writer.write(TAKEN)
+        writer.write(ACCEPTED)
         await writer.drain()
         writer.close()
 
@@ -59,7 +59,7 @@ async def target(port: int) -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
-class Truth:
+class DatabaseProbe:
     """The stack's database, as its superuser: looking there disturbs less than asking the API."""
 
     def __init__(self, url: str) -> None:
@@ -109,7 +109,7 @@ async def register(person: Person, address: str, count: int) -> Counter[str]:
     return outcomes
 
 
-async def phase(loud: tuple[Person, str], quiet: tuple[Person, str], truth: Truth) -> list[float]:
+async def phase(loud: tuple[Person, str], quiet: tuple[Person, str], database: DatabaseProbe) -> list[float]:
     """Seconds that each task of the quiet tenant took while the loud one's were under way."""
 
     async def flood() -> None:
@@ -122,15 +122,15 @@ async def phase(loud: tuple[Person, str], quiet: tuple[Person, str], truth: Trut
     for _ in range(PROBES):
         began = time.perf_counter()
         task_id = (await person.submit("crop", {"product": product}))["taskId"]
-        await until(lambda task_id=task_id: truth.has_ended(task_id), "the quiet tenant's task did not end")
+        await until(lambda task_id=task_id: database.has_ended(task_id), "the quiet tenant's task did not end")
         took.append(time.perf_counter() - began)
     await flooding
-    await until(truth.is_quiet, "tasks or deliveries did not end")
+    await until(database.is_quiet, "tasks or deliveries did not end")
     return took
 
 
 async def measure(facts: dict[str, Any], port: int, *, rounds: int) -> dict[str, Any]:
-    truth = Truth(facts["databaseUrl"])
+    database = DatabaseProbe(facts["databaseUrl"])
     async with target(port) as address, Platform.at(facts, retry_for_s=30) as platform:
         administrator = await platform.administrator()
         people = {}
@@ -141,7 +141,7 @@ async def measure(facts: dict[str, Any], port: int, *, rounds: int) -> dict[str,
         took: dict[str, list[float]] = {"without": [], "with": []}
         for number in range(-1, rounds):  # the first one finds cold functions and is not counted
             for name, seconds in took.items():
-                found = await phase(people[name], people["quiet"], truth)
+                found = await phase(people[name], people["quiet"], database)
                 if number >= 0:
                     seconds += found
     medians = {name: round(statistics.median(seconds) * 1_000, 1) for name, seconds in took.items()}
@@ -154,7 +154,7 @@ async def measure(facts: dict[str, Any], port: int, *, rounds: int) -> dict[str,
         "slowestMs": {name: round(max(seconds) * 1_000, 1) for name, seconds in took.items()},
         "ratio": round(medians["with"] / medians["without"], 2),
         "goal": GOAL_RATIO,
-        "deliveries": truth.deliveries(),
+        "deliveries": database.deliveries(),
         "machine": {"cores": os.cpu_count(), "load": round(os.getloadavg()[0], 1)},
     }
 

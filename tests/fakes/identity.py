@@ -60,7 +60,7 @@ class Somewhere:
 
 
 class Forgetful:
-    """Remembers what it was told to forget."""
+    """Records the cache entries that it was asked to drop."""
 
     def __init__(self) -> None:
         self.told: list[str] = []

@@ -11,7 +11,7 @@ from artiway.outbox.model import Envelope
 from tests.simulation.chaos import Chaos
 
 # Destinations whose messages may end in a dead-letter queue. Step Functions retries its own calls until they succeed.
-LOSABLE = ("machine", "lane", "work", "progress", "push")
+MAY_BE_LOST = ("machine", "lane", "work", "progress", "push")
 MAP_LIMIT = 4  # far below 40, so that the order of a bounded Map matters
 
 
@@ -55,7 +55,11 @@ class Network:
             self.messages[index].due = self.now + chance.choice([0, 0, 35, 90])
             return self.messages[index]
         message = self.messages.pop(index)
-        if self.chaos.lose and message.destination.partition(":")[0] in LOSABLE and chance.random() < self.chaos.lose:
+        if (
+            self.chaos.lose
+            and message.destination.partition(":")[0] in MAY_BE_LOST
+            and chance.random() < self.chaos.lose
+        ):
             return self.take()
         return message
 

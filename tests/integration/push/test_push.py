@@ -120,11 +120,11 @@ def kill_at(sockets, point, count):
     """Kill the process at the count-th message, before or after the client received it."""
     left = iter(range(count))
 
-    def dies(_):
+    def kill(_):
         if next(left, None) is None:
             raise Killed
 
-    setattr(sockets, point, dies)
+    setattr(sockets, point, kill)
 
 
 @pytest.mark.parametrize("point", ["before_post", "after_post"])

@@ -1,4 +1,4 @@
-"""What a tenant could grow without end: uploads that no task uses, and requests that wait for events."""
+"""Limits of uploads that no task uses, and of requests that wait for events."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class TestUploads:
     def stored(world, tenant):
         return len(world.rows("SELECT FROM upload WHERE tenant_id = %s", tenant[0]))
 
-    def test_a_user_at_the_limit_adds_no_upload(self, world, uploads, tenant):
+    def test_user_at_the_limit_adds_no_upload(self, world, uploads, tenant):
         for _ in range(PER_USER):
             self.make(uploads, *tenant)
         with pytest.raises(TooManyUploads) as refusal:
@@ -57,7 +57,7 @@ class TestUploads:
         assert self.stored(world, tenant) == PER_USER
         self.make(uploads, *world.tenant())
 
-    def test_a_tenant_at_the_limit_adds_no_upload(self, world, addresses, uploads, tenant):
+    def test_tenant_at_the_limit_adds_no_upload(self, world, addresses, uploads, tenant):
         colleagues = [uuid4(), uuid4()]
         add_users(addresses.superuser, tenant[0], colleagues)
         for user_id in (tenant[1], tenant[1], tenant[1], colleagues[0], colleagues[0]):
@@ -79,7 +79,7 @@ class TestUploads:
         with pytest.raises(TooManyUploads):
             self.make(uploads, *tenant)
 
-    def test_requests_at_once_do_not_pass_the_limit(self, world, addresses, uploads, tenant):
+    def test_concurrent_requests_stay_within_the_limit(self, world, addresses, uploads, tenant):
         def waits_for_lock():
             query = "SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
             return bool(world.rows(query))
@@ -98,7 +98,7 @@ class TestUploads:
 
 
 class TestListeners:
-    """The world lets two requests of a user wait."""
+    """Two requests of a user may wait."""
 
     @pytest.fixture
     def user_id(self):
@@ -108,7 +108,7 @@ class TestListeners:
     def listeners(self, valkey):
         return RedisListeners(valkey, limit=2)
 
-    def test_one_listener_too_many_is_refused(self, listeners, user_id):
+    def test_request_above_the_limit_is_refused(self, listeners, user_id):
         with listeners.lease(user_id, ttl_ms=60_000), listeners.lease(user_id, ttl_ms=30_000):
             with pytest.raises(TooManyListeners) as refusal, listeners.lease(user_id, ttl_ms=60_000):
                 pass
@@ -119,7 +119,7 @@ class TestListeners:
         with listeners.lease(user_id, ttl_ms=60_000), listeners.lease(user_id, ttl_ms=60_000):
             pass
 
-    def test_a_listener_that_died_gives_its_place_back(self, valkey, listeners, user_id):
+    def test_lease_of_crashed_function_expires(self, valkey, listeners, user_id):
         seconds, _ = valkey.time()
         dead = {"one": seconds * 1_000 - 1, "two": seconds * 1_000 - 2, "alive": (seconds + 60) * 1_000}
         valkey.zadd(f"task_listeners:{user_id}", dead)
@@ -127,22 +127,22 @@ class TestListeners:
             assert valkey.zcard(f"task_listeners:{user_id}") == 2
         assert valkey.zrange(f"task_listeners:{user_id}", 0, -1) == ["alive"]
 
-    def test_leases_are_forgotten_when_the_last_is_over(self, valkey, listeners, user_id):
+    def test_key_is_deleted_with_last_lease(self, valkey, listeners, user_id):
         with listeners.lease(user_id, ttl_ms=60_000):
             assert 59_000 < valkey.pttl(f"task_listeners:{user_id}") <= 60_000
         assert not valkey.exists(f"task_listeners:{user_id}")
 
-    def test_a_shorter_lease_does_not_end_a_longer_one(self, valkey, listeners, user_id):
+    def test_shorter_lease_does_not_end_longer_one(self, valkey, listeners, user_id):
         with listeners.lease(user_id, ttl_ms=60_000), listeners.lease(user_id, ttl_ms=5_000):
             assert valkey.pttl(f"task_listeners:{user_id}") > 50_000
 
-    def test_without_redis_every_listener_may_wait(self, user_id):
+    def test_every_request_may_wait_without_redis(self, user_id):
         with contextlib.closing(platform_redis.connect(f"redis://127.0.0.1:{free_port()}/0", timeout_s=0.1)) as away:
             listeners = RedisListeners(away, limit=1)
             with listeners.lease(user_id, ttl_ms=60_000), listeners.lease(user_id, ttl_ms=60_000):
                 pass
 
-    def test_a_redis_that_is_full_stops_no_listener(self, valkey, listeners, user_id):
+    def test_full_redis_refuses_no_request(self, valkey, listeners, user_id):
         valkey.config_set("maxmemory", "1")
         try:
             with listeners.lease(user_id, ttl_ms=60_000):
@@ -150,7 +150,7 @@ class TestListeners:
         finally:
             valkey.config_set("maxmemory", "0")
 
-    def test_events_that_are_there_need_no_place(self, world, valkey):
+    def test_available_events_need_no_lease(self, world, valkey):
         tenant_id, user_id = world.tenant()
         task = submit(world, (tenant_id, user_id), "style")
         feed = FeedService(world.store, world.feed, RedisListeners(valkey, limit=1), pause=lambda _: None)

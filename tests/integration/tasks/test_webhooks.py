@@ -331,7 +331,7 @@ class TestSends:
             assert (messages, status[third]) == ([], "DELIVERED")  # by the call that ended a send
         else:
             assert (messages, status[third]) == ([str(third)], "PENDING")  # published by it
-        assert rows.take(tenant[0], fourth, lease_s=60, sends=1) is not None
+        assert rows.take(tenant[0], [fourth], lease_s=60, sends=1)
 
     def test_fan_out_publishes_as_many_as_sends(self, world, messages):
         tenant = world.tenant()
@@ -354,7 +354,7 @@ class TestSends:
         tenant = world.tenant()
         first, second = self.due(world, tenant, 2)
         rows = world.webhooks._store
-        assert rows.take(tenant[0], first, lease_s=60, sends=1) is not None
-        assert rows.take(tenant[0], second, lease_s=60, sends=1) is None
+        assert rows.take(tenant[0], [first], lease_s=60, sends=1)
+        assert not rows.take(tenant[0], [second], lease_s=60, sends=1)
         world.superuser.execute("UPDATE webhook_delivery SET sending_until = now() WHERE sending_until IS NOT NULL")
-        assert rows.take(tenant[0], second, lease_s=60, sends=1) is not None
+        assert rows.take(tenant[0], [second], lease_s=60, sends=1)

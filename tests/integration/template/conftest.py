@@ -1,4 +1,4 @@
-"""The template in a file, and as SAM builds it: each made once."""
+"""The expanded template as a file and the output of `sam build`, each created once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def expanded_file(template: Template, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture(scope="session")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `sam build` makes for the interpreter and the machine at hand."""
+    """The output of `sam build` for this interpreter and machine."""
     folder = tmp_path_factory.mktemp("sam") / "build"
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     architecture = {"x86_64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}[platform.machine()]

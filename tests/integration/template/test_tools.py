@@ -1,4 +1,4 @@
-"""What SAM, cfn-lint and checkov say, and what `sam build` makes."""
+"""The checks of SAM, cfn-lint and checkov, and the output of `sam build`."""
 
 from __future__ import annotations
 
@@ -74,15 +74,15 @@ def test_every_handler_imports_from_its_layers_alone(build: Path, template: Temp
 def test_the_built_authorizer_answers_its_event(build: Path) -> None:
     event = json.loads((ROOT / "events/authorizer.malformed.json").read_text())
     code = f"import app, json; print(json.dumps(app.handler({event!r}, None)))"
-    said = json.loads(
+    response = json.loads(
         answer(build, "AuthorizerFunction", code, ARTIWAY_TOKEN_JWKS='{"keys":[]}', ARTIWAY_TOKEN_ISSUER="artiway")
     )
-    assert "AUTH_401" in json.dumps(said)
-    assert "tenantId" not in json.dumps(said)
+    assert "AUTH_401" in json.dumps(response)
+    assert "tenantId" not in json.dumps(response)
 
 
 def answer(build: Path, function: str, code: str, **variables: str) -> str:
-    """Run code as Lambda would: the function's folder, its layers, the standard library, nothing else."""
+    """Run code as Lambda does, with the function's folder, its layers and the standard library only."""
     path = os.pathsep.join(str(build / layer / "python") for layer in ("DependenciesLayer", "CoreLayer"))
     done = subprocess.run(
         [sys.executable, "-S", "-c", code],

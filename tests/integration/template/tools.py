@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.unit.template.facts import ROOT
 
 TOOLS = ROOT / ".tools"
-# Nothing of the caller's AWS settings: a tool that reached for an account would fail here as it does in CI.
+# Without the caller's AWS settings, so a tool that calls an account fails here as in CI.
 ENVIRONMENT = {
     "PATH": os.environ["PATH"],
     "HOME": os.environ.get("HOME", "/nonexistent"),
@@ -22,12 +22,12 @@ ENVIRONMENT = {
     "AWS_CONFIG_FILE": "/nonexistent",
     "AWS_SHARED_CREDENTIALS_FILE": "/nonexistent",
 }
-# Where packages come from is the machine's affair.
+# The machine's settings for package indexes.
 _CARRIED = re.compile(r"UV_|PIP_|SSL_CERT|https?_proxy|no_proxy", re.IGNORECASE)
 
 
 def run_tool(command: Sequence[str | Path], **variables: str) -> None:
-    """Run a tool at the root of the repository; its own words are the message when it refuses."""
+    """Run a tool at the root of the repository. The assertion shows its output."""
     carried = {name: value for name, value in os.environ.items() if _CARRIED.match(name)}
     done = subprocess.run(
         [str(part) for part in command],

@@ -23,7 +23,7 @@ def physical(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
     monkeypatch.setattr(workers, "PYTHON", Path(sys.executable))
     found = {queue_of(pool, kind): "url" for pool in ("gpu", "enterprise") for kind in catalogue.load().types}
     found |= {"ProgressQueue": "url", "ArtefactBucket": "bucket"}
-    monkeypatch.setattr(workers, "_physical_ids", lambda _url: found)
+    monkeypatch.setattr(workers, "physical_ids", lambda _url: found)
     return found
 
 

@@ -161,7 +161,7 @@ GRADES: dict[tuple[str, ...], tuple[float, float, float, float]] = {
 
 
 def img2img(picture: Picture, params: Params) -> Picture:
-    """Repaints the picture in the prompt's mood: grade and light from its words, a painter's hand by strength."""
+    """Restyle the picture by the prompt: its words set colours and light, the strength sets the brush effect."""
     rng = rng_of("img2img", params.seed, params.variant)
     text = params.prompt.lower()
     grade = next((grade for words, grade in GRADES.items() if any(word in text for word in words)), None)
@@ -193,7 +193,7 @@ def relit(rgb: Layer, across: float, down: float) -> Layer:
 
 
 def derive(picture: Picture, params: Params) -> Picture:
-    """A sibling of the picture: another frame, light and temperature; every variant another one."""
+    """A variation of the picture with another frame, light and temperature for each variant."""
     rng = rng_of("derive", params.seed, params.variant)
     amount = 0.3 + params.strength
     height, width = picture.height, picture.width

@@ -23,7 +23,7 @@ INFO = EngineInfo("preview", VERSION, is_neural=False, detail="OpenCV on the CPU
 
 
 def reduced(picture: Picture) -> Picture:
-    """No more than this engine can do in seconds and in its memory."""
+    """Refuse a size that takes this engine too long or too much memory."""
     factor = (WORK_PIXELS / picture.pixels) ** 0.5
     return picture if factor >= 1 else resized(picture, int(picture.width * factor), int(picture.height * factor))
 
@@ -66,10 +66,10 @@ STEPS: dict[str, Callable[[Picture, Inputs, Any], Picture]] = {
 
 
 class PreviewEngine:
-    """Needs no weights and no GPU, and does every step."""
+    """Runs every step without weights and without a GPU."""
 
     def load(self, step: Step, model: str | None) -> None:
-        cv2.setNumThreads(1)  # slots are the unit of parallelism; threads inside would only fight each other
+        cv2.setNumThreads(1)  # slots are the unit of parallelism; more threads would compete for the same cores
 
     def run(
         self, step: Step, model: str | None, inputs: Inputs, params: Params, report: Report

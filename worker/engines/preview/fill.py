@@ -1,4 +1,4 @@
-"""Fills a hole with what the rest of the picture is made of: patches found by PatchMatch, coarse to fine."""
+"""Fills a hole with patches from the rest of the picture, found by PatchMatch from coarse to fine."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def better(candidate: Index, best: Index, best_cost: Layer, usable: Mask, cost: 
 
 
 def vote(image: Layer, hole: Mask, source: Index, offsets: list[tuple[int, int]]) -> Layer:
-    """Every patch that covers a pixel says what it should be; the mean hides the seams between patches."""
+    """The mean over all patches that cover a pixel, which hides the seams between patches."""
     height, width = hole.shape
     rows, columns = np.nonzero(hole)
     total, weight = np.zeros((len(rows), 3), np.float32), np.zeros(len(rows), np.float32)

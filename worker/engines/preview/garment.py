@@ -1,4 +1,4 @@
-"""Reads a product's outline: is it a top to wear, a shoe, or a thing to hold; and where a top's sleeves begin."""
+"""Classifies a product by its outline (a top, a dress, a shoe or a thing to hold) and finds a top's sleeves."""
 
 from __future__ import annotations
 

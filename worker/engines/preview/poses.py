@@ -23,7 +23,6 @@ class Pose:
     lean: float = 0.0  # of the shoulders over the hips, share of the height, to the right
     tilt: float = 0.0  # of the head, degrees clockwise
     turn: float = 1.0  # 1 faces the camera; narrower as the body turns away
-    right_in_front: bool = True  # a forearm that crosses the body lies over it
 
 
 POSES: dict[str, Pose] = {
@@ -49,4 +48,4 @@ def pose_for(name: str | None, *, start: int, variant: int) -> Pose:
 
 def holding(pose: Pose) -> Pose:
     """The same stance with the right hand brought up before the chest, where a product is shown."""
-    return replace(pose, right_arm=(26, 128), right_in_front=True)
+    return replace(pose, right_arm=(26, 128))

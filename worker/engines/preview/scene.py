@@ -42,7 +42,7 @@ Painter = Callable[[int, int, np.random.Generator, "tuple[int, int, int]"], Laye
 def make_scene(params: Params, width: int, height: int, product: Picture | None = None, base: float = BASE) -> Picture:
     """A backdrop on whose ground the line `base` lies."""
     preset = preset_of(params, default="studio")
-    # The same seed and preset give one backdrop at every size, so small previews tell the truth.
+    # The same seed and preset give the same backdrop at every size, so a small preview matches the result.
     rng = rng_of("scene", preset, params.seed, params.variant)
     color = wanted_color(params, product, rng)
     canvas = moved(PAINTERS[preset](width, height, rng, color), base)
@@ -70,7 +70,7 @@ def preset_of(params: Params, default: str) -> str:
 
 
 def wanted_color(params: Params, product: Picture | None, rng: np.random.Generator) -> tuple[int, int, int]:
-    """What was asked for; or a pale complement of the product's colour; or a soft one by seed."""
+    """The requested colour, a pale complement of the product's colour, or a soft colour by seed."""
     named = hex_color(params.color) if params.color else color_named(params.prompt)
     if named:
         return named

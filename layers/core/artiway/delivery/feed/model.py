@@ -10,18 +10,17 @@ from typing import Any
 
 from artiway.errors import TooMany
 
+_ENTRY_ID = re.compile(r"(\d{1,15})-(\d{1,15})")
+
 
 class TooManyListeners(TooMany):
-    """So many requests of the user wait for events now. Each of them holds a function."""
+    """Too many requests of the user wait for events. Each of them keeps a function busy."""
 
     code = "TASK_429_LISTENERS"
 
     def __init__(self, limit: int, *, retry_after_s: int) -> None:
         message = "too many requests of this user wait for events; end one, or try again later"
         super().__init__(message, retry_after_s=retry_after_s, limit=limit)
-
-
-_ENTRY_ID = re.compile(r"(\d{1,15})-(\d{1,15})")
 
 
 @dataclass(frozen=True, order=True)

@@ -96,7 +96,7 @@ class RedisFeed:
 
 
 class RedisListeners:
-    """Who waits for events, by leases that end by themselves where a listener dies. Without Redis all may wait."""
+    """Counts the requests that wait for events, with leases that expire after a crash. Without Redis: no limit."""
 
     def __init__(self, redis: Redis, *, limit: int, breaker: Breaker | None = None) -> None:
         self._redis, self._limit = redis, limit

@@ -19,7 +19,7 @@ BATCH = 200
 # Shorter than the time that one command may take.
 TURN_MS = 500
 TURNS_PER_READ = 6
-# For the reads of the database within the wait. The place of a request whose function died is free after this.
+# For the reads of the database during the wait. The lease of a crashed function expires after this.
 LEASE_SLACK_MS = 5_000
 
 
@@ -33,7 +33,7 @@ class Stream(Protocol):
 
 class Listeners(Protocol):
     def lease(self, user_id: UUID, *, ttl_ms: int) -> AbstractContextManager[None]:
-        """A place among the user's listeners while it is held. Raises TooManyListeners where there is none."""
+        """Count one waiting request of the user while it is held. Raises TooManyListeners at the limit."""
 
 
 def announce(stream: Stream) -> Callable[[Sequence[Published]], None]:
@@ -72,7 +72,7 @@ class FeedService:
     ) -> list[StreamEvent] | None:
         """The events after `last`; waits up to `wait_ms` for the first. None: the task has ended, no event follows.
 
-        Raises TooManyListeners where there is no event yet and too many requests of the user wait already.
+        Raises TooManyListeners if there is no event yet and the user's limit of waiting requests is reached.
         """
         task = self._task(tenant_id, task_id)
         if found := self._filled(tenant_id, task, last, self._after(task_id, last, 0)):

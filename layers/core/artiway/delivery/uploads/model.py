@@ -30,7 +30,7 @@ class NotUploaded(Refused):
 
 
 class TooManyUploads(Conflict):
-    """No upload is added: so many have not been used by a task yet."""
+    """The limit of uploads that no task has used is reached."""
 
     code = "UPLOAD_409_TOO_MANY"
 
@@ -41,7 +41,7 @@ class TooManyUploads(Conflict):
 
 @dataclass(frozen=True)
 class OpenLimits:
-    """How many uploads may be there that no task has used."""
+    """The number of uploads that no task has used yet."""
 
     per_user: int
     per_tenant: int

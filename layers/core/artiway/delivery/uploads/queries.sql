@@ -1,9 +1,9 @@
 -- name: lock_uploads
--- One new upload of a tenant at a time, so that no other is made between the count and the insert.
+-- Uploads of a tenant are added one at a time, so that no other is added between the count and the insert.
 SELECT pg_advisory_xact_lock(hashtextextended('uploads:' || current_tenant()::text, 0));
 
 -- name: count_open_uploads
--- Those that no task has used; the limits bound how many there are.
+-- The uploads that no task has used; the limits bound their number.
 SELECT count(*) AS of_tenant, count(*) FILTER (WHERE user_id = %(user_id)s) AS of_user
   FROM upload
  WHERE tenant_id = current_tenant() AND width IS NULL AND cleanup_status = 0 AND expires_at > statement_timestamp();

@@ -21,7 +21,7 @@ LONG_HEAD_BYTES = 1024 * 1024
 
 class UploadStore(Protocol):
     def add(self, tenant_id: UUID, upload: Upload, limits: OpenLimits) -> None:
-        """Raises TooManyUploads, and adds nothing, where a limit is reached."""
+        """Raises TooManyUploads, and adds nothing, if a limit is reached."""
 
     def uploads(self, tenant_id: UUID, input_ids: Sequence[UUID]) -> Sequence[Upload]: ...
 

@@ -131,6 +131,16 @@ class Answer:
         return self.code is not None and 200 <= self.code < 300
 
 
+@dataclass(frozen=True)
+class Try:
+    """The outcome of one send. `delay_s` is the time until the next one, if the delivery is still pending."""
+
+    delivery: Delivery
+    status: DeliveryStatus
+    answer: Answer
+    delay_s: int = 0
+
+
 def new_secret() -> str:
     return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
 

@@ -5,12 +5,17 @@ SELECT webhook_id, url, secret, is_implied, created_at
  ORDER BY webhook_id DESC
  LIMIT %(limit)s;
 
+-- name: webhooks_by_id
+SELECT webhook_id, url, secret, is_implied, created_at
+  FROM webhook
+ WHERE tenant_id = current_tenant() AND webhook_id = ANY (%(webhook_ids)s::uuid[]) AND deleted_at IS NULL;
+
 -- name: webhook
 SELECT webhook_id, url, secret, is_implied, created_at FROM webhook WHERE webhook_id = %(webhook_id)s AND deleted_at IS NULL;
 
 -- name: lock_webhooks
 -- A statement of its own, so that the next one counts the rows that other transactions have committed.
-SELECT pg_advisory_xact_lock(4, hashtext(current_tenant()::text));
+SELECT pg_advisory_xact_lock(7, hashtext(current_tenant()::text));
 
 -- name: put_webhook
 -- A URL has one webhook. Registering an implied webhook makes it receive every task, with a new secret. At the limit nothing
@@ -109,38 +114,50 @@ SELECT delivery_id, webhook_id, event, body, status, attempts, next_try_at, answ
 
 -- name: lock_sends
 -- Taken when a send begins and when it ends: so a delivery is parked before the end that claims or publishes it.
-SELECT pg_advisory_xact_lock(5, hashtext(current_tenant()::text));
+SELECT pg_advisory_xact_lock(8, hashtext(current_tenant()::text));
 
--- name: take_delivery
--- Claimed before it is sent: a second copy of the message finds a later next_try_at, and a crash only delays the delivery.
+-- name: take_deliveries
+-- Claimed before they are sent: a second copy of a message finds a later next_try_at, and a crash only delays the delivery.
 UPDATE webhook_delivery
    SET attempts = attempts + 1, next_try_at = clock_timestamp() + make_interval(secs => %(lease_s)s),
        sending_until = clock_timestamp() + make_interval(secs => %(lease_s)s), parked_at = NULL
- WHERE delivery_id = %(delivery_id)s AND status = 'PENDING' AND next_try_at <= clock_timestamp()
-   AND (SELECT count(*) FROM webhook_delivery AS other
-         WHERE other.tenant_id = current_tenant() AND other.sending_until > clock_timestamp()) < %(sends)s
+ WHERE tenant_id = current_tenant()
+   AND delivery_id = ANY (ARRAY (
+       SELECT delivery_id FROM webhook_delivery
+        WHERE tenant_id = current_tenant() AND delivery_id = ANY (%(delivery_ids)s::uuid[])
+          AND status = 'PENDING' AND next_try_at <= clock_timestamp()
+        ORDER BY delivery_id
+        LIMIT greatest(0, %(sends)s - (SELECT count(*) FROM webhook_delivery
+                                        WHERE tenant_id = current_tenant() AND sending_until > clock_timestamp()))))
 RETURNING delivery_id, webhook_id, event, body, status, attempts, next_try_at, answer_code, answer, created_at, delivered_at;
 
--- name: park_delivery
+-- name: park_deliveries
+-- Those of the batch that were not claimed.
 UPDATE webhook_delivery
    SET parked_at = clock_timestamp()
- WHERE delivery_id = %(delivery_id)s AND status = 'PENDING' AND next_try_at <= clock_timestamp();
+ WHERE tenant_id = current_tenant() AND delivery_id = ANY (%(delivery_ids)s::uuid[])
+   AND status = 'PENDING' AND next_try_at <= clock_timestamp();
 
--- name: unpark_delivery
+-- name: unpark_deliveries
 UPDATE webhook_delivery
    SET parked_at = NULL
- WHERE delivery_id = (SELECT delivery_id FROM webhook_delivery
-                       WHERE tenant_id = current_tenant() AND parked_at IS NOT NULL AND status = 'PENDING'
-                       ORDER BY parked_at, delivery_id
-                       LIMIT 1)
+ WHERE tenant_id = current_tenant()
+   AND delivery_id = ANY (ARRAY (SELECT delivery_id FROM webhook_delivery
+                                  WHERE tenant_id = current_tenant() AND parked_at IS NOT NULL AND status = 'PENDING'
+                                  ORDER BY parked_at, delivery_id
+                                  LIMIT %(limit)s))
 RETURNING delivery_id;
 
--- name: note_answer
-UPDATE webhook_delivery
-   SET status = %(status)s, answer_code = %(code)s, answer = %(answer)s, sending_until = NULL,
-       next_try_at = clock_timestamp() + make_interval(secs => %(delay_s)s),
-       delivered_at = CASE WHEN %(status)s = 'DELIVERED' THEN clock_timestamp() END
- WHERE delivery_id = %(delivery_id)s AND status = 'PENDING' AND attempts = %(attempts)s;
+-- name: note_answers
+UPDATE webhook_delivery AS delivery
+   SET status = tried.status, answer_code = tried.code, answer = tried.answer, sending_until = NULL,
+       next_try_at = clock_timestamp() + make_interval(secs => tried.delay_s),
+       delivered_at = CASE WHEN tried.status = 'DELIVERED' THEN clock_timestamp() END
+  FROM json_to_recordset(%(tries)s::json)
+       AS tried (delivery_id uuid, attempts integer, status text, code integer, answer text, delay_s float8)
+ WHERE delivery.tenant_id = current_tenant() AND delivery.delivery_id = tried.delivery_id
+   AND delivery.status = 'PENDING' AND delivery.attempts = tried.attempts
+RETURNING delivery.delivery_id;
 
 -- name: redeliver
 UPDATE webhook_delivery

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 from artiway import ids
 from artiway.delivery.webhooks import messages
-from artiway.delivery.webhooks.model import Answer, Delivery, DeliveryStatus, Limits, SettledTask, Webhook
+from artiway.delivery.webhooks.model import Delivery, DeliveryStatus, Limits, SettledTask, Try, Webhook
 from artiway.outbox.model import Message
 from artiway.outbox.repository import Outbox
 from artiway.platform import sql
@@ -19,7 +21,6 @@ ANSWER_LIMIT = 1_000
 # The number of deliveries that one message creates. It bounds the transaction and its locks, also for a tenant that
 # registered many webhooks before there was a limit.
 FAN_OUT_BATCH = 100
-NO_LIMIT = 2**31 - 1
 NOT_TRIED = "not tried: the tenant has too many pending deliveries"
 
 
@@ -106,46 +107,46 @@ class PostgresWebhooks:
         with self._database.tenant_transaction(tenant_id) as tx:
             return [_delivery(row) for row in tx.all(SQL["deliveries"], parameters)]
 
-    def take(self, tenant_id: UUID, delivery_id: UUID, *, lease_s: int, sends: int) -> Delivery | None:
-        parameters = {"delivery_id": delivery_id, "lease_s": lease_s, "sends": sends}
+    def webhooks_by_id(self, tenant_id: UUID, webhook_ids: Collection[UUID]) -> dict[UUID, Webhook]:
+        with self._database.tenant_transaction(tenant_id) as tx:
+            rows = tx.all(SQL["webhooks_by_id"], {"webhook_ids": list(webhook_ids)})
+        return {row["webhook_id"]: Webhook(**row) for row in rows}
+
+    def take(self, tenant_id: UUID, delivery_ids: Sequence[UUID], *, lease_s: int, sends: int) -> list[Delivery]:
         with self._database.tenant_transaction(tenant_id) as tx:
             tx.run(SQL["lock_sends"])
-            row = tx.one(SQL["take_delivery"], parameters)
-            if row is None:
-                tx.run(SQL["park_delivery"], {"delivery_id": delivery_id})
-        return _delivery(row) if row else None
+            return self._take(tx, delivery_ids, lease_s=lease_s, sends=sends)
 
-    def note_answer(
+    @staticmethod
+    def _take(tx: Transaction, delivery_ids: Sequence[UUID], *, lease_s: int, sends: int) -> list[Delivery]:
+        wanted = {"delivery_ids": list(delivery_ids)}
+        rows = tx.all(SQL["take_deliveries"], {**wanted, "lease_s": lease_s, "sends": sends})
+        if len(rows) < len(delivery_ids):
+            tx.run(SQL["park_deliveries"], wanted)
+        return [_delivery(row) for row in rows]
+
+    def note_answers(
         self,
         tenant_id: UUID,
-        delivery: Delivery,
-        status: DeliveryStatus,
-        answer: Answer,
-        retry: Message | None,
+        tries: Sequence[Try],
+        retries: Mapping[UUID, Message],
         *,
-        delay_s: int,
         next_lease_s: int | None,
-    ) -> Delivery | None:
-        parameters = {
-            "delivery_id": delivery.delivery_id,
-            "attempts": delivery.attempts,
-            "status": status,
-            "code": answer.code,
-            "answer": answer.text[:ANSWER_LIMIT],
-            "delay_s": delay_s,
-        }
+        sends: int,
+    ) -> list[Delivery]:
         with self._database.tenant_transaction(tenant_id) as tx:
             tx.run(SQL["lock_sends"])
-            is_noted = tx.run(SQL["note_answer"], parameters) == 1
-            published = [retry] if is_noted and retry is not None else []
-            parked, taken = tx.one(SQL["unpark_delivery"]), None
-            if parked is not None and next_lease_s is not None:
-                # It replaces the send that ended, so the limit does not apply.
-                taken = tx.one(SQL["take_delivery"], {**parked, "lease_s": next_lease_s, "sends": NO_LIMIT})
-            elif parked is not None:
-                published.append(messages.deliver(tenant_id, parked["delivery_id"]))
+            noted = tx.all(SQL["note_answers"], {"tries": json.dumps([_row(one) for one in tries])})
+            published = [retries[row["delivery_id"]] for row in noted if row["delivery_id"] in retries]
+            # As many as have ended: they take over their share.
+            parked = [row["delivery_id"] for row in tx.all(SQL["unpark_deliveries"], {"limit": len(tries)})]
+            taken: list[Delivery] = []
+            if parked and next_lease_s is not None:
+                taken = self._take(tx, parked, lease_s=next_lease_s, sends=sends)
+            else:
+                published += [messages.deliver(tenant_id, delivery_id) for delivery_id in parked]
             self._outbox.publish(tx, published)
-        return _delivery(taken) if taken else None
+        return taken
 
     def redeliver(self, tenant_id: UUID, webhook_id: UUID, delivery_id: UUID, message: Message) -> bool:
         with self._database.tenant_transaction(tenant_id) as tx:
@@ -167,6 +168,17 @@ class PostgresDueDeliveries:
             rows = tx.all(SQL["due_deliveries"], {"limit": limit, "tenant_limit": tenant_limit})
             self._outbox.publish(tx, [messages.deliver(row["tenant_id"], row["delivery_id"]) for row in rows])
         return len(rows)
+
+
+def _row(one: Try) -> dict[str, Any]:
+    return {
+        "delivery_id": str(one.delivery.delivery_id),
+        "attempts": one.delivery.attempts,
+        "status": one.status,
+        "code": one.answer.code,
+        "answer": one.answer.text[:ANSWER_LIMIT],
+        "delay_s": one.delay_s,
+    }
 
 
 def _delivery(row: Row) -> Delivery:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -20,6 +21,7 @@ from artiway.delivery.webhooks.model import (
     NoSuchWebhook,
     SettledTask,
     TooManyWebhooks,
+    Try,
     Webhook,
     new_secret,
     signature,
@@ -40,6 +42,8 @@ PARALLEL_SENDS = 50  # a batch of the queue: the function's time-out covers para
 # For this long a call takes parked deliveries. The last one may take a whole webhook time-out, and the function's
 # time-out is longer than both together.
 KEEP_SENDING_S = 1.0
+# Answers are stored together at this interval, so that a slow address delays the record of no other.
+NOTE_INTERVAL_S = 0.2
 
 
 Send = tuple[UUID, Delivery, bool]  # tenant, delivery, whether its webhook still exists
@@ -68,20 +72,21 @@ class WebhookStore(Protocol):
         self, tenant_id: UUID, webhook_id: UUID, *, before: UUID | None, limit: int
     ) -> Sequence[Delivery]: ...
 
-    def take(self, tenant_id: UUID, delivery_id: UUID, *, lease_s: int, sends: int) -> Delivery | None: ...
+    def webhooks_by_id(self, tenant_id: UUID, webhook_ids: Collection[UUID]) -> Mapping[UUID, Webhook]: ...
 
-    def note_answer(
+    def take(self, tenant_id: UUID, delivery_ids: Sequence[UUID], *, lease_s: int, sends: int) -> Sequence[Delivery]:
+        """Claim those that are due, while the tenant has fewer than `sends`; the others are parked."""
+
+    def note_answers(
         self,
         tenant_id: UUID,
-        delivery: Delivery,
-        status: DeliveryStatus,
-        answer: Answer,
-        retry: Message | None,
+        tries: Sequence[Try],
+        retries: Mapping[UUID, Message],
         *,
-        delay_s: int,
         next_lease_s: int | None,
-    ) -> Delivery | None:
-        """Also claims a parked delivery of the tenant, or publishes one if there is no time to send it."""
+        sends: int,
+    ) -> Sequence[Delivery]:
+        """Also claims parked deliveries of the tenant, or publishes them if there is no time to send them."""
 
     def redeliver(self, tenant_id: UUID, webhook_id: UUID, delivery_id: UUID, message: Message) -> bool: ...
 
@@ -169,66 +174,68 @@ class WebhookService:
         return self.deliver_all([(tenant_id, delivery_id)]).get(delivery_id)
 
     def deliver_all(self, wanted: Sequence[tuple[UUID, UUID]]) -> Mapping[UUID, DeliveryStatus]:
-        """Send each once, by tenant and id. The calls run in parallel; only this thread uses the database."""
+        """Send each once, by tenant and id. The calls run in parallel; only this thread uses the database.
+
+        Deliveries of one tenant are claimed, and their answers stored, in one transaction for many: a tenant with
+        many webhooks costs the others little.
+        """
         began = self._clock.now()
-        taken = [
-            (tenant_id, delivery)
-            for tenant_id, delivery_id in wanted
-            if (delivery := self._store.take(tenant_id, delivery_id, lease_s=SEND_LEASE_S, sends=self._limits.sends))
-        ]
-        if not taken:
-            return {}
+        by_tenant: dict[UUID, list[UUID]] = defaultdict(list)
+        for tenant_id, delivery_id in wanted:
+            by_tenant[tenant_id].append(delivery_id)
         statuses: dict[UUID, DeliveryStatus] = {}
         failures: list[Exception] = []
-        with ThreadPoolExecutor(min(len(taken), PARALLEL_SENDS), "webhook") as pool:
-            sends: dict[Future[Answer], Send] = {}
+        sends: dict[Future[Answer], Send] = {}
+        with ThreadPoolExecutor(PARALLEL_SENDS, "webhook") as pool:
 
-            def start(tenant_id: UUID, delivery: Delivery) -> None:
-                webhook = self._store.webhook(tenant_id, delivery.webhook_id)
-                sends[pool.submit(self._answer, webhook, delivery)] = (tenant_id, delivery, webhook is not None)
+            def start(tenant_id: UUID, deliveries: Sequence[Delivery]) -> None:
+                if not deliveries:
+                    return
+                webhooks = self._store.webhooks_by_id(tenant_id, {one.webhook_id for one in deliveries})
+                for delivery in deliveries:
+                    webhook = webhooks.get(delivery.webhook_id)
+                    sends[pool.submit(self._answer, webhook, delivery)] = (tenant_id, delivery, webhook is not None)
 
-            for tenant_id, delivery in taken:
-                start(tenant_id, delivery)
+            for tenant_id, delivery_ids in by_tenant.items():
+                start(
+                    tenant_id,
+                    self._store.take(tenant_id, delivery_ids, lease_s=SEND_LEASE_S, sends=self._limits.sends),
+                )
             while sends:
-                ended, _ = wait(sends, return_when=FIRST_COMPLETED)
+                ended, _ = wait(sends, timeout=NOTE_INTERVAL_S)
+                tries: dict[UUID, list[Try]] = defaultdict(list)
                 for send in ended:
                     tenant_id, delivery, is_wanted = sends.pop(send)
-                    is_time_left = (self._clock.now() - began).total_seconds() < KEEP_SENDING_S
+                    tries[tenant_id].append(_try(delivery, _result(send), is_wanted=is_wanted))
+                is_time_left = (self._clock.now() - began).total_seconds() < KEEP_SENDING_S
+                for tenant_id, made in tries.items():
                     try:
-                        status, parked = self._note(
-                            tenant_id, delivery, _result(send), is_wanted=is_wanted, is_time_left=is_time_left
-                        )
-                        statuses[delivery.delivery_id] = status
-                        if parked is not None:
-                            start(tenant_id, parked)
-                    except Exception as error:  # noqa: BLE001 (the other answers are stored first)
+                        start(tenant_id, self._note(tenant_id, made, is_time_left=is_time_left))
+                    except Exception as error:  # noqa: BLE001 (the answers of the other tenants are stored first)
                         failures.append(error)
+                    else:
+                        statuses.update((one.delivery.delivery_id, one.status) for one in made)
         if failures:
             raise failures[0]
         return statuses
 
-    def _note(
-        self, tenant_id: UUID, delivery: Delivery, answer: Answer, *, is_wanted: bool, is_time_left: bool
-    ) -> tuple[DeliveryStatus, Delivery | None]:
-        """Store the answer, and claim the tenant's next parked delivery in the same transaction."""
-        if answer.is_taken:
-            status, delay_s = DeliveryStatus.DELIVERED, 0
-        elif is_wanted and delivery.attempts <= len(BACKOFF_S):
-            status, delay_s = DeliveryStatus.PENDING, BACKOFF_S[delivery.attempts - 1]
-        else:
-            status, delay_s = DeliveryStatus.FAILED, 0
-        is_retried = status is DeliveryStatus.PENDING and delay_s <= DELAY_LIMIT_S
-        parked = self._store.note_answer(
+    def _note(self, tenant_id: UUID, tries: Sequence[Try], *, is_time_left: bool) -> Sequence[Delivery]:
+        """Store the answers, and claim the tenant's next parked deliveries in the same transaction."""
+        retries = {
+            one.delivery.delivery_id: messages.deliver(tenant_id, one.delivery.delivery_id, one.delay_s)
+            for one in tries
+            if one.status is DeliveryStatus.PENDING and one.delay_s <= DELAY_LIMIT_S
+        }
+        parked = self._store.note_answers(
             tenant_id,
-            delivery,
-            status,
-            answer,
-            messages.deliver(tenant_id, delivery.delivery_id, delay_s) if is_retried else None,
-            delay_s=delay_s,
+            tries,
+            retries,
             next_lease_s=SEND_LEASE_S if is_time_left else None,
+            sends=self._limits.sends,
         )
-        metrics.emit("WebhookTries", 1, outcome=status)
-        return status, parked
+        for status, count in Counter(one.status for one in tries).items():
+            metrics.emit("WebhookTries", count, outcome=status)
+        return parked
 
     def _answer(self, webhook: Webhook | None, delivery: Delivery) -> Answer:
         return Answer(None, "the webhook was removed") if webhook is None else self._send(webhook, delivery)
@@ -251,6 +258,14 @@ class WebhookService:
             "X-Artiway-Signature": signature(webhook.secret, timestamp=timestamp, body=body),
         }
         return self._post.post(webhook.url, body, headers)
+
+
+def _try(delivery: Delivery, answer: Answer, *, is_wanted: bool) -> Try:
+    if answer.is_taken:
+        return Try(delivery, DeliveryStatus.DELIVERED, answer)
+    if is_wanted and delivery.attempts <= len(BACKOFF_S):
+        return Try(delivery, DeliveryStatus.PENDING, answer, BACKOFF_S[delivery.attempts - 1])
+    return Try(delivery, DeliveryStatus.FAILED, answer)
 
 
 def _result(send: Future[Answer]) -> Answer:

@@ -1,8 +1,8 @@
---[[ enter_listener -> 0 | retry_ms: take a lease for one more listener of a user, or say when the next one ends.
+--[[ enter_listener -> 0 | retry_ms: take a lease for one more waiting request of a user, or return when the next lease expires.
   KEYS[1] listeners  zset, token -> expires_ms by the server's clock
   ARGV[1] token      of the new listener
   ARGV[2] limit      listeners that may be open
-  ARGV[3] ttl_ms     a listener that died gives its place back after this ]]
+  ARGV[3] ttl_ms     the lease of a crashed function expires after this ]]
 local listeners = KEYS[1]
 local token, limit, ttl_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local time = redis.call("TIME")

@@ -1,5 +1,5 @@
--- name: freeze
--- The statement inside points_place_hold, for whoever may prepare it.
+-- name: place_hold
+-- The statement inside the function points_place_hold, so that a client can prepare it.
 WITH account AS (
     UPDATE points_account
        SET balance = balance - %(amount)s, frozen = frozen + %(amount)s, version = version + 1
