@@ -414,16 +414,16 @@ def list_dead_queues(cursor: http.Cursor = None, limit: http.Limit = 50) -> Dead
 @api.get("/ops/dlq/<queue>", permission="ops.read")
 def list_dead_letters(queue: str, cursor: http.Cursor = None, limit: http.Limit = 100) -> DeadLettersBody:
     """The messages of a dead-letter queue."""
-    letters, next_cursor = http.page_of(bootstrap.dead_letters().messages(queue), cursor, limit)
+    messages, next_cursor = http.page_of(bootstrap.dead_letters().messages(queue), cursor, limit)
     return DeadLettersBody(
         items=[
             DeadLetterBody(
-                message_id=letter.message_id,
-                body=letter.body,
-                sent_at=datetime.fromtimestamp(letter.sent_at_ms / 1_000, UTC),
-                receive_count=letter.receive_count,
+                message_id=message.message_id,
+                body=message.body,
+                sent_at=datetime.fromtimestamp(message.sent_at_ms / 1_000, UTC),
+                receive_count=message.receive_count,
             )
-            for letter in letters
+            for message in messages
         ],
         next_cursor=next_cursor,
     )

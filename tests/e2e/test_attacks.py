@@ -39,13 +39,13 @@ PLATFORM_PERMISSIONS = {"tenant.manage", "ops.read", "ops.write", "points.grant"
 
 @dataclass
 class Cast:
-    """Who plays, on the running stack."""
+    """The users of the attack tests, on the running stack."""
 
     client: Client
     database_url: str
     owner: dict[str, Any]
     victim: dict[str, Any]
-    nobody: str
+    no_permissions: str
     admin: str
     false_tokens: dict[str, tuple[str | None, str]] = field(default_factory=dict)
     foreign: dict[str, str] = field(default_factory=dict)
@@ -208,7 +208,7 @@ def test_no_false_token_opens_route(cast: Cast, operation: Operation):
 
 @pytest.mark.parametrize("operation", [operation for operation in PROTECTED if operation.permission != "user"], ids=str)
 def test_route_needs_its_permission(cast: Cast, operation: Operation):
-    tokens = [cast.nobody]
+    tokens = [cast.no_permissions]
     if operation.permission in PLATFORM_PERMISSIONS:
         tokens.append(cast.owner["token"])
     for token in tokens:
@@ -219,7 +219,7 @@ def test_route_needs_its_permission(cast: Cast, operation: Operation):
 
 @pytest.mark.parametrize("operation", WITH_IDS, ids=str)
 def test_foreign_id_is_not_found(cast: Cast, operation: Operation):
-    """Of another tenant, random, malformed: all 404, and none tells which it was."""
+    """Of another tenant, random, malformed: all 404 with the same answer."""
     token = cast.admin if operation.permission in PLATFORM_PERMISSIONS else cast.owner["token"]
     answers = {}
     for name in operation.parameters:

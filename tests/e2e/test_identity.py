@@ -36,7 +36,7 @@ def admin(platform: Platform):
 
 @pytest.fixture
 def owner(client, admin):
-    """A new tenant's owner, who may ask as often as a test does."""
+    """A new tenant's owner, with a rate limit that tests do not reach."""
     found = client.register()
     assert client.call("PATCH", f"/tenants/{found['tenantId']}", {"ratePerSecond": 1_000}, token=admin).status == 200
     return found

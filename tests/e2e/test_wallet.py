@@ -31,7 +31,7 @@ def call(method: str, url: str, body: Any = None, **headers: str) -> tuple[int, 
 
 @dataclass
 class Owner:
-    """Somebody who has just registered."""
+    """A user who has just registered."""
 
     facts: Json
     token: str

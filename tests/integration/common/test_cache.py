@@ -259,7 +259,7 @@ def test_garbage_in_redis_is_replaced_by_source(make, client, garbage):
 
 
 def test_waiting_reader_loads_after_its_time_limit(make, client):
-    client.set("cache:loading:k", "somebody who never ends")
+    client.set("cache:loading:k", "a reader that never ends")
     assert make(wait_s=2).get("k", Source("mine"), ttl_s=600) == "mine"
     assert client.get("cache:value:k") is None
 
@@ -269,7 +269,7 @@ def test_without_redis_the_source_is_read_and_counted(nobody_there, time, metric
     assert cache.get("k", source, ttl_s=600) == "value"
     assert sum(metric("CacheRedisAway")) >= 1
     assert cache.get("k", source, ttl_s=600) == "value"
-    assert source.loads == 1  # kept in the process for a moment, to spare the source
+    assert source.loads == 1  # kept in the process for a moment, to limit loads of the source
     source.value = "new"
     time.advance(SYNC_S + 0.001)
     assert cache.get("k", source, ttl_s=600) == "new"

@@ -135,9 +135,9 @@ def test_source_that_drips_does_not_outlast_its_time(serve, locate, part):
 
     def drip(connection: socket.socket) -> None:
         connection.sendall(whole[:at_once])
-        for letter in whole[at_once:]:
+        for byte in whole[at_once:]:
             left.wait(SHORT_S / 3)
-            connection.sendall(bytes([letter]))
+            connection.sendall(bytes([byte]))
 
     drop, second = serve(drip), serve(says(NESTED))
     assert locate(("pconline", drop.url()), ("baidu", second.url()), timeout_s=SHORT_S) == "上海市 联通"

@@ -61,7 +61,7 @@ def test_cache_works_again_once_redis_does(client, hanging, time):
 
 
 def test_users_without_guard_are_spared_too(serve, time, database):
-    """Those who cannot do without Redis, or have their own way around it, share the client and so its breaker."""
+    """Callers that need Redis, or have their own fallback, share the client and so its breaker."""
     server, breaker = serve(lambda connection: connection.recv(1)), Breaker(now=time)
     address = f"redis://127.0.0.1:{server.port}/0"
     with contextlib.closing(platform_redis.connect(address, timeout_s=0.1, breaker=breaker)) as client:

@@ -138,7 +138,7 @@ def test_owner_without_redis_loses_its_lock_in_time(client, nobody_there, time):
 
 
 def test_late_renewal_does_not_restore_the_lock(client, time):
-    """The owner may have been told of its loss while the answer was on its way."""
+    """The owner may have seen the loss while the answer was in flight."""
 
     class Slow(Locks):
         def renew(self, *arguments, **options):

@@ -108,7 +108,7 @@ def is_understood(operation: Operation) -> bool:
 
 @dataclass
 class Platform:
-    """All functions in one process, and an administrator, who may do everything."""
+    """All functions in one process, and an administrator with every permission."""
 
     handlers: dict[str, http.Api]
     session: dict[str, str]
@@ -188,7 +188,7 @@ def start(monkeypatch, postgres_server, valkey_server, handlers):
             monkeypatch.setenv(f"ARTIWAY_{name}", value)
         forget()
         auth = make_auth(
-            bootstrap.service_database(), FixedClock(datetime.now(UTC)), signer, forgetful=bootstrap.cached_access()
+            bootstrap.service_database(), FixedClock(datetime.now(UTC)), signer, revocations=bootstrap.cached_access()
         )
         monkeypatch.setattr(bootstrap, "auth", lambda: auth)  # without KMS
         monkeypatch.setattr(payments, "merchant", lambda: lambda: MERCHANT)

@@ -1,4 +1,4 @@
-"""The gate's questions: sessions and API keys through the real cache, signed requests, nonces."""
+"""The access check: sessions and API keys through the real cache, signed requests, nonces."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def test_key_of_suspended_tenant_is_forbidden(identity, access):
     suspend(identity, owner)
     with pytest.raises(TenantSuspended):
         access.of_key(key, **REQUEST)
-    with pytest.raises(Unauthenticated):  # who cannot prove to have the key learns nothing
+    with pytest.raises(Unauthenticated):  # a caller without the key learns nothing
         access.of_key(key[:-1] + ("A" if key[-1] != "A" else "B"), **REQUEST)
     with pytest.raises(SignatureInvalid):
         access.of_key(signing, **REQUEST)

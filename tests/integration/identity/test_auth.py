@@ -320,7 +320,7 @@ def test_stolen_token_used_after_grace_revokes_whole_family(identity, addresses)
         identity.auth.refresh(first.refresh_token)
     with pytest.raises(TokenNotAccepted):
         identity.auth.refresh(second.refresh_token)
-    assert len(identity.forgetful.told) == 1
+    assert len(identity.revocations.dropped) == 1
     assert rows(addresses, "SELECT revoked_reason FROM session WHERE revoked_at IS NOT NULL") == [("reuse",)]
     assert identity.auth.refresh(other.refresh_token)  # another session of the same person lives on
 
@@ -347,7 +347,7 @@ def test_logout_ends_refresh_and_drops_cached_access(identity):
     identity.auth.logout(tenant_id=tokens.tenant_id, session_id=UUID(session_id))
     with pytest.raises(TokenNotAccepted):
         identity.auth.refresh(tokens.refresh_token)
-    assert identity.forgetful.told == [f"session {session_id}"]
+    assert identity.revocations.dropped == [f"session {session_id}"]
 
 
 @pytest.mark.parametrize("token", ["", "rt_unknown", "x" * 256])
@@ -408,7 +408,7 @@ def test_200_concurrent_refreshes_leave_one_live_branch(identity, addresses, sig
 
 
 def test_refresh_during_revocation_leaves_no_live_token(identity, addresses, signer):
-    """Theft is noticed while the thief's branch is being refreshed: whoever is first, the family is dead at the end."""
+    """Reuse is detected during a refresh of the stolen branch: in either order the session ends."""
     for _ in range(10):
         first = identity.register()
         second = identity.auth.refresh(first.refresh_token)

@@ -1,4 +1,4 @@
-"""What PostgreSQL itself says about isolation. A table that somebody adds and forgets to protect fails here."""
+"""Isolation by PostgreSQL's catalogue: a new table without protection fails here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TENANT_ROWS = "(tenant_id = current_tenant())"
 # Tables without a tenant, each with the reason why no row of it belongs to one. The application writes none of them.
 WITHOUT_TENANT = {
     "schema_migration": "the deployment's own history",
-    "login_failure": "failed logins by account and address, most of which name nobody",
+    "login_failure": "failed logins by account and address, most of which name no user",
     "invariant_pass": "when the books of all tenants were last found right",
     "lane_setting": "lanes are the platform's, shared by all tenants",
     "bill_day": "a day of the merchant's account at WeChat, in which all tenants pay",

@@ -21,7 +21,7 @@ from artiway.identity.tokens import TokenExpired
 from artiway.platform.cache import Cache
 from artiway.platform.database import Database
 from tests.fakes.clock import FixedClock
-from tests.fakes.identity import Forgetful
+from tests.fakes.identity import RecordedRevocations
 from tests.integration.identity.test_access import REQUEST, make_key
 
 
@@ -167,7 +167,7 @@ def test_deleted_key_leaves_no_child_behind(identity, addresses):
 
         def act(is_delete, owner=owner, parent=parent, start=start):
             with closing(Database(addresses.app)) as database:
-                keys = ApiKeyService(PostgresKeys(database, AuditLog()), Forgetful(), identity.clock)
+                keys = ApiKeyService(PostgresKeys(database, AuditLog()), RecordedRevocations(), identity.clock)
                 start.wait()
                 if is_delete:
                     return keys.remove(owner, parent.key_id)

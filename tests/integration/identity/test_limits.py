@@ -28,7 +28,7 @@ from artiway.identity.people.repository import PostgresPeople
 from artiway.identity.people.service import PeopleService
 from artiway.identity.repository import PostgresAccounts
 from artiway.platform.database import Database
-from tests.fakes.identity import Forgetful, QuickPasswords
+from tests.fakes.identity import QuickPasswords, RecordedRevocations
 from tests.integration.identity.conftest import make_auth
 
 AT_ONCE = 6
@@ -59,7 +59,7 @@ def together(act: Callable[[int], object]) -> list[object]:
 
 def create_key(addresses, identity, actor, limits):
     with closing(Database(addresses.app)) as database:
-        keys = ApiKeyService(PostgresKeys(database, AuditLog()), Forgetful(), identity.clock, limits=limits)
+        keys = ApiKeyService(PostgresKeys(database, AuditLog()), RecordedRevocations(), identity.clock, limits=limits)
         return keys.create(actor, name="k", permissions=frozenset(), expires_at=None, is_signed=False)
 
 
@@ -95,7 +95,7 @@ def test_keys_of_colleagues_count_for_tenant(identity, addresses):
 
 
 def people_of(database, limits):
-    return PeopleService(PostgresPeople(database, AuditLog()), QuickPasswords(), Forgetful(), limits=limits)
+    return PeopleService(PostgresPeople(database, AuditLog()), QuickPasswords(), RecordedRevocations(), limits=limits)
 
 
 def test_users_invited_together_stay_within_limit(identity, addresses):
@@ -164,21 +164,21 @@ def session_id_of(identity, tokens):
 def test_login_beyond_limit_ends_oldest_session(identity, service_database, signer, addresses):
     first = identity.register("ann")
     identity.register("bob")
-    auth = make_auth(service_database, identity.clock, signer, forgetful=identity.forgetful, sessions_per_user=3)
+    auth = make_auth(service_database, identity.clock, signer, revocations=identity.revocations, sessions_per_user=3)
     later = []
     for _ in range(3):
         identity.clock.advance(seconds=1)
         later.append(log_in(auth))
     with pytest.raises(TokenNotAccepted):
         auth.refresh(first.refresh_token)
-    assert identity.forgetful.told == [f"session {session_id_of(identity, first)}"]
+    assert identity.revocations.dropped == [f"session {session_id_of(identity, first)}"]
     assert rows(addresses, "SELECT revoked_reason FROM session WHERE revoked_at IS NOT NULL") == [("limit",)]
     for tokens in later:
         assert auth.refresh(tokens.refresh_token)
 
 
 def test_sessions_that_are_over_make_room(identity, service_database, signer, addresses):
-    auth = make_auth(service_database, identity.clock, signer, forgetful=identity.forgetful, sessions_per_user=2)
+    auth = make_auth(service_database, identity.clock, signer, revocations=identity.revocations, sessions_per_user=2)
     ended, kept = identity.register("ann"), log_in(auth)
     auth.logout(tenant_id=ended.tenant_id, session_id=session_id_of(identity, ended))
     log_in(auth)

@@ -1,4 +1,4 @@
-"""Users, roles, tenants: who may change what, on a real PostgreSQL."""
+"""Users, roles and tenants, and the permissions to change them, on a real PostgreSQL."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from artiway.identity.people.service import PeopleService
 from artiway.identity.tenants.service import PlatformTenant
 from artiway.ids import new_id
 from artiway.platform.database import Database
-from tests.fakes.identity import Forgetful, QuickPasswords
+from tests.fakes.identity import QuickPasswords, RecordedRevocations
 
 
 def rows(addresses, query, *parameters):
@@ -115,7 +115,7 @@ def test_owners_who_remove_each_other_leave_one(identity, addresses):
         def remove(pair, start=start):
             actor, victim = pair
             with closing(Database(addresses.app)) as database:
-                people = PeopleService(PostgresPeople(database, AuditLog()), QuickPasswords(), Forgetful())
+                people = PeopleService(PostgresPeople(database, AuditLog()), QuickPasswords(), RecordedRevocations())
                 start.wait()
                 try:
                     people.change(actor, victim.user_id, status="DISABLED")
@@ -135,7 +135,7 @@ def test_disabling_ends_sessions_and_cached_access(identity, addresses):
     identity.people.change(owner, bob.user_id, status="DISABLED")
     reasons = rows(addresses, "SELECT revoked_reason FROM session WHERE user_id = %s", bob.user_id)
     assert reasons == [("disabled",)]
-    assert f"tenant {owner.tenant_id}" in identity.forgetful.told
+    assert f"tenant {owner.tenant_id}" in identity.revocations.dropped
 
 
 def test_people_of_another_tenant_are_not_there(identity):
@@ -252,7 +252,7 @@ def test_overrides_hold_until_they_are_taken_back(identity, addresses):
     assert changed.policy.concurrency == 2
     back = identity.tenants.change(tenant_id, {"weight": None, "tier": "vip"}, actor_id=admin)
     assert (back.policy.weight, back.policy.rate_per_second, back.policy.concurrency) == (5, 30, 20)
-    assert identity.forgetful.told == [f"tenant {tenant_id}"] * 2
+    assert identity.revocations.dropped == [f"tenant {tenant_id}"] * 2
     assert rows(addresses, "SELECT actor_id, details -> 'after' FROM audit_log WHERE action = 'tenant.changed'") == [
         (admin, {"weight": 7, "rate_per_second": 30}),
         (admin, {"weight": None, "tier": "vip"}),

@@ -59,7 +59,7 @@ def call(method: str, url: str, body: Any = None, headers: dict[str, str] | None
 
 @dataclass
 class Person:
-    """Somebody who calls the API."""
+    """A user of the API."""
 
     base_url: str
     tenant_id: UUID
@@ -270,7 +270,7 @@ def world(
 
 
 def money_violations(connection: psycopg.Connection[Any]) -> list[str]:
-    """Ledger, orders and refunds tell one story (R-REC-6)."""
+    """Ledger, orders and refunds are consistent (R-REC-6)."""
     checks = {
         "one credit per paid order": """
             SELECT o.order_id FROM pay_order o

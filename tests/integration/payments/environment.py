@@ -30,7 +30,7 @@ ROUTES = {
 
 
 class TrustingAccessCheck:
-    """Who is asking is another suite's subject: here the context's word is taken. Idempotency keys are real."""
+    """Trusts the identity in the context: other tests cover it. Idempotency keys are real."""
 
     def admit(self, request: Any) -> Any:
         from artiway.platform.http import Admission, Identity

@@ -1,4 +1,4 @@
-"""Acceptance cases 1 to 22, 41 and 42: what WeChat tells us."""
+"""Acceptance cases 1 to 22, 41 and 42: notifications of WeChat."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_case_09_wrong_amount_or_currency_is_flagged(world: World, lie: dict):
     assert (found["status"], found["flag"]) == ("PAYING", "MISMATCH")
     assert world.alerts() == ["PAYMENT_MISMATCH"]
     assert world.recharges() == []
-    # The query tells the truth, and the truth is credited.
+    # The query returns the real payment, which is credited.
     world.sweep()
     assert world.person.order(order["orderId"])["status"] == "COMPLETED"
     assert world.recharges() == [100]
@@ -280,8 +280,8 @@ def test_case_42_refund_report_that_disagrees_changes_nothing(world: World, lie:
     numbers = refund(world, order, 500)["refundId"].removeprefix("ref_")
     balance = world.person.balance
     for _ in range(2):
-        told = world.control(f"refunds/{numbers}/finish", {"status": "SUCCESS", "patch": lie})
-        assert told["statuses"] == [204]
+        answer = world.control(f"refunds/{numbers}/finish", {"status": "SUCCESS", "patch": lie})
+        assert answer["statuses"] == [204]
     assert refund_status(world) == ["PROCESSING"]
     assert world.person.order(order["orderId"])["status"] == "REFUNDING"
     assert world.alerts() == ["REFUND_MISMATCH"]
@@ -383,18 +383,18 @@ def test_case_17_kill_before_commit_leaves_no_credit(
 
 
 def test_case_18_without_lock_unique_key_still_prevents_double_credit(world: World, valkey: redis.Redis):
-    """The lock is gone in the middle of the work: everybody enters, and one credits."""
+    """The lock is lost during the work: every copy enters, and one credits."""
     order = world.person.buy()
     world.pay(order, mode="drop")
     with psycopg.connect(world.addresses.superuser) as blocker:
-        # Nobody can finish while this row is locked, so the copies pile up; the lock's owner loses it meanwhile.
+        # No copy can finish while this row is locked, so they wait; the lock's owner loses it meanwhile.
         blocker.execute("SELECT 1 FROM pay_order FOR UPDATE")
         world.control(f"orders/{number(order)}/notify", {"copies": 6, "later": True})
         waiting = (
             "SELECT count(*) AS n FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%pay_order%'"
         )
         seen = 0
-        while seen < 2:  # the owner of the lock, and one who entered after it was lost
+        while seen < 2:  # the owner of the lock, and a copy that entered after the loss
             valkey.delete(f"lock:order:{number(order)}")
             seen = world.rows(waiting)[0]["n"]
     assert world.notify(order) == [204]

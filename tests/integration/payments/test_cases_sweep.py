@@ -1,4 +1,4 @@
-"""Acceptance cases 23 to 30: what WeChat did not tell us."""
+"""Acceptance cases 23 to 30: payments that WeChat did not report."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_case_25_closing_yields_to_callback_that_lands_in_between(world: World):
     world.advance(minutes=40)
     stale = {"trade_state": "NOTPAY", "transaction_id": None, "success_time": None}
     world.fault({"kind": "", **QUERY, "patch": stale})
-    world.pay(order, mode="drop")  # paid, we are told NOTPAY, our close is answered with ORDER_PAID
+    world.pay(order, mode="drop")  # paid, but the query answers NOTPAY and the close ORDER_PAID
     world.invoke("orders")
     assert state(world, order) == "COMPLETED"
     assert world.recharges() == [100]

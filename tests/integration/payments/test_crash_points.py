@@ -185,7 +185,7 @@ def test_repair_of_bill_survives_kill_at_every_point(world: World, crasher: Cras
 
 
 def test_refund_survives_a_kill_at_every_point(world: World, crasher: Crasher, valkey: redis.Redis, tmp_path: Path):
-    # Without WeChat's own news, which would race the process that asked and make the points differ from run to run.
+    # Without WeChat's notification, which would race the process and make the side effects differ from run to run.
     world.behave(refunds="success", notify="drop")
     wanted = {"amountFen": 990, "reason": "changed my mind"}
 

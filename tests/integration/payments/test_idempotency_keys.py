@@ -144,7 +144,7 @@ def test_two_users_may_choose_same_key(world: World, prepare: Prepare):
 
 
 def test_key_for_refunds_of_two_orders_is_refused(world: World):
-    """At once: each order has a lock of its own, and the key alone tells that one of them is too much."""
+    """Concurrent refunds: each order has its own lock, so only the key shows that one is a repetition."""
     wishes = [refund(world, world.person) for _ in range(2)]
     together = threading.Barrier(2)
 

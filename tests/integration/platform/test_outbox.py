@@ -123,13 +123,13 @@ def test_events_of_eight_writers_stay_in_order(spawn, relay, sender):
     seen: dict[str, list[int]] = defaultdict(list)
     for _, body in sender.arrived():
         seen[str(body["aggregate"])].append(body["data"]["version"])
-    assert sum(len(versions) for versions in seen.values()) == EVENTS + 1  # nobody died after sending: no repetition
+    assert sum(len(versions) for versions in seen.values()) == EVENTS + 1  # no repetition: no process died
     for versions in seen.values():
         assert versions == list(range(len(versions)))
 
 
 class Stubborn:
-    """Refuses one message until told otherwise."""
+    """Refuses one message until the test allows it."""
 
     def __init__(self, sender: ListSender, refused: str) -> None:
         self.sender, self.refused = sender, refused

@@ -96,25 +96,25 @@ class TestDeadLetters:
         assert len(dead.take(url, limit=11)) == 11
 
     def test_fewer_messages_than_limit_are_all_received(self, dead, url):
-        letters = dead.take(url, limit=100)
-        assert {letter.body for letter in letters} == {str(number) for number in range(12)}
-        assert all(letter.receive_count == 1 and letter.sent_at_ms > 0 for letter in letters)
-        assert {letter.group for letter in letters} == {str(TENANT)}
+        messages = dead.take(url, limit=100)
+        assert {dead_letter.body for dead_letter in messages} == {str(number) for number in range(12)}
+        assert all(dead_letter.receive_count == 1 and dead_letter.sent_at_ms > 0 for dead_letter in messages)
+        assert {dead_letter.group for dead_letter in messages} == {str(TENANT)}
 
     def test_returned_messages_count_again(self, dead, url):
-        letters = dead.take(url, limit=100)
+        messages = dead.take(url, limit=100)
         assert dead.depth(url) == 0
-        dead.put_back(url, letters)
+        dead.put_back(url, messages)
         assert dead.depth(url) == 12
 
     def test_replayed_message_names_its_dead_letter_queue(self, dead, sqs, url):
         target = sqs.create_queue(QueueName="target")["QueueUrl"]
-        (letter,) = dead.take(url, limit=1)
-        dead.send(target, letter)
-        dead.delete(url, letter)
+        (dead_letter,) = dead.take(url, limit=1)
+        dead.send(target, dead_letter)
+        dead.delete(url, dead_letter)
         (message,) = received(sqs, target)
-        assert message["Body"] == letter.body
-        assert message["MessageAttributes"]["deadLetterId"]["StringValue"] == letter.message_id
+        assert message["Body"] == dead_letter.body
+        assert message["MessageAttributes"]["deadLetterId"]["StringValue"] == dead_letter.message_id
         assert message["Attributes"]["MessageGroupId"] == str(TENANT)
         dead.put_back(url, dead.take(url, limit=100))
         assert dead.depth(url) == 11

@@ -7,7 +7,7 @@ from artiway.platform.cache_level import LARGEST_TEXT, Entry, FirstLevel
 
 @pytest.fixture
 def level() -> FirstLevel:
-    """It has heard of the invalidation 1-0 at time 100."""
+    """It has read the invalidation 1-0 at time 100."""
     level = FirstLevel(2, longest_s=60)
     level.move(None, "1-0", None, 100)
     return level

@@ -1,4 +1,4 @@
-"""The gate before the routes: headers, limits, idempotency, as API Gateway sees them."""
+"""The access check before the routes: headers, limits, idempotency, as API Gateway sees them."""
 
 from __future__ import annotations
 

@@ -64,14 +64,14 @@ def test_refunds_together_debit_exactly_all_points(amount_fen: int, points: int,
     assert (paid.refunded_fen, paid.refunded_points) == (amount_fen, points)
 
 
-@pytest.mark.parametrize("heard", list(permutations(RefundStatus)))
-def test_final_refund_state_stays_in_any_order(heard: tuple[RefundStatus, ...]):
+@pytest.mark.parametrize("reports", list(permutations(RefundStatus)))
+def test_final_refund_state_stays_in_any_order(reports: tuple[RefundStatus, ...]):
     now = RefundStatus.REQUESTED
-    for report in heard:
+    for report in reports:
         if may_become(now, report):
             assert not now.is_final
             now = report
-    first_final = next(report for report in heard if report.is_final)
+    first_final = next(report for report in reports if report.is_final)
     assert now is first_final
 
 

@@ -121,13 +121,13 @@ def test_rotated_platform_key_works_without_deployment(platform: Signer, monkeyp
     elapsed = [0.0]
     secret = Secret("arn", now=lambda: elapsed[0])
     reader = NotificationReader(lambda: merchant_from_json(secret.text()), FixedClock(NOW))
-    letter = b"{}"
+    body = b"{}"
     for _ in range(50):
         with pytest.raises(Forged, match="unknown_serial"):
-            reader.read(platform.sign(letter), letter)
+            reader.read(platform.sign(body), body)
     assert len(reads) == 1
     text = json.dumps(KEYS.secret("http://x"))
     elapsed[0] = KEPT_S
-    with pytest.raises(Undecryptable):  # verified now: an empty letter cannot be opened
-        reader.read(platform.sign(letter), letter)
+    with pytest.raises(Undecryptable):  # verified now: an empty body cannot be opened
+        reader.read(platform.sign(body), body)
     assert len(reads) == 2

@@ -129,7 +129,7 @@ def auth() -> AuthService:
 
 @once
 def tenants() -> TenantService:
-    """`tenants().policies([…])` is what each may use now."""
+    """`tenants().policies([…])` returns the limits of each tenant."""
     from artiway.identity.tenants.repository import PostgresTenants
     from artiway.identity.tenants.service import TenantService
 

@@ -15,7 +15,7 @@ REST_S = 2.0
 
 
 class Breaker:
-    """Remembers failures. All users of a client share one breaker: the first wait spares the others theirs."""
+    """Remembers failures. All users of a client share one breaker, so only the first of them waits."""
 
     def __init__(self, *, rest_s: float = REST_S, now: Callable[[], float] = time.time) -> None:
         self._rest_s, self._now = rest_s, now
