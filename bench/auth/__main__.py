@@ -22,7 +22,7 @@ import jwt
 
 from artiway.identity import tokens
 from artiway.identity.passwords import Argon2Passwords
-from artiway.identity.tokens import Verifier
+from artiway.identity.token_verifier import Verifier
 from tests.fakes.identity import LocalSigner
 
 ROOT = Path(__file__).parents[2]

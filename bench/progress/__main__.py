@@ -24,9 +24,9 @@ from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 
 from artiway import ids
-from artiway.delivery.feed.queue import stream_key
 from artiway.platform import sql
 from artiway.platform.migrations import migrate
+from artiway.platform.redis_keys import task_events
 from bench.progress import sandbox
 from local.emulator import client, start_emulator
 from local.lambdas import REGION
@@ -168,7 +168,7 @@ def prepared(postgres_url: str, redis_url: str, aws_url: str) -> World:
         for name in ("tenant", "user", "task", "nodes", "write_log", "write_log_function", "write_log_trigger"):
             connection.execute(SQL[name], {**facts, "node_ids": list(node_ids)})
     with redis.Redis.from_url(redis_url) as valkey:
-        valkey.xadd(stream_key(facts["task_id"]), {"event": "started", "body": "{}"}, id="1-0")
+        valkey.xadd(task_events(facts["task_id"]), {"event": "started", "body": "{}"}, id="1-0")
     push_queue = client("sqs", aws_url).create_queue(QueueName="push")["QueueUrl"]
     environment = {
         "ARTIWAY_DATABASE_URL": urls["app"],

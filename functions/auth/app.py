@@ -1,4 +1,4 @@
-"""Ways in and out: registration, logins, refresh, logout. The only function that signs tokens."""
+"""Registration, logins, refresh and logout. Only this function signs tokens."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from artiway.identity.model import PASSWORD_LENGTH, Tokens
 from artiway.ids import to_wire
 from artiway.platform import http
 
-api = http.Api("auth", gate=bootstrap.gate, origin_secret=bootstrap.origin_secret)
+api = http.Api("auth", access_check=bootstrap.access_check, origin_secret=bootstrap.origin_secret)
 handler = api.handler
 
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
@@ -54,7 +54,7 @@ class WechatTokensBody(TokensBody):
 
 @api.post("/auth/register", public=True, status=201, errors=[409, 429])
 def register(body: RegisterBody) -> tuple[TokensBody, int]:
-    """Make a tenant and its owner, and log them in."""
+    """Create a tenant and its owner, and log the owner in."""
     tokens = bootstrap.auth().register(
         tenant_name=body.tenant_name,
         email=body.email,
@@ -74,14 +74,14 @@ def log_in(body: LoginBody) -> TokensBody:
 
 @api.post("/auth/wechat", public=True, errors=[401, 403, 429])
 def log_in_by_wechat(body: WechatBody) -> WechatTokensBody:
-    """Log in with a code of the mini program or of the web's OAuth. The first time makes an account."""
+    """Log in with a code of the mini program or of the web's OAuth. The first login creates an account."""
     tokens = bootstrap.auth().login_by_wechat(app=body.app, code=body.code, address=api.client_address)
     return WechatTokensBody(**_wire(tokens), is_new=tokens.is_new)
 
 
 @api.post("/auth/refresh", public=True, errors=[401, 403])
 def refresh(body: RefreshBody) -> TokensBody:
-    """A new pair of tokens for an unused refresh token. Reuse revokes the whole family."""
+    """A new pair of tokens for an unused refresh token. Reuse ends the session."""
     return TokensBody(**_wire(bootstrap.auth().refresh(body.refresh_token)))
 
 

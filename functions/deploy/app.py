@@ -1,18 +1,19 @@
-"""What a deployment must do inside: the schema, the public token keys, the first sweeps, the first administrator."""
+"""Steps of a deployment: migrate the schema, publish the token keys, start the first sweeps, make an administrator."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from artiway import bootstrap
-from artiway.platform import deployment
+from artiway.ids import to_wire
+from artiway.platform import deployment, kms, migrations
 
-# Begun and not waited for: no deployment is held up by a sweep, or fails because of one.
+# Invoked asynchronously: a deployment neither waits for a sweep nor fails because of one.
 FIRST_PASSES = ("quick", "slow")
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """A custom resource of the template, or called by hand with `{"action": "migrate"}`."""
+    """A custom resource of the template invokes it, or an operator with `{"action": "migrate"}`."""
     if "RequestType" in event:
         return deployment.answer_custom_resource(event, context, _perform)
     return _perform(event["action"], event)
@@ -21,14 +22,15 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
 def _perform(action: str, arguments: dict[str, Any]) -> dict[str, Any]:
     match action:
         case "migrate":
-            return {"ran": bootstrap.migrate()}
+            return {"ran": migrations.migrate(bootstrap.owner_database_url())}
         case "token-keys":
-            return {"Jwks": bootstrap.token_jwks(arguments["KeyIds"])}
+            return {"Jwks": kms.public_jwks(arguments["KeyIds"])}
         case "recover":
             for name in FIRST_PASSES:
                 deployment.call_later(arguments["FunctionArn"], {"pass": name})
             return {}
         case "bootstrap-admin":
-            return {"userId": bootstrap.make_administrator(arguments["login"], arguments["password"])}
+            login, password = arguments["login"], arguments["password"]
+            return {"userId": to_wire("usr", bootstrap.administrators().ensure(login=login, password=password))}
         case _:
             raise ValueError(f"unknown action {action!r}: migrate, token-keys, recover or bootstrap-admin")

@@ -1,4 +1,4 @@
-"""What is public about the platform itself: health, the API's description, and a clear answer for any unknown route."""
+"""Public routes: health, the OpenAPI document, and the answer for unknown routes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class HealthBody(http.Wire):
 
 @api.get("/health", public=True)
 def get_health() -> HealthBody:
-    """Whether PostgreSQL and Redis are there."""
-    health = bootstrap.health().look()
+    """Whether PostgreSQL and Redis answer."""
+    health = bootstrap.health().check()
     return HealthBody(status="ok" if health.is_ok else "degraded", checks=dict(health.checks))
 
 
@@ -36,5 +36,5 @@ def get_openapi() -> dict[str, object]:
 
 @api.get("/docs", public=True, media="text/html")
 def get_docs() -> Response[str]:
-    """The document as a page to try it out."""
+    """The document as a Swagger page."""
     return Response(status_code=200, content_type="text/html; charset=utf-8", body=openapi.page())

@@ -1,4 +1,4 @@
-"""Operations: lanes, the scheduler's clocks, fairness, what-if, workers; what went wrong, and who did what."""
+"""Operations: lanes, scheduler, fairness, workers, dead letters, reconciliation, audit log, health."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from artiway.ids import from_wire, to_wire
 from artiway.platform import http
 from artiway.scheduling.model import LaneChange, LaneState, TenantPolicy, Waits
 
-api = http.Api("operations", gate=bootstrap.gate)
+api = http.Api("operations", access_check=bootstrap.access_check)
 handler = api.handler
 
 PoolName = Literal["gpu", "enterprise"]
@@ -87,7 +87,7 @@ class ShareBody(http.Wire):
     service: float = Field(description="GPU seconds")
     share: float
     ideal_share: float
-    is_contending: bool = Field(description="had work waiting through the whole window; only these are compared")
+    is_contending: bool = Field(description="had waiting work during the whole window; only these are compared")
 
 
 class PairBody(http.Wire):
@@ -99,13 +99,13 @@ class PairBody(http.Wire):
 class FairnessBody(http.Wire):
     tenants: list[ShareBody]
     bound: float = Field(description="the largest difference that any pair may show, in GPU seconds per weight")
-    worst: float = Field(description="the difference that the worst pair shows; 0 where nobody is compared")
+    worst: float = Field(description="the largest difference of a pair; 0 if no pair is compared")
     worst_pair: PairBody | None
-    jain: float = Field(description="1 is perfectly fair")
+    jain: float = Field(description="Jain's index; 1 is perfectly fair")
 
 
 class WhatIfTenantBody(http.Wire):
-    """What is not named stays as it is."""
+    """A field that is not given does not change."""
 
     tenant_id: str = Field(max_length=64)
     weight: int | None = Field(default=None, ge=1, le=1_000)
@@ -161,14 +161,14 @@ class WorkersBody(http.Wire):
 
 @api.get("/ops/lanes", permission="ops.read")
 def list_lanes(cursor: http.Cursor = None, limit: http.Limit = 50) -> LanesBody:
-    """Every lane: what waits, what runs, its switches."""
+    """Every lane: waiting nodes, running nodes, its settings."""
     lanes, next_cursor = http.page_of(bootstrap.operations().lanes(), cursor, limit)
     return LanesBody(items=[_lane(lane) for lane in lanes], next_cursor=next_cursor)
 
 
 @api.patch("/ops/lanes/<lane>", permission="ops.write")
 def change_lane(lane: str, body: LaneChangeBody) -> LaneBody:
-    """Another parallelism, share or limit, at once and without a deployment. What is not named stays."""
+    """Change parallelism, share or limit at once, without a deployment. Other fields do not change."""
     change = LaneChange(
         is_paused=body.paused,
         parallelism=body.parallelism,
@@ -180,13 +180,13 @@ def change_lane(lane: str, body: LaneChangeBody) -> LaneBody:
 
 @api.post("/ops/lanes/<lane>/pause", permission="ops.write")
 def pause_lane(lane: str) -> LaneBody:
-    """Start nothing more from this lane. It keeps accepting up to its limit."""
+    """Pause dispatch from this lane. It accepts nodes up to its limit."""
     return _changed(lane, LaneChange(is_paused=True))
 
 
 @api.post("/ops/lanes/<lane>/resume", permission="ops.write")
 def resume_lane(lane: str) -> LaneBody:
-    """Start again what waits."""
+    """Resume dispatch from this lane."""
     return _changed(lane, LaneChange(is_paused=False))
 
 
@@ -220,7 +220,7 @@ def get_scheduler() -> SchedulerBody:
 
 @api.get("/ops/fairness", permission="ops.read")
 def get_fairness(window_seconds: Window = 3_600, pool: PoolName = "gpu") -> FairnessBody:
-    """Share of the GPUs against weight, and how near the worst pair came to the bound."""
+    """Share of the GPUs against weight, and the worst pair against the bound."""
     found = bootstrap.operations().fairness(pool=pool, window_s=window_seconds)
     return FairnessBody(
         tenants=[
@@ -249,7 +249,7 @@ def get_fairness(window_seconds: Window = 3_600, pool: PoolName = "gpu") -> Fair
 
 @api.post("/ops/simulate", permission="ops.read", errors=[404])
 def simulate(body: SimulateBody) -> SimulationBody:
-    """Replay the last arrivals under other weights, caps or workers. Production is not touched."""
+    """Replay the last arrivals with other weights, caps or workers. Production does not change."""
     outcomes = bootstrap.operations().simulate(
         tenants=_changed_policies(body.changes.tenants),
         slots={pool: {str(kind): n for kind, n in change.slots.items()} for pool, change in body.changes.pools.items()},
@@ -338,7 +338,7 @@ class CheckBody(http.Wire):
     name: str
     ok: bool
     checked: int
-    violations: list[dict[str, Any]] = Field(description="the first rows that break it")
+    violations: list[dict[str, Any]] = Field(description="the first rows that violate it")
 
 
 class InvariantsBody(http.Wire):
@@ -348,7 +348,7 @@ class InvariantsBody(http.Wire):
 
 @api.get("/ops/invariants", permission="ops.read")
 def get_invariants() -> InvariantsBody:
-    """What must hold at any moment, checked now over all tenants."""
+    """The invariants, checked now over all tenants."""
     health = bootstrap.invariants().check()
     return InvariantsBody(
         ok=health.is_ok,
@@ -413,17 +413,17 @@ def list_dead_queues(cursor: http.Cursor = None, limit: http.Limit = 50) -> Dead
 
 @api.get("/ops/dlq/<queue>", permission="ops.read")
 def list_dead_letters(queue: str, cursor: http.Cursor = None, limit: http.Limit = 100) -> DeadLettersBody:
-    """What could not be handled."""
-    letters, next_cursor = http.page_of(bootstrap.dead_letters().messages(queue), cursor, limit)
+    """The messages of a dead-letter queue."""
+    messages, next_cursor = http.page_of(bootstrap.dead_letters().messages(queue), cursor, limit)
     return DeadLettersBody(
         items=[
             DeadLetterBody(
-                message_id=letter.message_id,
-                body=letter.body,
-                sent_at=datetime.fromtimestamp(letter.sent_at_ms / 1_000, UTC),
-                receive_count=letter.receive_count,
+                message_id=message.message_id,
+                body=message.body,
+                sent_at=datetime.fromtimestamp(message.sent_at_ms / 1_000, UTC),
+                receive_count=message.receive_count,
             )
-            for letter in letters
+            for message in messages
         ],
         next_cursor=next_cursor,
     )
@@ -431,14 +431,14 @@ def list_dead_letters(queue: str, cursor: http.Cursor = None, limit: http.Limit 
 
 @api.post("/ops/dlq/<queue>/replay", permission="ops.write", errors=[409])
 def replay_dead_letters(queue: str, body: ReplayBody) -> MovedBody:
-    """Send messages back to where they failed."""
+    """Send messages back to the queue where they failed."""
     count = bootstrap.dead_letters().replay(queue, body.message_ids, actor_id=api.identity.user_id)
     return MovedBody(count=count)
 
 
 @api.post("/ops/dlq/<queue>/discard", permission="ops.write", errors=[409])
 def discard_dead_letters(queue: str, body: DiscardBody) -> MovedBody:
-    """Throw messages away, for a reason that is kept."""
+    """Delete messages. The reason is stored in the audit log."""
     count = bootstrap.dead_letters().discard(queue, body.message_ids, reason=body.reason, actor_id=api.identity.user_id)
     return MovedBody(count=count)
 
@@ -492,11 +492,11 @@ def list_reconciliations(cursor: http.Cursor = None, limit: http.Limit = 50) -> 
 
 @api.get("/ops/reconciliations/<day>", permission="ops.read")
 def get_reconciliation(day: str, cursor: http.Cursor = None, limit: http.Limit = 100) -> BillDayViewBody:
-    """One day: the differences that were found, and what became of them."""
+    """One day: the differences that were found, and their resolution."""
     wanted = _day(day)
     found = bootstrap.bills().days(before=wanted + timedelta(days=1), limit=1)
     if not found or found[0]["day"] != wanted:
-        raise NotFound("the bill of this day was not asked for")
+        raise NotFound("the bill of this day was not requested")
     rows, next_cursor = http.page_of(bootstrap.bills().differences(wanted, limit=DIFFERENCES_LIMIT), cursor, limit)
     items = [
         DifferenceBody(
@@ -547,7 +547,7 @@ def list_audit(
     cursor: http.Cursor = None,
     limit: http.Limit = 50,
 ) -> AuditsBody:
-    """Who did what to which thing, newest first, over all tenants. Kept for 180 days."""
+    """The audit log of all tenants, newest first. Entries are kept for 180 days."""
     try:
         actor_id = None if actor is None else from_wire("usr", actor)
     except NotFound:
@@ -573,24 +573,24 @@ def _audit(entry: AuditEntry) -> AuditBody:
 class ReadingBody(http.Wire):
     name: str
     ok: bool
-    value: float | None = Field(description="null where it could not be measured")
+    value: float | None = Field(description="null if it could not be measured")
     limit: float
     unit: str
 
 
 class GuardBody(http.Wire):
     state: Literal["NORMAL", "DEGRADED"]
-    checks: dict[str, str] = Field(description="what we stand on: ok or away")
+    checks: dict[str, str] = Field(description="PostgreSQL and Redis: ok or away")
     readings: list[ReadingBody]
 
 
 @api.get("/ops/health", permission="ops.read")
 def get_guard() -> GuardBody:
-    """Whether the platform keeps up, and the readings behind that."""
-    found = bootstrap.guard().look()
+    """Whether the platform is degraded, and the readings behind that."""
+    report = bootstrap.guard().report()
     return GuardBody(
-        state=found.state,
-        checks=dict(found.health.checks),
+        state=report.state,
+        checks=dict(report.health.checks),
         readings=[
             ReadingBody(
                 name=reading.name,
@@ -599,6 +599,6 @@ def get_guard() -> GuardBody:
                 limit=reading.limit,
                 unit=reading.unit,
             )
-            for reading in found.readings
+            for reading in report.readings
         ],
     )

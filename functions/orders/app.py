@@ -1,4 +1,4 @@
-"""Recharge: packages, orders, how to pay them, refunds."""
+"""Packages, orders, payments and refunds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from artiway.ids import from_wire, new_id, to_wire
 from artiway.payments.model import Channel, Order, OrderStatus, RefundStatus
 from artiway.platform import http
 
-api = http.Api("orders", gate=bootstrap.gate, origin_secret=bootstrap.origin_secret)
+api = http.Api("orders", access_check=bootstrap.access_check, origin_secret=bootstrap.origin_secret)
 handler = api.handler
 
 
@@ -72,7 +72,7 @@ class RefundBody(http.Wire):
 
 @api.get("/packages")
 def list_packages(cursor: http.Cursor = None, limit: http.Limit = 50) -> PackagesBody:
-    """What is for sale."""
+    """The packages of points."""
     found, next_cursor = http.page_of(bootstrap.orders().packages, cursor, limit)
     items = [PackageBody(package_id=one.package_id, amount_fen=one.amount_fen, points=one.points) for one in found]
     return PackagesBody(items=items, next_cursor=next_cursor)
@@ -80,7 +80,7 @@ def list_packages(cursor: http.Cursor = None, limit: http.Limit = 50) -> Package
 
 @api.post("/orders", permission="order.create", status=201, errors=[409], keyed=True)
 def create_order(body: NewOrderBody) -> tuple[OrderBody, int]:
-    """Order a package. Repeated with its Idempotency-Key it is the same order, with a code that still works."""
+    """Order a package. A repeated Idempotency-Key returns the same order with a valid code."""
     key, request_hash = _once()
     order = bootstrap.orders().create(
         tenant_id=api.identity.tenant_id,
@@ -98,7 +98,7 @@ def create_order(body: NewOrderBody) -> tuple[OrderBody, int]:
 
 @api.get("/orders", permission="order.create")
 def list_orders(cursor: http.Cursor = None, limit: http.Limit = 50) -> OrdersBody:
-    """My orders, newest first; for who may refund, those of the tenant."""
+    """The caller's orders, newest first; with `order.refund` those of the tenant."""
     found = bootstrap.orders().page(
         tenant_id=api.identity.tenant_id, user_id=_whose(), before=http.place_of(cursor), limit=limit + 1
     )
@@ -108,7 +108,7 @@ def list_orders(cursor: http.Cursor = None, limit: http.Limit = 50) -> OrdersBod
 
 @api.get("/orders/<order_id>", permission="order.create")
 def get_order(order_id: str) -> OrderBody:
-    """One order, as far as we know."""
+    """One order as it is stored."""
     order = bootstrap.orders().order(
         tenant_id=api.identity.tenant_id, order_id=from_wire("ord", order_id), user_id=_whose()
     )
@@ -117,26 +117,26 @@ def get_order(order_id: str) -> OrderBody:
 
 @api.post("/orders/<order_id>/pay", permission="order.create", errors=[409])
 def pay_order(order_id: str) -> OrderBody:
-    """The way to pay an open order again: the same code while it lives, a fresh one after that."""
+    """The payment code of an open order: the same while it is valid, then a new one."""
     order = bootstrap.orders().pay_again(**_mine(order_id))
     return _order(order, is_to_pay=True)
 
 
 @api.post("/orders/<order_id>/check", permission="order.create")
 def check_order(order_id: str) -> OrderBody:
-    """Ask WeChat now, at most once in a few seconds. For the page that a payer returns to."""
+    """Query WeChat now, at most once in a few seconds. For the page that a payer returns to."""
     return _order(bootstrap.orders().poll(**_mine(order_id)))
 
 
 @api.post("/orders/<order_id>/close", permission="order.create", errors=[409])
 def close_order(order_id: str) -> OrderBody:
-    """Give up an open order, at WeChat and here. If it was paid meanwhile it is completed instead."""
+    """Close an open order at WeChat and here. An order that was paid meanwhile is completed instead."""
     return _order(bootstrap.orders().close(**_mine(order_id)))
 
 
 @api.post("/orders/<order_id>/refunds", permission="order.refund", status=202, errors=[402, 409], keyed=True)
 def refund_order(order_id: str, body: NewRefundBody) -> tuple[RefundBody, int]:
-    """Give money back, in full or in part, if the points are still there."""
+    """Refund an order in full or in part, if the points are not spent."""
     key, request_hash = _once()
     refund = bootstrap.orders().refund(
         tenant_id=api.identity.tenant_id,
@@ -161,7 +161,7 @@ def _whose() -> UUID | None:
 
 
 def _once() -> tuple[str, str]:
-    """The key and what was asked under it. The order itself is the memory: it must be stored before WeChat is asked."""
+    """The key and the hash of its request. The order stores them, because it commits before the call to WeChat."""
     key = api.idempotency_key or str(new_id())
     user_id = api.identity.user_id
     asked = f"{user_id}\n{api.event['rawPath']}\n".encode() + api.raw_body

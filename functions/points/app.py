@@ -1,4 +1,4 @@
-"""A user's points: what is there, what changed it, gifts and transfers."""
+"""A user's points: balance, ledger, gifts and transfers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from artiway.ids import from_wire, new_id, to_wire
 from artiway.platform import http
 from artiway.points.model import Entry, Kind, LedgerFilter, Terms
 
-api = http.Api("points", gate=bootstrap.gate)
+api = http.Api("points", access_check=bootstrap.access_check)
 handler = api.handler
 
 CSV_ROWS = 10_000
@@ -62,7 +62,7 @@ class TransferBody(http.Wire, populate_by_name=False):
 
 @api.get("/points", permission="points.read")
 def get_points() -> AccountBody:
-    """What I have, and what is frozen for tasks that run."""
+    """The caller's balance, and the points that are held for tasks."""
     account = bootstrap.points().account(tenant_id=api.identity.tenant_id, user_id=api.identity.user_id)
     return AccountBody(balance=account.balance, frozen=account.frozen)
 
@@ -76,7 +76,7 @@ def list_entries(
     limit: http.Limit = 50,
     form: Annotated[Literal["json", "csv"], Query(alias="format")] = "json",
 ) -> LedgerBody | str:
-    """Every change of my points, newest first. As CSV a page has 10,000 lines and names the next in X-Next-Cursor."""
+    """Every change of the caller's points, newest first. A CSV page has 10,000 lines and an X-Next-Cursor."""
     size = CSV_ROWS if form == "csv" else limit
     place = http.place_of(cursor)
     found = bootstrap.points().entries(
@@ -90,15 +90,15 @@ def list_entries(
     if len(found) > size:
         next_cursor = http.cursor_of(UUID(int=items[-1].version))
     if form == "csv":
-        return _csv(items, next_cursor)  # type: ignore[return-value]  # the document shows what is inside it
+        return _csv(items, next_cursor)  # type: ignore[return-value]  # OpenAPI describes the JSON body
     return LedgerBody(items=[_entry(entry) for entry in items], next_cursor=next_cursor)
 
 
 @api.post("/points/grants", permission="points.grant", status=201, errors=[404, 409], idempotent=True)
 def grant_points(body: GrantBody) -> tuple[EntryBody, int]:
-    """Give points to a user of any tenant. A campaign gives to each user once."""
+    """Grant points to a user of any tenant. A campaign grants to each user once."""
     user_id = from_wire("usr", body.user_id)
-    # The gift commits in the user's tenant, before the answer is kept in ours: its ledger key makes a retry find it.
+    # The gift commits in the receiver's tenant before the answer is stored in ours: a retry finds it by its ledger key.
     key = f"grant:{api.identity.user_id.hex}:{api.idempotency_key or new_id()}"
     entry = bootstrap.grants().grant(
         tenant_id=bootstrap.points_overview().tenant_of_user(user_id),
@@ -115,7 +115,7 @@ def grant_points(body: GrantBody) -> tuple[EntryBody, int]:
 
 @api.post("/points/transfers", permission="points.transfer", status=201, errors=[402, 404, 409], idempotent=True)
 def transfer_points(body: TransferBody) -> tuple[EntryBody, int]:
-    """Give points to another member of my tenant."""
+    """Transfer points to another user of the tenant."""
     entry = bootstrap.points().transfer(
         tenant_id=api.identity.tenant_id,
         from_user_id=api.identity.user_id,
@@ -145,7 +145,7 @@ def _csv(entries: Sequence[Entry], next_cursor: str | None) -> Response[str]:
     writer.writerow(field.alias for field in EntryBody.model_fields.values())
     for entry in entries:
         body = _entry(entry).model_dump(mode="json")
-        # A spreadsheet would take a reference that begins like this for a formula.
+        # A spreadsheet would run a reference that starts like this as a formula.
         if body["reference"].startswith(("=", "+", "-", "@", "\t", "\r")):
             body["reference"] = "'" + body["reference"]
         writer.writerow(body.values())

@@ -1,4 +1,4 @@
-"""What WeChat did not tell us, we ask for: open orders every few minutes, the bill every day. And gifts that lapse."""
+"""Queries open orders every few minutes, compares the bill every day, and removes expired points."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ logger = Logger("reconcile")
 def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
     """By schedule or by hand: `{"action": "orders" | "bill" | "lapse"}`.
 
-    By hand also `"early": true` to ask for orders that are not yet due, `"day": "2026-03-01"` to compare it again.
+    By hand also `"early": true` to query orders that are not due yet, `"day": "2026-03-01"` to compare a day again.
     """
     action = event.get("action", "orders")
     with tracing.traced(None):

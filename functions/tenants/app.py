@@ -1,4 +1,4 @@
-"""The platform's administrators and their tenants. Works across tenants."""
+"""Tenants, for the platform's administrators."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from artiway.identity.model import OVERRIDES, PASSWORD_LENGTH, TenantView, Tier
 from artiway.ids import from_wire, to_wire
 from artiway.platform import http
 
-api = http.Api("tenants", gate=bootstrap.gate)
+api = http.Api("tenants", access_check=bootstrap.access_check)
 handler = api.handler
 
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
@@ -20,7 +20,7 @@ Status = Literal["ACTIVE", "SUSPENDED"]
 
 
 class Overrides(http.Wire):
-    """What is null follows the tier."""
+    """A null means the tier's default."""
 
     weight: int | None = Field(default=None, ge=1, le=1_000)
     concurrency: int | None = Field(default=None, ge=0, le=100_000)
@@ -59,7 +59,7 @@ class TenantBody(http.Wire):
     burst: int
     priority: str
     artefact_days: int
-    overrides: Overrides = Field(description="what differs from the tier")
+    overrides: Overrides = Field(description="values that differ from the tier's")
     created_at: datetime
 
 
@@ -70,7 +70,7 @@ class TenantsBody(http.Wire):
 
 @api.get("/tenants", permission="tenant.manage")
 def list_tenants(cursor: http.Cursor = None, limit: http.Limit = 50) -> TenantsBody:
-    """All tenants with what they may use now."""
+    """All tenants and their limits."""
     found = bootstrap.tenants().list(after=http.place_of(cursor), limit=limit + 1)
     next_place = found[limit - 1].tenant.tenant_id if len(found) > limit else None
     return TenantsBody(items=[_tenant(view) for view in found[:limit]], next_cursor=http.cursor_of(next_place))
@@ -78,7 +78,7 @@ def list_tenants(cursor: http.Cursor = None, limit: http.Limit = 50) -> TenantsB
 
 @api.post("/tenants", permission="tenant.manage", status=201, errors=[409])
 def create_tenant(body: NewTenantBody) -> tuple[TenantBody, int]:
-    """Make a tenant, with its first user if one is named."""
+    """Create a tenant, and its first user if one is given."""
     view = bootstrap.tenants().create(
         body.model_dump(exclude={"owner"}),
         owner_email=body.owner.email if body.owner else None,
@@ -90,7 +90,7 @@ def create_tenant(body: NewTenantBody) -> tuple[TenantBody, int]:
 
 @api.patch("/tenants/<tenant_id>", permission="tenant.manage", errors=[409])
 def change_tenant(tenant_id: str, body: TenantChangeBody) -> TenantBody:
-    """Change what is named; an override set to null follows the tier again. Acts within a minute."""
+    """Change the given fields. An override set to null falls back to the tier. Takes effect within a minute."""
     named: dict[str, Any] = body.model_dump(exclude_unset=True)
     changes = {name: value for name, value in named.items() if value is not None or name in OVERRIDES}
     view = bootstrap.tenants().change(from_wire("tnt", tenant_id), changes, actor_id=api.identity.user_id)

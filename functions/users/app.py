@@ -1,4 +1,4 @@
-"""A tenant's own people: who I am, users, roles, API keys. Sees one tenant at a time."""
+"""The caller's profile, and the users, roles and API keys of their tenant."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from artiway.identity.model import PASSWORD_LENGTH, Actor, ApiKey, Permission, R
 from artiway.ids import from_wire, to_wire
 from artiway.platform import http
 
-api = http.Api("users", gate=bootstrap.gate)
+api = http.Api("users", access_check=bootstrap.access_check)
 handler = api.handler
 
 RoleName = Annotated[str, Field(min_length=1, max_length=40)]
@@ -72,7 +72,7 @@ class NewRoleBody(http.Wire):
 
 
 class RoleChangeBody(http.Wire):
-    name: str | None = Field(default=None, max_length=40, description="if given, the one in the path")
+    name: str | None = Field(default=None, max_length=40, description="if given, it must equal the name in the path")
     permissions: Permissions
 
 
@@ -95,22 +95,22 @@ class KeysBody(http.Wire):
 class NewKeyBody(http.Wire):
     name: str = Field(min_length=1, max_length=100)
     permissions: Permissions
-    expires_at: AwareDatetime | None = Field(default=None, description="none: as the key that asks, else never")
+    expires_at: AwareDatetime | None = Field(default=None, description="default: as the calling key, else never")
     signed: bool | None = Field(
-        default=None, description="every request must carry an HMAC-SHA256 signature; none: as the key that asks"
+        default=None, description="every request must have an HMAC-SHA256 signature; default: as the calling key"
     )
 
 
 class KeyMadeBody(http.Wire):
     key_id: str
-    key: str = Field(description="shown this once")
+    key: str = Field(description="shown only here")
     signed: bool
     expires_at: datetime | None
 
 
 @api.get("/me")
 def get_me() -> MeBody:
-    """Who I am and what I may."""
+    """The caller's profile and permissions."""
     me = bootstrap.people().me(api.identity.tenant_id, api.identity.user_id)
     return MeBody(
         user_id=to_wire("usr", me.user_id),
@@ -124,7 +124,7 @@ def get_me() -> MeBody:
 
 @api.get("/users", permission="user.manage")
 def list_users(cursor: http.Cursor = None, limit: http.Limit = 50) -> UsersBody:
-    """The people of the tenant."""
+    """The users of the tenant."""
     found = bootstrap.people().users(api.identity.tenant_id, after=http.place_of(cursor), limit=limit + 1)
     next_place = found[limit - 1].user_id if len(found) > limit else None
     return UsersBody(items=[_user(user) for user in found[:limit]], next_cursor=http.cursor_of(next_place))
@@ -132,21 +132,21 @@ def list_users(cursor: http.Cursor = None, limit: http.Limit = 50) -> UsersBody:
 
 @api.post("/users", permission="user.manage", status=201, errors=[409])
 def invite_user(body: InviteBody) -> tuple[UserBody, int]:
-    """Add a person with their roles."""
+    """Add a user with roles."""
     user = bootstrap.people().invite(_actor(), email=body.email, password=body.password, roles=body.roles)
     return _user(user), 201
 
 
 @api.patch("/users/<user_id>", permission="user.manage", errors=[409])
 def change_user(user_id: str, body: UserChangeBody) -> UserBody:
-    """Give other roles, disable, or enable again."""
+    """Set a user's roles, disable or enable the user."""
     user = bootstrap.people().change(_actor(), from_wire("usr", user_id), roles=body.roles, status=body.status)
     return _user(user)
 
 
 @api.delete("/users/<user_id>", permission="user.manage", status=204, errors=[409])
 def disable_user(user_id: str) -> tuple[None, int]:
-    """Disable a person; what they did stays."""
+    """Disable a user. The user's data stays."""
     bootstrap.people().change(_actor(), from_wire("usr", user_id), status="DISABLED")
     return None, 204
 
@@ -160,29 +160,29 @@ def list_roles(cursor: http.Cursor = None, limit: http.Limit = 50) -> RolesBody:
 
 @api.post("/roles", permission="user.manage", status=201, errors=[409])
 def add_role(body: NewRoleBody) -> tuple[RoleBody, int]:
-    """Define a role of the tenant's own."""
+    """Create a role of the tenant."""
     role = bootstrap.people().add_role(_actor(), name=body.name, permissions=frozenset(body.permissions))
     return _role(role), 201
 
 
 @api.put("/roles/<name>", permission="user.manage", errors=[409])
 def change_role(name: str, body: RoleChangeBody) -> RoleBody:
-    """Replace the permissions of a role of the tenant's own."""
+    """Replace the permissions of a role of the tenant."""
     if body.name is not None and body.name != name:
-        raise Refused("the request is not valid", fields=[{"field": "name", "reason": "a role keeps its name"}])
+        raise Refused("the request is not valid", fields=[{"field": "name", "reason": "a role cannot be renamed"}])
     return _role(bootstrap.people().change_role(_actor(), name, permissions=frozenset(body.permissions)))
 
 
 @api.delete("/roles/<name>", permission="user.manage", status=204, errors=[409])
 def delete_role(name: str) -> tuple[None, int]:
-    """Remove a role that nobody has."""
+    """Delete a role that no user has."""
     bootstrap.people().remove_role(_actor(), name)
     return None, 204
 
 
 @api.get("/api-keys")
 def list_api_keys(cursor: http.Cursor = None, limit: http.Limit = 50) -> KeysBody:
-    """My keys; for a person who manages users, those of the tenant; for a key, itself and the keys that it made."""
+    """The caller's keys; with `user.manage` those of the tenant; for a key, itself and the keys that it made."""
     found = bootstrap.api_keys().keys(_actor(), after=http.place_of(cursor), limit=limit + 1)
     next_place = found[limit - 1].key_id if len(found) > limit else None
     return KeysBody(items=[_key(key) for key in found[:limit]], next_cursor=http.cursor_of(next_place))
@@ -190,7 +190,7 @@ def list_api_keys(cursor: http.Cursor = None, limit: http.Limit = 50) -> KeysBod
 
 @api.post("/api-keys", status=201, errors=[409])
 def create_api_key(body: NewKeyBody) -> tuple[KeyMadeBody, int]:
-    """Make a key for a machine. It may at most what I may; one made by a key lives no longer and makes no keys."""
+    """Create an API key with at most the caller's permissions. A key made by a key cannot make keys."""
     key, text = bootstrap.api_keys().create(
         _actor(),
         name=body.name,
@@ -204,7 +204,7 @@ def create_api_key(body: NewKeyBody) -> tuple[KeyMadeBody, int]:
 
 @api.delete("/api-keys/<key_id>", status=204)
 def delete_api_key(key_id: str) -> tuple[None, int]:
-    """Remove a key and the keys that it made; they end within a minute."""
+    """Delete a key and the keys that it made. They stop working within a minute."""
     bootstrap.api_keys().remove(_actor(), from_wire("key", key_id))
     return None, 204
 

@@ -1,4 +1,4 @@
-"""Where WeChat Pay tells us of payments and refunds. Public: the signature is the login."""
+"""WeChat Pay's notifications of payments and refunds. Public: WeChat's signature authenticates them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ handler = api.handler
 
 @api.post("/wechat/pay/notify", public=True, raw=True, status=204, errors=[401])
 def receive_payment() -> Response[str]:
-    """A payment. Anything but 204 makes WeChat send it again."""
+    """A payment. WeChat sends it again after any answer but 204."""
     return _received()
 
 
 @api.post("/wechat/refund/notify", public=True, raw=True, status=204, errors=[401])
 def receive_refund() -> Response[str]:
-    """News of a refund."""
+    """A change of a refund."""
     return _received()
 
 
@@ -33,7 +33,7 @@ def _received() -> Response[str]:
     try:
         answer = bootstrap.callbacks().receive(api.event.get("headers", {}), api.raw_body)
     except ArtiwayError as error:
-        logger.warning("callback not taken", code=error.code)
+        logger.warning("callback not accepted", code=error.code)
         return _fail(503, "try again")
     except Exception:
         logger.exception("callback failed")
@@ -48,6 +48,6 @@ def _received() -> Response[str]:
 
 
 def _fail(status: int, message: str) -> Response[str]:
-    """The shape that WeChat asks for."""
+    """The answer in WeChat's format."""
     body = json.dumps({"code": "FAIL", "message": message})
     return Response(status_code=status, content_type="application/json", body=body)

@@ -39,13 +39,13 @@ PLATFORM_PERMISSIONS = {"tenant.manage", "ops.read", "ops.write", "points.grant"
 
 @dataclass
 class Cast:
-    """Who plays, on the running stack."""
+    """The users of the attack tests, on the running stack."""
 
     client: Client
     database_url: str
     owner: dict[str, Any]
     victim: dict[str, Any]
-    nobody: str
+    no_permissions: str
     admin: str
     false_tokens: dict[str, tuple[str | None, str]] = field(default_factory=dict)
     foreign: dict[str, str] = field(default_factory=dict)
@@ -181,23 +181,23 @@ FOREIGN: dict[str, Callable[[Cast], str]] = {
 }
 
 
-def test_the_document_is_the_one_that_the_stack_serves(platform):
+def test_document_is_one_that_stack_serves(platform):
     assert platform.get("/openapi.json")[2] == DOCUMENT
 
 
-def test_every_id_parameter_is_one_that_we_know_how_to_attack():
+def test_every_id_parameter_has_an_attack():
     """A route with a new kind of id says here how another tenant comes to have one."""
     names = {name for operation in WITH_IDS for name in operation.parameters}
     assert names <= FOREIGN.keys() | PLATFORM_IDS
 
 
-def test_an_empty_header_is_answered_in_our_own_words(cast: Cast):
+def test_empty_header_is_answered_in_our_own_words(cast: Cast):
     answer = cast.client.call("GET", "/me", headers={"authorization": ""})
     assert (answer.status, answer.body["code"]) == (401, "AUTH_401_TOKEN_INVALID")
 
 
 @pytest.mark.parametrize("operation", PROTECTED, ids=str)
-def test_no_false_token_opens_a_route(cast: Cast, operation: Operation):
+def test_no_false_token_opens_route(cast: Cast, operation: Operation):
     wrong = []
     for attack, (token, code) in cast.false_tokens.items():
         answer = cast.client.call(operation.method, operation.at(), operation.body, token=token)
@@ -207,8 +207,8 @@ def test_no_false_token_opens_a_route(cast: Cast, operation: Operation):
 
 
 @pytest.mark.parametrize("operation", [operation for operation in PROTECTED if operation.permission != "user"], ids=str)
-def test_a_route_is_closed_to_who_lacks_its_permission(cast: Cast, operation: Operation):
-    tokens = [cast.nobody]
+def test_route_needs_its_permission(cast: Cast, operation: Operation):
+    tokens = [cast.no_permissions]
     if operation.permission in PLATFORM_PERMISSIONS:
         tokens.append(cast.owner["token"])
     for token in tokens:
@@ -218,8 +218,8 @@ def test_a_route_is_closed_to_who_lacks_its_permission(cast: Cast, operation: Op
 
 
 @pytest.mark.parametrize("operation", WITH_IDS, ids=str)
-def test_an_id_that_is_not_ones_own_is_not_there(cast: Cast, operation: Operation):
-    """Of another tenant, random, malformed: all 404, and none tells which it was."""
+def test_foreign_id_is_not_found(cast: Cast, operation: Operation):
+    """Of another tenant, random, malformed: all 404 with the same answer."""
     token = cast.admin if operation.permission in PLATFORM_PERMISSIONS else cast.owner["token"]
     answers = {}
     for name in operation.parameters:

@@ -89,12 +89,12 @@ def near(color: list[int], wanted: tuple[int, int, int]) -> bool:
     return all(abs(found - value) < 12 for found, value in zip(color, wanted, strict=True))
 
 
-def test_every_odd_picture_is_expected_somewhere(shelf: Shelf) -> None:
+def test_every_odd_picture_is_in_a_test(shelf: Shelf) -> None:
     assert shelf.names == {"good": set(GOOD), "refused": set(REFUSED), "failing": set(FAILING)}
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_an_unusual_picture_comes_out_upright_and_in_its_own_colours(shelf: Shelf, name: str) -> None:
+def test_unusual_picture_keeps_orientation_and_colours(shelf: Shelf, name: str) -> None:
     assert shelf.views[name]["status"] == "COMPLETED"
     seen = shelf.seen[name]
     assert seen["size"] == [96, 64]
@@ -103,13 +103,13 @@ def test_an_unusual_picture_comes_out_upright_and_in_its_own_colours(shelf: Shel
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_file_whose_first_bytes_betray_it_is_refused_before_anything_is_held(shelf: Shelf, name: str) -> None:
+def test_wrong_file_type_is_refused_before_the_hold(shelf: Shelf, name: str) -> None:
     refusal = shelf.refusals[name]
     assert (refusal.status, refusal.body["code"]) == (422, "UPLOAD_422_NOT_A_PICTURE")
 
 
 @pytest.mark.parametrize("name", FAILING)
-def test_a_file_that_only_its_decoder_can_judge_fails_its_task_once_and_costs_nothing(shelf: Shelf, name: str) -> None:
+def test_undecodable_file_fails_its_task_without_charge(shelf: Shelf, name: str) -> None:
     view = shelf.views[name]
     (node,) = view["nodes"]
     assert (view["status"], node["status"], node["attempt"]) == ("FAILED", "FAILED", 1)
@@ -117,7 +117,7 @@ def test_a_file_that_only_its_decoder_can_judge_fails_its_task_once_and_costs_no
     assert (view["results"], view["chargedPoints"]) == ([], 0)
 
 
-def test_points_are_held_for_what_was_tried_and_charged_for_what_was_made(shelf: Shelf) -> None:
+def test_only_delivered_pictures_are_charged(shelf: Shelf) -> None:
     assert shelf.points == {"balance": POINTS - len(GOOD), "frozen": 0}
     kinds = [kind for kind, _, _ in shelf.ledger]
     counts = {kind: kinds.count(kind) for kind in kinds}
@@ -129,7 +129,7 @@ def test_points_are_held_for_what_was_tried_and_charged_for_what_was_made(shelf:
     }
 
 
-def test_a_request_that_cannot_be_done_is_refused_before_anything_is_held(studio: Studio) -> None:
+def test_impossible_request_is_refused_before_the_hold(studio: Studio) -> None:
     async def scenario(person: Person) -> None:
         product = await person.upload(PHOTO)
         administrator = await person.platform.administrator()
@@ -195,7 +195,7 @@ def test_a_request_that_cannot_be_done_is_refused_before_anything_is_held(studio
     studio.run(scenario)
 
 
-def test_a_body_that_is_no_request_is_refused_in_words(studio: Studio) -> None:
+def test_malformed_body_is_refused_with_a_message(studio: Studio) -> None:
     async def scenario(person: Person) -> None:
         url, session = f"{person.platform.facts['apiUrl']}/tasks", person.platform.session
         bodies = [b"", b"{", b"[]", b"null", b'"x"', b"\xff\xfe{}", b"[" * DEEP + b"]" * DEEP, b'{"tool": NaN}']
@@ -212,7 +212,7 @@ def test_a_body_that_is_no_request_is_refused_in_words(studio: Studio) -> None:
     studio.run(scenario)
 
 
-def test_an_upload_of_another_size_than_declared_is_refused(studio: Studio) -> None:
+def test_upload_of_another_size_than_declared_is_refused(studio: Studio) -> None:
     async def scenario(person: Person) -> None:
         ticket = await person.call("POST", "/uploads", {"contentType": "image/png", "bytes": len(PHOTO) + 1})
         headers = {"content-type": "image/png"}

@@ -36,13 +36,13 @@ def admin(platform: Platform):
 
 @pytest.fixture
 def owner(client, admin):
-    """A new tenant's owner, who may ask as often as a test does."""
+    """A new tenant's owner, with a rate limit that tests do not reach."""
     found = client.register()
     assert client.call("PATCH", f"/tenants/{found['tenantId']}", {"ratePerSecond": 1_000}, token=admin).status == 200
     return found
 
 
-def test_who_registers_is_the_owner_of_a_new_tenant(client):
+def test_registration_creates_tenant_and_owner(client):
     email = f"Ann{uuid4().hex}@Example.com"
     made = client.call("POST", "/auth/register", {"tenantName": " Shop ", "email": email, "password": PASSWORD})
     assert made.status == 201
@@ -57,7 +57,7 @@ def test_who_registers_is_the_owner_of_a_new_tenant(client):
     assert (again.status, again.body["code"]) == (409, "AUTH_409_LOGIN_TAKEN")
 
 
-def test_a_login_is_written_down_with_its_address_and_place(client, platform):
+def test_login_is_stored_with_address_and_location(client, platform):
     made = client.register()
     with psycopg.connect(platform.facts["databaseUrl"]) as connection:
         found = connection.execute(
@@ -67,7 +67,7 @@ def test_a_login_is_written_down_with_its_address_and_place(client, platform):
     assert found == [("register", "127.0.0.1", "local network")]
 
 
-def test_a_wrong_password_and_an_unknown_login_look_the_same(client):
+def test_unknown_login_answers_like_wrong_password(client):
     email = f"{uuid4().hex}@example.com"
     client.call("POST", "/auth/register", {"tenantName": "x", "email": email, "password": PASSWORD})
     answers = [
@@ -79,7 +79,7 @@ def test_a_wrong_password_and_an_unknown_login_look_the_same(client):
     }
 
 
-def test_guessing_is_throttled_with_a_time_to_wait(client):
+def test_guessing_is_throttled_with_time_to_wait(client):
     login = f"{uuid4().hex}@example.com"
     statuses = [
         client.call("POST", "/auth/login", {"login": login, "password": f"guess {number}"}) for number in range(12)
@@ -92,7 +92,7 @@ def test_guessing_is_throttled_with_a_time_to_wait(client):
     )
 
 
-def test_wechat_lets_in_by_code_and_knows_the_person_again(client):
+def test_wechat_code_logs_in_the_same_user(client):
     person = uuid4().hex
     first = client.call("POST", "/auth/wechat", {"code": f"ok-{person}-1", "app": "mini"})
     assert (first.status, first.body["isNew"]) == (200, True)
@@ -110,18 +110,18 @@ def test_wechat_lets_in_by_code_and_knows_the_person_again(client):
         ("blocked-x", 403, "AUTH_403_ACCOUNT_CLOSED"),
     ],
 )
-def test_what_wechat_refuses_is_refused(client, code, status, name):
+def test_code_refused_by_wechat_is_refused(client, code, status, name):
     answer = client.call("POST", "/auth/wechat", {"code": code, "app": "mini"})
     assert (answer.status, answer.body["code"]) == (status, name)
 
 
-def test_a_wechat_code_is_good_once(client):
+def test_wechat_code_is_good_once(client):
     code = f"ok-{uuid4().hex}-1"
     assert client.call("POST", "/auth/wechat", {"code": code, "app": "mini"}).status == 200
     assert client.call("POST", "/auth/wechat", {"code": code, "app": "mini"}).status == 401
 
 
-def test_a_stolen_refresh_token_ends_the_session(client, platform):
+def test_stolen_refresh_token_ends_session(client, platform):
     made = client.register()
     second = client.call("POST", "/auth/refresh", {"refreshToken": made["refreshToken"]})
     assert second.status == 200
@@ -136,7 +136,7 @@ def test_a_stolen_refresh_token_ends_the_session(client, platform):
     wait_for(lambda: client.call("GET", "/me", token=second.body["accessToken"]).status == 401)
 
 
-def test_concurrent_refreshes_through_the_stack_give_one_successor(client, platform):
+def test_concurrent_refreshes_through_stack_give_one_successor(client, platform):
     made = client.register()
     start = threading.Barrier(8)
 
@@ -160,7 +160,7 @@ def test_logout_ends_refresh_at_once_and_access_soon(client):
     wait_for(lambda: client.call("GET", "/me", token=made["token"]).status == 401)
 
 
-def test_an_owner_runs_a_team(client, owner):
+def test_owner_runs_team(client, owner):
     email = f"{uuid4().hex}@example.com"
     made = client.call(
         "POST", "/users", {"email": email, "password": PASSWORD, "roles": ["viewer"]}, token=owner["token"]
@@ -197,7 +197,7 @@ def test_lists_come_in_pages(client, owner):
     assert seen == names
 
 
-def test_a_key_opens_what_it_was_made_for_until_it_is_deleted(client, owner):
+def test_key_works_until_it_is_deleted(client, owner):
     made = client.call("POST", "/api-keys", {"name": "ci", "permissions": ["user.manage"]}, token=owner["token"])
     assert made.status == 201
     key = made.body["key"]
@@ -212,7 +212,7 @@ def test_a_key_opens_what_it_was_made_for_until_it_is_deleted(client, owner):
     wait_for(lambda: client.call("GET", "/users", token=key).status == 401)
 
 
-def test_a_key_manages_no_keys_beyond_itself(client, owner):
+def test_key_manages_no_keys_beyond_itself(client, owner):
     def make(token, **asked):
         return client.call("POST", "/api-keys", {"name": "k", "permissions": [], **asked}, token=token)
 
@@ -236,7 +236,7 @@ def test_a_key_manages_no_keys_beyond_itself(client, owner):
     assert client.call("GET", "/me", token=other["key"]).status == 200
 
 
-def test_a_colleagues_task_is_cancelled_only_with_task_manage(client, owner, platform):
+def test_colleagues_task_is_cancelled_only_with_task_manage(client, owner, platform):
     email, task_id = f"{uuid4().hex}@example.com", new_id()
     invitation = {"email": email, "password": PASSWORD, "roles": ["member"]}
     assert client.call("POST", "/users", invitation, token=owner["token"]).status == 201
@@ -257,7 +257,7 @@ def test_a_colleagues_task_is_cancelled_only_with_task_manage(client, owner, pla
     assert client.call("POST", f"{path}/cancel", token=stranger["token"]).status == 404
 
 
-def test_a_suspended_tenant_gets_a_403_of_its_own(client, admin):
+def test_suspended_tenant_gets_403_of_its_own(client, admin):
     email = f"{uuid4().hex}@example.com"
     client.call("POST", "/auth/register", {"tenantName": "x", "email": email, "password": PASSWORD})
     made = client.log_in(email)
@@ -278,7 +278,7 @@ def test_a_suspended_tenant_gets_a_403_of_its_own(client, admin):
     assert client.call("POST", "/auth/refresh", {"refreshToken": made["refreshToken"]}).status == 200
 
 
-def test_a_signed_request_passes_once_and_only_as_it_was_signed(client, owner):
+def test_signed_request_passes_once_and_unchanged(client, owner):
     permissions = {"name": "signer", "permissions": ["user.manage"], "signed": True}
     key = client.call("POST", "/api-keys", permissions, token=owner["token"]).body["key"]
 
@@ -300,7 +300,7 @@ def test_a_signed_request_passes_once_and_only_as_it_was_signed(client, owner):
     assert client.call("GET", "/users", token=key).status == 401  # the secret alone does not do
 
 
-def test_an_administrator_sets_what_a_tenant_may_use(client, admin):
+def test_administrator_sets_the_limits_of_a_tenant(client, admin):
     owner = client.register()
     answer = client.call("GET", "/me", token=owner["token"])
     assert answer.headers["ratelimit-limit"] == "10"
@@ -322,7 +322,7 @@ def test_an_administrator_sets_what_a_tenant_may_use(client, admin):
     assert client.call("GET", "/tenants", token=owner["token"]).status == 403
 
 
-def test_a_tenant_over_its_limit_is_told_when_to_come_back(client, admin):
+def test_tenant_over_its_limit_gets_retry_after(client, admin):
     owner = client.register()
     client.call("PATCH", f"/tenants/{owner['tenantId']}", {"ratePerSecond": 1, "burst": 2}, token=admin)
     wait_for(lambda: client.call("GET", "/me", token=owner["token"]).headers["ratelimit-limit"] == "2")
@@ -346,7 +346,7 @@ def test_without_redis_people_work_on(client, stack, platform):
     wait_for(lambda: client.call("GET", "/me", token=made["token"]).status == 401, seconds=70)
 
 
-def test_the_administrator_of_the_stack_is_kept_to_its_owner(stack, platform):
+def test_administrator_of_stack_is_kept_to_its_owner(stack, platform):
     file = stack.home / "admin.json"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert json.loads(file.read_text()) == platform.facts["admin"]
@@ -375,7 +375,7 @@ BAD_BODIES = {
 
 
 @pytest.mark.parametrize("case", BAD_BODIES)
-def test_a_bad_body_is_refused_by_name_and_writes_nothing(client, platform, case):
+def test_invalid_body_writes_nothing(client, platform, case):
     raw, status = BAD_BODIES[case]
     with psycopg.connect(platform.facts["databaseUrl"]) as connection:
         count = "SELECT (SELECT count(*) FROM tenant), (SELECT count(*) FROM app_user), (SELECT count(*) FROM session)"
@@ -389,7 +389,7 @@ def test_a_bad_body_is_refused_by_name_and_writes_nothing(client, platform, case
         assert answer.body["details"]["fields"][0]["field"]
 
 
-def test_an_unknown_field_is_the_one_that_is_named(client):
+def test_unknown_field_is_one_that_is_named(client):
     answer = client.call("POST", "/auth/register", raw=BAD_BODIES["an unknown field"][0])
     assert answer.body["details"]["fields"] == [
         {"field": "isAdmin", "reason": answer.body["details"]["fields"][0]["reason"]}

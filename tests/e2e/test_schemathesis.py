@@ -42,10 +42,10 @@ def tokens(platform: Platform) -> Iterator[dict[str, str]]:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("operation", operations(), ids=str)
-def test_every_answer_is_one_that_the_document_knows(platform: Platform, tokens: dict[str, str], operation: Operation):
+def test_every_answer_is_one_that_document_knows(platform: Platform, tokens: dict[str, str], operation: Operation):
     endpoint = SCHEMA[operation.path][operation.method]
-    who = "leaving" if operation.path.endswith("/logout") else "owner"
-    token = tokens["admin" if operation.path.startswith(ADMIN_PATHS) else who]
+    user = "leaving" if operation.path.endswith("/logout") else "owner"
+    token = tokens["admin" if operation.path.startswith(ADMIN_PATHS) else user]
     base_url = platform.facts["apiUrl"].removesuffix("/api/v1")
 
     @settings(

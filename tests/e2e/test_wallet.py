@@ -31,7 +31,7 @@ def call(method: str, url: str, body: Any = None, **headers: str) -> tuple[int, 
 
 @dataclass
 class Owner:
-    """Somebody who has just registered."""
+    """A user who has just registered."""
 
     facts: Json
     token: str
@@ -70,7 +70,7 @@ def invoke(platform: Platform, **event: Any) -> Any:
     return json.loads(answer["Payload"].read())
 
 
-def test_a_paid_order_is_in_the_balance_when_the_payer_looks(owner: Owner):
+def test_paid_order_is_in_balance_when_payer_looks(owner: Owner):
     order = owner.buy()
     assert (order["status"], owner.balance) == ("PAYING", 0)
     assert owner.pay(order) == [204]
@@ -80,7 +80,7 @@ def test_a_paid_order_is_in_the_balance_when_the_payer_looks(owner: Owner):
     assert (entry["kind"], entry["balanceDelta"], entry["reference"]) == ("RECHARGE", 100, order["orderId"])
 
 
-def test_a_dropped_notification_is_made_up_for_by_the_sweep(platform: Platform, owner: Owner):
+def test_dropped_notification_is_made_up_for_by_sweep(platform: Platform, owner: Owner):
     order = owner.buy("basic")
     assert owner.pay(order, mode="drop") == []
     assert owner.balance == 0
@@ -88,7 +88,7 @@ def test_a_dropped_notification_is_made_up_for_by_the_sweep(platform: Platform, 
     assert owner.balance == 520
 
 
-def test_the_page_that_a_payer_returns_to_asks_wechat(owner: Owner):
+def test_return_page_of_payer_queries_wechat(owner: Owner):
     order = owner.buy()
     owner.pay(order, mode="drop")
     status, found = owner.call("POST", f"/orders/{order['orderId']}/check")
@@ -96,7 +96,7 @@ def test_the_page_that_a_payer_returns_to_asks_wechat(owner: Owner):
     assert owner.balance == 100
 
 
-def test_a_refund_takes_the_points_back_and_returns_the_money(owner: Owner):
+def test_refund_takes_points_back_and_returns_money(owner: Owner):
     order = owner.buy()
     owner.pay(order)
     path = f"/orders/{order['orderId']}/refunds"
@@ -109,7 +109,7 @@ def test_a_refund_takes_the_points_back_and_returns_the_money(owner: Owner):
     assert owner.call("GET", f"/orders/{order['orderId']}")[1]["status"] == "REFUNDED"
 
 
-def test_an_administrator_gives_points_and_a_repeated_request_gives_them_once(platform: Platform, owner: Owner):
+def test_repeated_gift_of_administrator_grants_once(platform: Platform, owner: Owner):
     admin = platform.facts["admin"]
     _, login = call("POST", f"{platform.facts['apiUrl']}/auth/login", admin)
     operator = Owner(platform.facts, login["accessToken"])
@@ -125,7 +125,7 @@ def test_an_administrator_gives_points_and_a_repeated_request_gives_them_once(pl
     assert (status, refusal["code"]) == (403, "AUTH_403_FORBIDDEN")
 
 
-def test_points_are_transferred_within_the_tenant_once(owner: Owner):
+def test_points_are_transferred_within_tenant_once(owner: Owner):
     order = owner.buy()
     owner.pay(order)
     invited = {"email": f"{uuid4().hex}@example.com", "password": "correct horse battery staple", "roles": ["member"]}
@@ -139,7 +139,7 @@ def test_points_are_transferred_within_the_tenant_once(owner: Owner):
     assert (status, refusal["code"]) == (402, "POINTS_402_INSUFFICIENT")
 
 
-def test_the_ledger_is_exported_as_csv(owner: Owner):
+def test_ledger_is_exported_as_csv(owner: Owner):
     order = owner.buy()
     owner.pay(order)
     request = Request(f"{owner.facts['apiUrl']}/points/ledger?format=csv&kind=RECHARGE")

@@ -1,4 +1,4 @@
-"""Stand-ins for what identity leans on and a test wants in its hand: a signing key, WeChat, locations."""
+"""Fakes for the services of identity: a signing key, passwords, WeChat, locations, revocations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LocalSigner:
 
 
 class QuickPasswords:
-    """As good as argon2 for everything but keeping secrets."""
+    """Fast and not secure: for tests that need no argon2."""
 
     def __init__(self) -> None:
         self.checked = 0
@@ -46,7 +46,7 @@ class QuickPasswords:
         return not password_hash.startswith("quick:")
 
 
-class KnownPeople:
+class FakeWechatLogin:
     """A code is the person: `appid/openid` or `appid/openid/unionid`."""
 
     def exchange(self, app: str, code: str) -> WechatPerson:
@@ -54,22 +54,22 @@ class KnownPeople:
         return WechatPerson(f"wx-{app}", f"{app}-{openid}", unionid or None)
 
 
-class Somewhere:
+class FakeLocator:
     def begin(self, address: str) -> Callable[[], str]:
         return lambda: f"near {address}"
 
 
-class Forgetful:
+class RecordedRevocations:
     """Records the cache entries that it was asked to drop."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.dropped: list[str] = []
 
     def forget_session(self, tenant_id: object, session_id: object) -> None:
-        self.told.append(f"session {session_id}")
+        self.dropped.append(f"session {session_id}")
 
     def forget_key(self, tenant_id: object, key_id: object) -> None:
-        self.told.append(f"key {key_id}")
+        self.dropped.append(f"key {key_id}")
 
     def forget_tenant(self, tenant_id: object) -> None:
-        self.told.append(f"tenant {tenant_id}")
+        self.dropped.append(f"tenant {tenant_id}")

@@ -1,4 +1,4 @@
-"""The kinds of failure. Each error carries a stable code AREA_STATUS_NAME; the edge reads the status out of it."""
+"""The kinds of failure. Each error has a stable code AREA_STATUS_NAME, which contains the HTTP status."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ class ArtiwayError(Exception):
 
 
 class NotFound(ArtiwayError):
-    """It does not exist, or not for this tenant: the two look the same from outside."""
+    """It does not exist, or belongs to another tenant: the answer is the same."""
 
     code = "REQUEST_404_NOT_FOUND"
 
 
 class Conflict(ArtiwayError):
-    """The state of the thing does not allow the act."""
+    """The current state does not allow the change."""
 
     code = "REQUEST_409_CONFLICT"
 
 
 class Refused(ArtiwayError):
-    """The request is understood and will not be carried out as it stands."""
+    """The request is valid JSON, but its content is not acceptable."""
 
     code = "REQUEST_422_INVALID"
 
 
 class Unauthenticated(ArtiwayError):
-    """Nobody, or nobody that we can verify, is asking."""
+    """The caller has no valid token or key."""
 
     code = "AUTH_401_TOKEN_INVALID"
 
 
 class NotAllowed(ArtiwayError):
-    """We know who is asking, and they may not."""
+    """The caller lacks a permission."""
 
     code = "AUTH_403_FORBIDDEN"
 
@@ -63,6 +63,6 @@ class TooMany(ArtiwayError):
 
 
 class Unavailable(TooMany):
-    """Something that we depend on is away."""
+    """A service that we depend on does not answer."""
 
     code = "PLATFORM_503_UNAVAILABLE"

@@ -1,4 +1,4 @@
-"""Identifiers: a time-ordered UUID in the database, a prefixed opaque word on the wire."""
+"""Identifiers: a time-ordered UUID in the database, a prefixed hex text in the API."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Source = Callable[[], tuple[int, int]]
 
 
 class _System:
-    """The clock and the system's randomness. Ids of one millisecond rise: rows are in the order of their making."""
+    """The system's clock and randomness. Ids made in one millisecond increase, so rows sort by creation."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -29,7 +29,7 @@ class _System:
             if unix_ms <= last_ms:
                 self._last = last_ms, last_random + 1 + (random & 0xFFFF_FFFF)
             else:
-                # One bit is left free below the variant's two, which would swallow a carry.
+                # One bit below the variant's two stays free for a carry.
                 self._last = unix_ms, random & ~(1 << 61)
             return self._last
 
@@ -39,7 +39,7 @@ _source: ContextVar[Source] = ContextVar("artiway_id_source", default=_SYSTEM)
 
 
 def new_id() -> UUID:
-    """A version 7 UUID: rows made together lie together in the index."""
+    """A version 7 UUID: rows created together are close in the index."""
     unix_ms, random = _source.get()()
     value = (unix_ms & (1 << 48) - 1) << 80 | random
     value = value & ~(0xF << 76) | 7 << 76
@@ -48,7 +48,7 @@ def new_id() -> UUID:
 
 @contextlib.contextmanager
 def drawn_from(source: Source) -> Iterator[None]:
-    """Take milliseconds and 80 random bits from somewhere else, so that a simulation can be played again."""
+    """Use another source of milliseconds and 80 random bits, so that a simulation can be repeated."""
     token = _source.set(source)
     try:
         yield
@@ -61,7 +61,7 @@ def to_wire(prefix: str, value: UUID) -> str:
 
 
 def from_wire(prefix: str, text: str) -> UUID:
-    """A word that cannot name anything is simply not found."""
+    """Raises NotFound for a text that cannot be an id."""
     head, _, digits = text.partition("_")
     if head == prefix and len(digits) == 32 and digits.isascii() and digits.isalnum() and digits == digits.lower():
         try:

@@ -1,4 +1,4 @@
-"""A server on loopback that does exactly what a test tells it to, byte for byte."""
+"""A server on loopback that sends exactly the bytes that a test gives it."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def backdate(addresses, days: float, target: str = "%") -> None:
         connection.execute("UPDATE audit_log SET at = now() - %s WHERE target LIKE %s", [timedelta(days=days), target])
 
 
-def test_an_entry_tells_who_did_what_to_which_thing_and_when(database):
+def test_entry_has_actor_action_target_and_time(database):
     with tracing.traced("1-01234567-0123456789abcdef01234567"):
         record(database, details={"role": "viewer", "before": ["owner"]})
     (entry,) = find(database).items
@@ -41,14 +41,14 @@ def test_an_entry_tells_who_did_what_to_which_thing_and_when(database):
     assert abs(datetime.now(UTC) - entry.at) < timedelta(minutes=5)
 
 
-def test_an_entry_vanishes_with_the_act_that_failed(database):
+def test_entry_vanishes_with_act_that_failed(database):
     with pytest.raises(ZeroDivisionError), database.tenant_transaction(TENANT) as tx:
         audit.record(tx, actor_id=ACTOR, action="a", target="t")
         raise ZeroDivisionError
     assert find(database).items == []
 
 
-def test_a_tenant_sees_its_own_entries_and_the_platform_sees_all(database, service_database):
+def test_tenant_sees_own_entries_and_platform_all(database, service_database):
     record(database)
     record(database, OTHER)
     with service_database.service_transaction() as tx:
@@ -61,7 +61,7 @@ def test_a_tenant_sees_its_own_entries_and_the_platform_sees_all(database, servi
         assert audit.find(tx, EVERYTHING).items == []
 
 
-def test_nobody_writes_into_the_log_of_another_tenant(database):
+def test_entry_for_another_tenant_is_refused(database):
     with pytest.raises(psycopg.errors.InsufficientPrivilege), database.tenant_transaction(TENANT) as tx:
         tx.run(
             b"INSERT INTO audit_log (audit_id, tenant_id, action, target)"
@@ -73,19 +73,19 @@ def test_nobody_writes_into_the_log_of_another_tenant(database):
 @pytest.mark.parametrize(
     "statement", [b"UPDATE audit_log SET action = 'x'", b"DELETE FROM audit_log", b"TRUNCATE audit_log"]
 )
-def test_the_application_cannot_change_what_is_written(database, statement):
+def test_application_cannot_change_entries(database, statement):
     record(database)
     with pytest.raises(psycopg.errors.InsufficientPrivilege), database.tenant_transaction(TENANT) as tx:
         tx.run(statement)
 
 
 @pytest.mark.parametrize("statement", [b"UPDATE audit_log SET action = 'x'", b"TRUNCATE audit_log"])
-def test_nor_can_the_platform(service_database, statement):
+def test_nor_can_platform(service_database, statement):
     with pytest.raises(psycopg.errors.InsufficientPrivilege), service_database.service_transaction() as tx:
         tx.run(statement)
 
 
-def test_only_what_is_older_than_180_days_can_be_deleted_whatever_is_asked(database, service_database, addresses):
+def test_only_entries_older_than_180_days_are_deletable(database, service_database, addresses):
     for target in ("old1", "old2", "old3", "young"):
         record(database, target=target)
     backdate(addresses, 180.01, "old%")
@@ -101,7 +101,7 @@ def test_only_what_is_older_than_180_days_can_be_deleted_whatever_is_asked(datab
     assert [entry.target for entry in find(database).items] == ["young"]
 
 
-def test_filters_narrow_the_list(database, addresses):
+def test_filters_narrow_list(database, addresses):
     record(database, target="usr_1", action="user.disable")
     record(database, target="usr_2", action="user.disable", actor_id=UUID(int=9))
     record(database, target="usr_1", action="user.enable")
@@ -120,7 +120,7 @@ def test_filters_narrow_the_list(database, addresses):
     assert targets(start=yesterday, end=yesterday) == []
 
 
-def test_pages_follow_each_other_without_gap_or_repetition_while_new_entries_arrive(database, addresses):
+def test_pages_have_no_gap_while_entries_arrive(database, addresses):
     for number in range(7):
         record(database, target=f"t{number}")
     with psycopg.connect(addresses.superuser) as connection:
@@ -136,7 +136,7 @@ def test_pages_follow_each_other_without_gap_or_repetition_while_new_entries_arr
     assert sorted(seen) == [f"t{number}" for number in range(7)]
 
 
-def test_a_page_holds_a_hundred_at_most(database):
+def test_page_holds_hundred_at_most(database):
     with database.tenant_transaction(TENANT) as tx:
         for _ in range(101):
             audit.record(tx, actor_id=ACTOR, action="a", target="t")
@@ -146,12 +146,12 @@ def test_a_page_holds_a_hundred_at_most(database):
 
 
 @pytest.mark.parametrize("cursor", ["x", "!", "é", "AAAA", "MjAyNi0wMS0wMSAx", "\0", "A" * 10_000])
-def test_a_cursor_that_is_not_ours_is_refused(database, cursor):
+def test_cursor_that_is_not_ours_is_refused(database, cursor):
     with pytest.raises(CursorInvalid):
         find(database, cursor=cursor)
 
 
-def test_secrets_never_reach_the_log(database):
+def test_secrets_never_reach_log(database):
     record(database, details={"password": "hunter2", "nested": {"apiKey": "ak_0123456789ab_secret"}, "name": "ok"})
     (entry,) = find(database).items
     assert entry.details == {"password": "***", "nested": {"apiKey": "***"}, "name": "ok"}
@@ -168,7 +168,7 @@ def test_secrets_never_reach_the_log(database):
         {"when": datetime(2026, 1, 1, tzinfo=UTC), "id": TENANT},
     ],
 )
-def test_no_act_fails_for_what_it_puts_into_the_details(database, details):
+def test_no_change_fails_because_of_its_details(database, details):
     record(database, details=details, target="t" * 1_000 + "\0", action="a" * 1_000)
     (entry,) = find(database).items
     assert len(entry.target) == 200

@@ -33,7 +33,7 @@ def forget() -> None:
     bootstrap.forget_all()
 
 
-def test_every_service_works_from_the_environment_alone(environment):
+def test_every_service_works_from_environment_alone(environment):
     assert bootstrap.cache().get("k", lambda: {"a": 1}, ttl_s=60) == {"a": 1}
     with bootstrap.locks().hold("x", ttl_s=10) as lock:
         assert lock.fence == 1
@@ -52,16 +52,16 @@ def test_every_service_works_from_the_environment_alone(environment):
         assert len(bootstrap.audit().find(tx, AuditFilter()).items) == 1
 
 
-def test_what_has_expired_is_purged_over_all_tenants(environment, addresses, database: Database):
+def test_expired_rows_of_all_tenants_are_purged(environment, addresses, database: Database):
     for tenant_id in (UUID(int=1), UUID(int=2)):
         with database.tenant_transaction(tenant_id) as tx:
             bootstrap.audit().record(tx, actor_id=None, action="a", target="t")
         bootstrap.idempotency().run(
             tenant_id=tenant_id, user_id=USER, key="k", request_hash="h", perform=lambda: (200, "")
         )
-    assert set(bootstrap.purge_expired().values()) == {0}
+    assert set(bootstrap.purge().purge().values()) == {0}
     with psycopg.connect(addresses.superuser) as connection:
         connection.execute("UPDATE idempotency_key SET created_at = now() - interval '25 hours'")
         connection.execute("UPDATE audit_log SET at = now() - interval '181 days'")
-    purged = bootstrap.purge_expired()
+    purged = bootstrap.purge().purge()
     assert (purged["idempotency_keys"], purged["audit_entries"]) == (2, 2)

@@ -33,7 +33,7 @@ def make(client: Redis, time: Time) -> Callable[..., Cache]:
     return make_cache
 
 
-def test_a_value_is_loaded_once_for_all_processes(make):
+def test_value_is_loaded_once_for_all_processes(make):
     source = Source({"name": "深圳", "sizes": [1, 2.5, None, True]})
     for cache in (make(), make(), make()):
         assert cache.get("k", source, ttl_s=60) == source.value
@@ -41,7 +41,7 @@ def test_a_value_is_loaded_once_for_all_processes(make):
     assert source.loads == 1
 
 
-def test_the_first_level_answers_without_redis(make, client, valkey):
+def test_first_level_answers_without_redis(make, client, valkey):
     cache, source = make(), Source("first")
     cache.get("k", source, ttl_s=60)
     commands = valkey.info("stats")["total_commands_processed"]
@@ -49,7 +49,7 @@ def test_the_first_level_answers_without_redis(make, client, valkey):
     assert valkey.info("stats")["total_commands_processed"] - commands == 1  # the question itself
 
 
-def test_a_reader_may_change_its_copy_and_nobody_else_sees_it(make):
+def test_readers_get_independent_copies(make):
     cache, source = make(), Source({"list": [1]})
     for _ in range(3):
         copy = cache.get("k", source, ttl_s=60)
@@ -57,7 +57,7 @@ def test_a_reader_may_change_its_copy_and_nobody_else_sees_it(make):
         copy["list"].append(2)
 
 
-def test_a_null_is_cached_for_five_minutes_at_most(make, client):
+def test_null_is_cached_for_five_minutes_at_most(make, client):
     cache, source = make(), Source(None)
     assert cache.get("k", source, ttl_s=86_400) is None
     assert make().get("k", source, ttl_s=86_400) is None
@@ -65,7 +65,7 @@ def test_a_null_is_cached_for_five_minutes_at_most(make, client):
     assert 0 < client.pttl("cache:value:k") <= 300_000
 
 
-def test_a_null_lives_no_longer_than_its_caller_allows(make, client):
+def test_null_lives_no_longer_than_its_caller_allows(make, client):
     make().get("k", Source(None), ttl_s=60)
     assert 0 < client.pttl("cache:value:k") <= 60_000
 
@@ -80,7 +80,7 @@ def test_lives_are_spread_over_five_minutes(make, client):
     assert max(lives_s) - min(lives_s) > 100
 
 
-def test_without_jitter_no_level_keeps_a_value_past_its_ttl(make, time):
+def test_no_level_keeps_a_value_past_its_ttl(make, time):
     """The first level takes over what is left of the life, not a new one."""
     source = Source("live")
     make().get("session", source, ttl_s=60, jitter_s=0)
@@ -93,7 +93,7 @@ def test_without_jitter_no_level_keeps_a_value_past_its_ttl(make, time):
     assert reader.get("session", source, ttl_s=60, jitter_s=0) == "revoked"
 
 
-def test_a_slow_load_does_not_lengthen_a_life(make, client, time):
+def test_slow_load_does_not_lengthen_life(make, client, time):
     def load() -> str:
         time.advance(20)
         return "slow"
@@ -102,7 +102,7 @@ def test_a_slow_load_does_not_lengthen_a_life(make, client, time):
     assert 0 < client.pttl("cache:value:k") <= 40_000
 
 
-def test_the_first_level_forgets_after_a_minute(make, client, time):
+def test_first_level_forgets_after_minute(make, client, time):
     cache, source = make(sync_s=3_600), Source(1)
     cache.get("k", source, ttl_s=3_600)
     client.flushall()
@@ -114,7 +114,7 @@ def test_the_first_level_forgets_after_a_minute(make, client, time):
     assert source.loads == 2
 
 
-def test_an_invalidation_reaches_the_first_level_of_another_process(make, time):
+def test_invalidation_reaches_first_level_of_another_process(make, time):
     here, there, source, other = make(), make(), Source("old"), Source("untouched")
     for cache in (here, there):
         cache.get("k", source, ttl_s=600)
@@ -128,7 +128,7 @@ def test_an_invalidation_reaches_the_first_level_of_another_process(make, time):
     assert (source.loads, other.loads) == (2, 1)
 
 
-def test_one_look_confirms_all_that_the_first_level_holds(make, time, valkey):
+def test_one_head_read_confirms_the_first_level(make, time, valkey):
     """The head travels with a value, so a process pays one read in an interval, however many keys it holds."""
     cache = make()
     for number in range(20):
@@ -140,7 +140,7 @@ def test_one_look_confirms_all_that_the_first_level_holds(make, time, valkey):
     assert valkey.info("stats")["total_commands_processed"] - commands == 2  # one MGET, and the question itself
 
 
-def test_an_invalidation_forgets_only_what_it_names(make, valkey, time):
+def test_invalidation_drops_only_its_own_keys(make, valkey, time):
     here, there = make(), make()
     for number in range(20):
         there.get(f"k{number}", Source(number), ttl_s=600)
@@ -150,7 +150,7 @@ def test_an_invalidation_forgets_only_what_it_names(make, valkey, time):
     assert len(there._first) == 19
 
 
-def test_a_flush_does_not_hide_the_invalidation_before_it(make, client, time):
+def test_flush_does_not_hide_invalidation_before_it(make, client, time):
     here, there, source = make(), make(), Source("old")
     there.get("k", source, ttl_s=600)
     there.get("k", source, ttl_s=600)
@@ -162,7 +162,7 @@ def test_a_flush_does_not_hide_the_invalidation_before_it(make, client, time):
     assert there.get("k", source, ttl_s=600) == "new"
 
 
-def test_a_process_that_missed_more_than_the_log_keeps_forgets_everything(make, client, time):
+def test_process_behind_the_log_drops_all_entries(make, client, time):
     here, there, source = make(), make(), Source("old")
     here.invalidate("anything")
     there.get("k", source, ttl_s=600)
@@ -175,7 +175,7 @@ def test_a_process_that_missed_more_than_the_log_keeps_forgets_everything(make, 
     assert there.get("k", source, ttl_s=600) == "new"
 
 
-def test_a_prefix_is_forgotten_with_scan_and_nothing_else_is(make, client, valkey, time):
+def test_prefix_invalidation_drops_only_its_keys(make, client, valkey, time):
     here, there = make(), make()
     for number in range(1_200):
         client.set(f"cache:value:tenant:1:{number}", "9999999999999:1")
@@ -193,7 +193,7 @@ def test_a_prefix_is_forgotten_with_scan_and_nothing_else_is(make, client, valke
 
 
 @pytest.mark.parametrize("prefix", ["a*", "a?", "a[b]", "a\\"])
-def test_a_prefix_is_a_text_and_not_a_pattern(make, prefix):
+def test_prefix_is_text_and_not_pattern(make, prefix):
     cache = make()
     cache.get(f"{prefix}x", Source("doomed"), ttl_s=600)
     cache.get("abx", Source("kept"), ttl_s=600)
@@ -203,7 +203,7 @@ def test_a_prefix_is_a_text_and_not_a_pattern(make, prefix):
 
 
 @pytest.mark.parametrize("what", ["key", "prefix"])
-def test_what_was_read_before_an_invalidation_is_not_stored_after_it(make, what):
+def test_value_read_before_invalidation_is_not_stored(make, what):
     """Load the old value; meanwhile it is changed and invalidated; the loader must not put the old one back."""
     loader, writer, reader = make(), make(), make()
 
@@ -219,7 +219,7 @@ def test_what_was_read_before_an_invalidation_is_not_stored_after_it(make, what)
         assert cache.get("order:1", Source("new"), ttl_s=600) == "new"
 
 
-def test_a_flush_in_the_middle_only_costs_loads(make, client, time):
+def test_flush_in_middle_only_costs_loads(make, client, time):
     cache, source = make(), Source("value")
 
     def load() -> str:
@@ -234,7 +234,7 @@ def test_a_flush_in_the_middle_only_costs_loads(make, client, time):
     assert source.loads == 4
 
 
-def test_a_failing_load_is_told_to_its_reader_and_leaves_the_next_one_free(make, client):
+def test_failed_load_raises_and_releases_its_token(make, client):
     cache = make()
     with pytest.raises(ZeroDivisionError):
         cache.get("k", lambda: 1 // 0, ttl_s=600)
@@ -242,14 +242,14 @@ def test_a_failing_load_is_told_to_its_reader_and_leaves_the_next_one_free(make,
     assert cache.get("k", Source("value"), ttl_s=600) == "value"
 
 
-def test_a_value_that_is_no_json_is_refused_and_leaves_the_next_one_free(make, client):
+def test_value_without_json_form_releases_its_token(make, client):
     with pytest.raises(TypeError):
         make().get("k", Source(object()), ttl_s=600)
     assert client.keys("cache:loading:*") == []
 
 
 @pytest.mark.parametrize("garbage", ["", "x", "12", "12:", "12:{", "zwölf:1", "9999999999999:{", "true", '"text"'])
-def test_garbage_in_redis_is_replaced_by_the_source(make, client, garbage):
+def test_garbage_in_redis_is_replaced_by_source(make, client, garbage):
     client.set("cache:value:k", garbage)
     source = Source("value")
     assert make().get("k", source, ttl_s=600) == "value"
@@ -258,18 +258,18 @@ def test_garbage_in_redis_is_replaced_by_the_source(make, client, garbage):
     assert source.loads <= 2
 
 
-def test_a_waiting_reader_gives_up_in_the_end_and_asks_the_source(make, client):
-    client.set("cache:loading:k", "somebody who never ends")
+def test_waiting_reader_loads_after_its_time_limit(make, client):
+    client.set("cache:loading:k", "a reader that never ends")
     assert make(wait_s=2).get("k", Source("mine"), ttl_s=600) == "mine"
     assert client.get("cache:value:k") is None
 
 
-def test_without_redis_the_source_is_asked_and_a_metric_says_so(nobody_there, time, metric):
+def test_without_redis_the_source_is_read_and_counted(nobody_there, time, metric):
     cache, source = Cache(nobody_there, now=time, sleep=time.advance), Source("value")
     assert cache.get("k", source, ttl_s=600) == "value"
     assert sum(metric("CacheRedisAway")) >= 1
     assert cache.get("k", source, ttl_s=600) == "value"
-    assert source.loads == 1  # kept in the process for a moment, to spare the source
+    assert source.loads == 1  # kept in the process for a moment, to limit loads of the source
     source.value = "new"
     time.advance(SYNC_S + 0.001)
     assert cache.get("k", source, ttl_s=600) == "new"
@@ -278,7 +278,7 @@ def test_without_redis_the_source_is_asked_and_a_metric_says_so(nobody_there, ti
     assert sum(metric("CacheInvalidationsLost")) == 2
 
 
-def test_a_redis_that_refuses_writes_is_as_good_as_away(make, client, valkey):
+def test_redis_that_refuses_writes_counts_as_unavailable(make, client, valkey):
     """Full memory: reading works, storing does not."""
     memory = valkey.config_get("maxmemory")["maxmemory"]
     try:
@@ -288,7 +288,7 @@ def test_a_redis_that_refuses_writes_is_as_good_as_away(make, client, valkey):
         valkey.config_set("maxmemory", memory)
 
 
-def test_the_first_level_holds_a_thousand_entries_and_drops_the_oldest(make):
+def test_first_level_holds_thousand_entries_and_drops_oldest(make):
     cache = make()
     for number in range(1_001):
         cache.get(f"k{number}", Source(number), ttl_s=600)
@@ -296,7 +296,7 @@ def test_the_first_level_holds_a_thousand_entries_and_drops_the_oldest(make):
     assert cache._first.get("k0", cache._now(), 60) is None
 
 
-def test_a_warm_up_cannot_stop_a_start(make, nobody_there, time, metric):
+def test_warm_up_cannot_stop_start(make, nobody_there, time, metric):
     def broken() -> None:
         raise RuntimeError("the source is down")
 
@@ -312,7 +312,7 @@ def test_a_warm_up_cannot_stop_a_start(make, nobody_there, time, metric):
     assert len(metric("CacheWarmupMilliseconds")) == 3
 
 
-def test_hits_misses_size_and_latency_are_reported_once_a_minute(make, time, capsys):
+def test_cache_metrics_are_reported_once_a_minute(make, time, capsys):
     cache = make()
     for _ in range(3):
         cache.get("k", Source(1), ttl_s=600)

@@ -25,14 +25,14 @@ def child(verb: str, url: str, *numbers: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-m", "tests.integration.common.cache_child", *arguments])
 
 
-def test_a_hundred_readers_in_four_processes_cause_one_load(valkey, valkey_url):
+def test_hundred_readers_in_four_processes_cause_one_load(valkey, valkey_url):
     children = [child("read", valkey_url, READERS // 4, READERS) for _ in range(4)]
     assert [process.wait(55) for process in children] == [0] * 4
     assert valkey.get("test:loads") == "1"
     assert valkey.lrange("test:answers", 0, -1) == ["{'made': 'once'}"] * READERS
 
 
-def test_a_hundred_threads_of_one_process_cause_one_load(client):
+def test_hundred_threads_of_one_process_cause_one_load(client):
     cache = Cache(client, Limits(load_s=50, wait_s=50))
     loads: list[int] = []
     answers: list[object] = []
@@ -51,7 +51,7 @@ def test_a_hundred_threads_of_one_process_cause_one_load(client):
     assert (len(loads), answers) == (1, ["once"] * READERS)
 
 
-def test_killing_the_loader_does_not_hang_the_others_and_one_of_them_loads(client, valkey, valkey_url):
+def test_another_reader_loads_after_a_killed_loader(client, valkey, valkey_url):
     victim = child("hang", valkey_url)
     awaited(valkey, "test:loading")
     loads: list[int] = []
@@ -71,7 +71,7 @@ def test_killing_the_loader_does_not_hang_the_others_and_one_of_them_loads(clien
     assert (len(loads), answers) == (1, ["survived"] * 20)
 
 
-def test_threads_that_wait_for_a_failing_loader_try_themselves(client):
+def test_threads_that_wait_for_failing_loader_try_themselves(client):
     cache = Cache(client, Limits(load_s=50, wait_s=50))
     outcomes: list[str] = []
     first = threading.Event()
@@ -93,7 +93,7 @@ def test_threads_that_wait_for_a_failing_loader_try_themselves(client):
     assert sorted(outcomes) == ["once"] + ["second try"] * 9
 
 
-def test_a_reader_after_an_invalidation_does_not_join_a_loading_from_before_it(client):
+def test_reader_after_invalidation_starts_its_own_load(client):
     cache = Cache(client, Limits(load_s=50, wait_s=50))
     is_loading, may_end = threading.Event(), threading.Event()
 
@@ -116,7 +116,7 @@ def test_a_reader_after_an_invalidation_does_not_join_a_loading_from_before_it(c
 
 @pytest.mark.soak
 @pytest.mark.parametrize("batch", range(3))
-def test_no_reader_sees_what_was_invalidated_longer_ago_than_the_sync_interval(client, batch):
+def test_no_reader_sees_values_invalidated_before_sync_interval(client, batch):
     """Random reads, changes, flushes and pauses of three processes; also changes in the middle of a load."""
     for seed in range(batch * SEEDS // 3, (batch + 1) * SEEDS // 3):
         client.flushall()

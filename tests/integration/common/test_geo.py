@@ -44,14 +44,14 @@ def locate(client) -> Callable[..., str]:
     return ask
 
 
-def test_the_first_source_answers_in_gbk_and_the_second_is_not_asked(serve, locate):
+def test_gbk_answer_of_first_source_is_enough(serve, locate):
     first, second = serve(says(GBK)), serve(says(NESTED))
     assert locate(("pconline", first.url()), ("baidu", second.url())) == "广东省深圳市 电信"
     assert first.asked == [f"GET /where?ip={ADDRESS} HTTP/1.1"]
     assert second.asked == []
 
 
-def test_an_answer_is_kept_for_an_hour(serve, locate, client):
+def test_answer_is_kept_for_hour(serve, locate, client):
     source = serve(says(NESTED))
     assert [locate(("baidu", source.url())) for _ in range(3)] == ["上海市 联通"] * 3
     assert len(source.asked) == 1
@@ -104,18 +104,18 @@ def is_a_bomb(connection: socket.socket) -> None:
     ],
     ids=["fails", "drops", "stutters", "breaks off", "swells", "bomb", "html", "text", "empty", "other", "404", "204"],
 )
-def test_after_a_source_that_fails_or_lies_the_next_one_is_asked(serve, locate, answer):
+def test_next_source_is_queried_after_a_bad_answer(serve, locate, answer):
     first, second = serve(answer), serve(says(NESTED))
     assert locate(("pconline", first.url()), ("baidu", second.url())) == "上海市 联通"
     assert (len(first.asked), len(second.asked)) == (1, 1)
 
 
-def test_a_source_that_is_not_there_is_passed_over(serve, locate):
+def test_source_that_is_not_there_is_passed_over(serve, locate):
     source = serve(says(NESTED))
     assert locate(("pconline", f"http://127.0.0.1:{free_port()}/{{address}}"), ("baidu", source.url())) == "上海市 联通"
 
 
-def test_a_redirect_is_not_followed(serve, locate):
+def test_redirect_is_not_followed(serve, locate):
     inside = serve(says(GBK))
     source = serve(says(b"", "302 Found", f"Location: http://127.0.0.1:{inside.port}/secret"))
     assert locate(("pconline", source.url())) == UNKNOWN
@@ -127,7 +127,7 @@ def hangs(connection: socket.socket) -> None:
 
 
 @pytest.mark.parametrize("part", ["head", "body"])
-def test_a_source_that_drips_does_not_outlast_its_time(serve, locate, part):
+def test_source_that_drips_does_not_outlast_its_time(serve, locate, part):
     """Each byte comes in time, the whole does not. In the end it would even be right."""
     whole = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s" % (len(GBK), GBK)
     at_once = 10 if part == "head" else len(whole) - len(GBK)
@@ -135,23 +135,23 @@ def test_a_source_that_drips_does_not_outlast_its_time(serve, locate, part):
 
     def drip(connection: socket.socket) -> None:
         connection.sendall(whole[:at_once])
-        for letter in whole[at_once:]:
+        for byte in whole[at_once:]:
             left.wait(SHORT_S / 3)
-            connection.sendall(bytes([letter]))
+            connection.sendall(bytes([byte]))
 
     drop, second = serve(drip), serve(says(NESTED))
     assert locate(("pconline", drop.url()), ("baidu", second.url()), timeout_s=SHORT_S) == "上海市 联通"
     left.set()
 
 
-def test_when_all_hang_the_limit_ends_it_and_later_sources_are_not_even_asked(serve, locate):
+def test_time_limit_covers_all_hanging_sources(serve, locate):
     first, second, third = serve(hangs), serve(hangs), serve(says(NESTED))
     sources = [("pconline", first.url()), ("pconline", second.url()), ("baidu", third.url())]
     assert locate(*sources, timeout_s=SHORT_S, limit_s=1.5 * SHORT_S) == UNKNOWN
     assert (len(first.asked), len(second.asked), third.asked) == (1, 1, [])
 
 
-def test_unknown_is_kept_too_so_that_dead_sources_do_not_slow_every_login(serve, locate, client):
+def test_unknown_location_is_cached(serve, locate, client):
     source = serve(fails)
     assert [locate(("pconline", source.url())) for _ in range(3)] == [UNKNOWN] * 3
     assert len(source.asked) == 1
@@ -172,7 +172,7 @@ def test_unknown_is_kept_too_so_that_dead_sources_do_not_slow_every_login(serve,
         "0.0.0.0",
     ],
 )
-def test_a_private_address_is_answered_without_any_call(serve, locate, client, address):
+def test_private_address_is_answered_without_any_call(serve, locate, client, address):
     source = serve(says(GBK))
     assert locate(("pconline", source.url()), address=address) == LOCAL
     assert source.asked == []
@@ -180,7 +180,7 @@ def test_a_private_address_is_answered_without_any_call(serve, locate, client, a
 
 
 @pytest.mark.parametrize("address", ["", "nonsense", "1.2.3.4/../../x", "8.8.8.8 OR 1=1", "\0", "1" * 10_000])
-def test_what_is_no_address_is_unknown_without_any_call(serve, locate, address):
+def test_invalid_address_is_unknown_without_a_call(serve, locate, address):
     source = serve(says(GBK))
     assert locate(("pconline", source.url()), address=address) == UNKNOWN
     assert source.asked == []

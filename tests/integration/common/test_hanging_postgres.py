@@ -21,8 +21,7 @@ from tests.integration.common.hung import DATABASE, frozen
 
 # What is promised to a client of the API.
 ANSWER_S = 3
-TENANT = uuid4()
-USER = uuid4()
+TENANT, USER = uuid4(), uuid4()
 INSERT = b"INSERT INTO outbox (tenant_id, aggregate, destination, body) VALUES (%(tenant)s, 'a', 'q', '{}')"
 
 
@@ -78,7 +77,7 @@ def answered_in_time():
     assert time.monotonic() - began < ANSWER_S
 
 
-def test_a_frozen_server_is_away_within_three_seconds(postgres_server, databases):
+def test_frozen_server_fails_within_three_seconds(postgres_server, databases):
     app, service = databases
     with frozen(postgres_server), answered_in_time():
         for database in (app, service, app):
@@ -88,7 +87,7 @@ def test_a_frozen_server_is_away_within_three_seconds(postgres_server, databases
     read(app), read(service)
 
 
-def test_after_one_wait_a_request_waits_no_more(postgres_server, databases):
+def test_after_one_wait_request_waits_no_more(postgres_server, databases):
     app, service = databases
     with frozen(postgres_server), waits.counted(is_bounded=True):
         with pytest.raises(DatabaseAway):
@@ -100,7 +99,7 @@ def test_after_one_wait_a_request_waits_no_more(postgres_server, databases):
         assert waits.current().total_s == waited_s
 
 
-def test_a_server_that_freezes_inside_a_transaction_is_away(postgres_server, databases):
+def test_server_frozen_inside_transaction_fails_in_time(postgres_server, databases):
     app, _ = databases
     until = contextlib.ExitStack()
     with until, answered_in_time(), pytest.raises(DatabaseAway), app.tenant_transaction(TENANT) as tx:
@@ -111,7 +110,7 @@ def test_a_server_that_freezes_inside_a_transaction_is_away(postgres_server, dat
     assert rows(app) == 0
 
 
-def test_a_refusal_is_said_though_its_rollback_hangs(postgres_server, databases):
+def test_refusal_is_said_though_its_rollback_hangs(postgres_server, databases):
     app, _ = databases
     until = contextlib.ExitStack()
     with until, answered_in_time(), pytest.raises(KeyError), app.tenant_transaction(TENANT) as tx:
@@ -121,7 +120,7 @@ def test_a_refusal_is_said_though_its_rollback_hangs(postgres_server, databases)
     assert rows(app) == 0
 
 
-def test_connection_lost_before_the_freeze_costs_no_second_wait(postgres_server, databases):
+def test_connection_lost_before_freeze_costs_no_second_wait(postgres_server, databases):
     app, _ = databases
     app._connection.pgconn.finish()
     with frozen(postgres_server), answered_in_time(), pytest.raises(DatabaseAway):
@@ -129,7 +128,7 @@ def test_connection_lost_before_the_freeze_costs_no_second_wait(postgres_server,
     read(app)
 
 
-def test_a_listener_that_never_answers_is_away(connect, serve):
+def test_listener_that_never_answers_fails_in_time(connect, serve):
     listener = serve(lambda connection: connection.recv(1))
     address = make_conninfo(host="127.0.0.1", port=listener.port, user="u", password="p", dbname="d")
     with answered_in_time(), pytest.raises(DatabaseAway):
@@ -137,7 +136,7 @@ def test_a_listener_that_never_answers_is_away(connect, serve):
     assert listener.asked
 
 
-def test_one_limit_holds_for_all_addresses_of_a_host(connect, serve):
+def test_one_limit_holds_for_all_addresses_of_host(connect, serve):
     listeners = [serve(lambda connection: connection.recv(1)) for _ in range(4)]
     ports = ",".join(str(listener.port) for listener in listeners)
     address = make_conninfo(host=",".join(["127.0.0.1"] * 4), port=ports, user="u", password="p", dbname="d")
@@ -145,7 +144,7 @@ def test_one_limit_holds_for_all_addresses_of_a_host(connect, serve):
         read(connect(address))
 
 
-def test_a_slow_server_gives_up_before_the_client(postgres_server, connect):
+def test_slow_server_gives_up_before_client(postgres_server, connect):
     database = connect(Addresses.of(postgres_server.url, DATABASE).app, statement_timeout_ms=100)
     with pytest.raises(DatabaseAway) as caught, database.service_transaction() as tx:
         tx.run(b"SELECT pg_sleep(60)")
@@ -160,7 +159,7 @@ def test_slow_statements_of_one_request_share_its_limit(postgres_server, connect
                 tx.run(b"SELECT pg_sleep(0.5)")
 
 
-def test_a_commit_without_an_answer_is_done_once(postgres_server, connect):
+def test_commit_without_answer_is_done_once(postgres_server, connect):
     """The server may have the COMMIT and do it when it wakes: the same key then gives the same answer."""
     address = Addresses.of(postgres_server.url, DATABASE).app
     database, until = connect(address), contextlib.ExitStack()
@@ -187,7 +186,7 @@ def test_a_commit_without_an_answer_is_done_once(postgres_server, connect):
     assert rows(database) == before + 1
 
 
-def test_a_batch_of_messages_waits_once_and_fails_whole(postgres_server, databases):
+def test_batch_of_messages_waits_once_and_fails_whole(postgres_server, databases):
     app, _ = databases
     records = [{"messageId": str(n), "body": json.dumps({"type": "t", "data": {}})} for n in range(10)]
     with frozen(postgres_server):

@@ -28,7 +28,7 @@ def hanging(serve):
         yield server, client
 
 
-def test_one_waits_and_spares_the_others_the_wait(hanging, time, metric):
+def test_one_waits_and_spares_others_wait(hanging, time, metric):
     server, client = hanging
     breaker = Breaker(now=time)
     cache = Cache(client, breaker=breaker, now=time)
@@ -47,7 +47,7 @@ def test_one_waits_and_spares_the_others_the_wait(hanging, time, metric):
     assert len(server.asked) > asked
 
 
-def test_the_cache_works_again_once_redis_does(client, hanging, time):
+def test_cache_works_again_once_redis_does(client, hanging, time):
     _, hung = hanging
     breaker = Breaker(now=time)
     RateLimiter(hung, breaker=breaker).take([("k", 1, 1)])
@@ -60,8 +60,8 @@ def test_the_cache_works_again_once_redis_does(client, hanging, time):
     assert len(loads) == 2
 
 
-def test_users_without_a_guard_are_spared_too(serve, time, database):
-    """Those who cannot do without Redis, or have their own way around it, share the client and so its breaker."""
+def test_users_without_guard_are_spared_too(serve, time, database):
+    """Callers that need Redis, or have their own fallback, share the client and so its breaker."""
     server, breaker = serve(lambda connection: connection.recv(1)), Breaker(now=time)
     address = f"redis://127.0.0.1:{server.port}/0"
     with contextlib.closing(platform_redis.connect(address, timeout_s=0.1, breaker=breaker)) as client:
@@ -82,14 +82,14 @@ def test_users_without_a_guard_are_spared_too(serve, time, database):
         assert len(server.asked) > asked
 
 
-def test_a_time_limit_that_ran_out_is_not_paid_twice(hanging):
+def test_timeout_is_not_retried(hanging):
     server, client = hanging
     with pytest.raises(Unavailable), platform_redis.translated():
         client.ping()
     assert len(server.asked) == 1
 
 
-def test_a_full_redis_is_still_asked_by_others(client, time):
+def test_full_redis_is_still_used_by_others(client, time):
     """Full is not silent: what only reads goes on, and operators see why."""
     breaker = Breaker(now=time)
     breaker.rest()

@@ -9,9 +9,8 @@ import psycopg
 import pytest
 
 from artiway.errors import Refused
-from artiway.idempotency import repository
 from artiway.idempotency.model import InProgress, KeyInvalid, KeyReused
-from artiway.idempotency.repository import PostgresKeys
+from artiway.idempotency.repository import ExpiredKeys, PostgresKeys
 from artiway.idempotency.service import IdempotencyService
 from artiway.outbox.model import Message
 from artiway.outbox.repository import Outbox
@@ -61,20 +60,20 @@ def age_keys(addresses, age: timedelta) -> None:
         connection.execute("UPDATE idempotency_key SET created_at = now() - %s", [age])
 
 
-def test_a_repeated_request_gets_the_first_answer_and_acts_once(once, effect, addresses):
+def test_repeated_request_gets_first_answer_and_acts_once(once, effect, addresses):
     answers = [run(once, effect) for _ in range(3)]
     assert answers == [(201, '{"run":1}')] * 3
     assert (effect.runs, effects(addresses)) == (1, 1)
 
 
-def test_another_request_under_the_same_key_is_refused(once, effect):
+def test_another_request_under_same_key_is_refused(once, effect):
     run(once, effect)
     with pytest.raises(KeyReused) as refused:
         run(once, effect, request_hash="h2")
     assert (refused.value.code, effect.runs) == ("IDEM_422_KEY_REUSED", 1)
 
 
-def test_while_the_first_is_running_a_second_is_told_so(once, addresses, effect):
+def test_second_request_conflicts_while_the_first_runs(once, addresses, effect):
     with closing(Database(addresses.app)) as elsewhere:
         second = IdempotencyService(PostgresKeys(elsewhere))
 
@@ -103,7 +102,7 @@ def test_one_key_of_two_users_is_two_keys(once, effect, addresses):
     assert effects(addresses) == 2
 
 
-def test_a_colleague_is_not_stopped_by_a_running_request(once, addresses, effect):
+def test_colleague_is_not_stopped_by_running_request(once, addresses, effect):
     with closing(Database(addresses.app)) as elsewhere:
         second = IdempotencyService(PostgresKeys(elsewhere))
 
@@ -115,7 +114,7 @@ def test_a_colleague_is_not_stopped_by_a_running_request(once, addresses, effect
     assert effects(addresses) == 2
 
 
-def test_an_answer_of_the_release_before_is_found(once, effect, addresses):
+def test_answer_of_release_before_is_found(once, effect, addresses):
     """It stored the key without its user."""
     with psycopg.connect(addresses.superuser) as connection:
         connection.execute(
@@ -127,7 +126,7 @@ def test_an_answer_of_the_release_before_is_found(once, effect, addresses):
     assert run(once, effect, user_id=COLLEAGUE, request_hash="h2") == (201, '{"run":1}')
 
 
-def test_a_failure_undoes_the_effect_and_frees_the_key(once, effect, addresses):
+def test_failure_undoes_effect_and_frees_key(once, effect, addresses):
     def fail() -> tuple[int, str]:
         effect()
         raise Refused("not like this")
@@ -138,7 +137,7 @@ def test_a_failure_undoes_the_effect_and_frees_the_key(once, effect, addresses):
     assert run(once, effect, request_hash="another") == (201, '{"run":2}')
 
 
-def test_a_connection_that_dies_in_the_middle_leaves_neither_effect_nor_key(once, database, effect, addresses):
+def test_lost_connection_leaves_neither_effect_nor_key(once, database, effect, addresses):
     def die() -> tuple[int, str]:
         answer = effect()
         with database.tenant_transaction(TENANT) as tx:
@@ -154,7 +153,7 @@ def test_a_connection_that_dies_in_the_middle_leaves_neither_effect_nor_key(once
     assert effects(addresses) == 1
 
 
-def test_of_twenty_at_once_one_acts_and_the_others_wait_or_get_its_answer(addresses):
+def test_of_twenty_concurrent_requests_one_runs(addresses):
     outcomes: list[object] = []
     together = threading.Barrier(20)
 
@@ -179,7 +178,7 @@ def test_of_twenty_at_once_one_acts_and_the_others_wait_or_get_its_answer(addres
     assert effects(addresses) == 1
 
 
-def test_a_key_is_kept_for_a_day_and_then_is_new(once, effect, addresses):
+def test_key_expires_after_a_day(once, effect, addresses):
     run(once, effect)
     age_keys(addresses, timedelta(hours=23, minutes=59))
     run(once, effect)
@@ -189,27 +188,27 @@ def test_a_key_is_kept_for_a_day_and_then_is_new(once, effect, addresses):
     assert run(once, effect, request_hash="h2") == (201, '{"run":2}')
 
 
-def test_the_purge_takes_what_has_expired_in_batches(once, effect, service_database, addresses):
+def test_expired_keys_are_purged_in_batches(once, effect, service_database, addresses):
     for number in range(5):
         run(once, effect, key=f"old{number}")
     age_keys(addresses, timedelta(hours=25))
     run(once, effect, key="young")
 
     def purge(batches: int) -> int:
-        return repository.purge(service_database, batch=2, batches=batches)
+        return ExpiredKeys(service_database, batches=batches).purge(limit=2)
 
     assert [purge(1), purge(3), purge(3)] == [2, 3, 0]
     assert run(once, effect, key="young") == (201, '{"run":6}')
 
 
 @pytest.mark.parametrize("key", ["", "x" * 201, "a\0b", "line\nbreak", "schlüssel", "\ud800"])
-def test_a_key_that_is_no_header_word_is_refused(once, effect, key):
+def test_key_that_is_no_header_word_is_refused(once, effect, key):
     with pytest.raises(KeyInvalid) as refused:
         run(once, effect, key=key)
     assert (refused.value.status, effect.runs) == (422, 0)
 
 
-def test_without_a_tenant_no_key_is_visible_and_none_can_be_written(once, effect, database):
+def test_keys_need_a_tenant_transaction(once, effect, database):
     run(once, effect)
     with database.service_transaction() as tx:
         assert tx.all(b"SELECT * FROM idempotency_key") == []

@@ -36,7 +36,7 @@ def owner(valkey: Redis, valkey_url: str) -> Iterator[Callable[[float], subproce
         process.wait()
 
 
-def test_a_second_owner_is_refused_until_the_first_gives_back(locks, client):
+def test_second_owner_is_refused_until_first_gives_back(locks, client):
     with locks.hold("x", ttl_s=30) as first:
         with pytest.raises(LockTaken) as refused, locks.hold("x", ttl_s=30):
             pass
@@ -52,14 +52,14 @@ def test_locks_of_different_names_do_not_meet(locks):
         other.check()
 
 
-def test_a_failure_inside_gives_the_lock_back(locks):
+def test_failure_inside_gives_lock_back(locks):
     with pytest.raises(ZeroDivisionError), locks.hold("x", ttl_s=30):
         raise ZeroDivisionError
     with locks.hold("x", ttl_s=30):
         pass
 
 
-def test_one_that_waits_gets_the_lock_when_it_is_given_back(locks):
+def test_waiting_owner_gets_the_released_lock(locks):
     order: list[str] = []
     is_waiting = threading.Event()
 
@@ -85,26 +85,26 @@ def test_one_that_waits_gives_up_in_time(client, time):
     assert time() - began == pytest.approx(2)
 
 
-def test_the_watchdog_renews_while_the_owner_lives(locks, client):
+def test_watchdog_renews_while_owner_lives(locks, client):
     with locks.hold("x", ttl_s=3) as lock:
         deadlines = {client.hget("lock:x", "expires_ms")}
         until(lambda: deadlines.add(client.hget("lock:x", "expires_ms")) or len(deadlines) == 3)
         lock.check()
 
 
-def test_the_watchdog_ends_with_the_owner(locks):
+def test_watchdog_ends_with_owner(locks):
     with locks.hold("x", ttl_s=30):
         assert any(thread.name == "lock x" for thread in threading.enumerate())
     assert not any(thread.name == "lock x" for thread in threading.enumerate())
 
 
-def test_a_killed_owner_leaves_the_lock_to_its_ttl(locks, owner):
+def test_killed_owner_leaves_lock_to_its_ttl(locks, owner):
     owner(0.5).kill()
     with locks.hold("x", ttl_s=30, wait_s=PATIENCE_S) as lock:
         assert lock.fence == 2
 
 
-def test_a_paused_owner_is_told_that_it_lost_the_lock(locks, owner, valkey):
+def test_paused_owner_sees_that_its_lock_is_lost(locks, owner, valkey):
     paused = owner(0.5)
     paused.send_signal(signal.SIGSTOP)
     with locks.hold("x", ttl_s=30, wait_s=PATIENCE_S) as lock:
@@ -115,7 +115,7 @@ def test_a_paused_owner_is_told_that_it_lost_the_lock(locks, owner, valkey):
         assert lock.renew()  # the loser's leaving took nothing from the new owner
 
 
-def test_a_flushed_redis_is_noticed_at_the_next_renewal(locks, client, metric):
+def test_flushed_redis_is_noticed_at_next_renewal(locks, client, metric):
     with locks.hold("x", ttl_s=0.6) as lock:
         client.flushall()
         until(lambda: lock.is_lost)
@@ -124,7 +124,7 @@ def test_a_flushed_redis_is_noticed_at_the_next_renewal(locks, client, metric):
     assert metric("LocksLost") == [1]
 
 
-def test_an_owner_that_cannot_reach_redis_believes_in_its_lock_no_longer_than_redis_would(client, nobody_there, time):
+def test_owner_without_redis_loses_its_lock_in_time(client, nobody_there, time):
     lock = Locks(client, now=time).acquire("x", ttl_s=10)
     lock._locks._renew = Locks(nobody_there)._renew
     for _ in range(3):
@@ -137,8 +137,8 @@ def test_an_owner_that_cannot_reach_redis_believes_in_its_lock_no_longer_than_re
     assert not lock.renew()
 
 
-def test_a_renewal_whose_answer_comes_too_late_does_not_bring_the_lock_back(client, time):
-    """The owner may have been told of its loss while the answer was on its way."""
+def test_late_renewal_does_not_restore_the_lock(client, time):
+    """The owner may have seen the loss while the answer was in flight."""
 
     class Slow(Locks):
         def renew(self, *arguments, **options):
@@ -151,13 +151,13 @@ def test_a_renewal_whose_answer_comes_too_late_does_not_bring_the_lock_back(clie
     assert lock.is_lost
 
 
-def test_a_repeated_question_of_one_owner_is_one_taking(locks, client):
+def test_repeated_question_of_one_owner_is_one_taking(locks, client):
     """The client asks again when a connection died idle; the first question may have arrived."""
     fences = {locks._try("x", "token", ttl_s=30) for _ in range(3)}
     assert fences == {1}
 
 
-def test_without_redis_a_lock_is_unavailable(nobody_there):
+def test_without_redis_lock_is_unavailable(nobody_there):
     with pytest.raises(LockUnavailable) as away, Locks(nobody_there).hold("x", ttl_s=30):
         pass
     assert isinstance(away.value, Unavailable)
@@ -165,12 +165,12 @@ def test_without_redis_a_lock_is_unavailable(nobody_there):
 
 
 @pytest.mark.parametrize("ttl_s", [0, -1, 0.01, 86_401, float("nan")])
-def test_a_lock_without_a_sensible_life_is_refused(locks, ttl_s):
+def test_lock_without_sensible_life_is_refused(locks, ttl_s):
     with pytest.raises(ValueError, match="a lock lives"):
         locks.acquire("x", ttl_s=ttl_s)
 
 
-def test_fifty_threads_add_one_each_under_the_lock_and_none_is_lost(locks, client):
+def test_fifty_threads_lose_no_increment_under_lock(locks, client):
     """Read, think, write: what the lock is for."""
     fences: list[int] = []
 
@@ -189,7 +189,7 @@ def test_fifty_threads_add_one_each_under_the_lock_and_none_is_lost(locks, clien
     assert fences == sorted(set(fences))
 
 
-def test_after_a_flush_the_old_owner_can_neither_keep_nor_free_what_a_new_one_took(locks, client):
+def test_old_owner_cannot_touch_lock_after_flush(locks, client):
     old = locks.acquire("x", ttl_s=30)
     client.flushall()
     new = locks.acquire("x", ttl_s=30)
@@ -200,7 +200,7 @@ def test_after_a_flush_the_old_owner_can_neither_keep_nor_free_what_a_new_one_to
     assert new.renew()
 
 
-def test_an_expired_lock_is_not_renewed_even_if_nobody_took_it(client, time):
+def test_expired_free_lock_is_not_renewed(client, time):
     locks = Locks(client, now=time, server_now_ms=time.ms)
     lock = locks.acquire("x", ttl_s=10)
     time.advance(10)

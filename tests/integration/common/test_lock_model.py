@@ -68,11 +68,11 @@ def play(client: Redis, dice: random.Random, name: str) -> tuple[int, int]:
     taken = lost = last_fence = 0
 
     for _ in range(STEPS):
-        who = dice.randrange(len(owners))
-        lock = held[who]
+        owner = dice.randrange(len(owners))
+        lock = held[owner]
         if lock is None:
             try:
-                lock = held[who] = owners[who].acquire(name, ttl_s=TTL_S)
+                lock = held[owner] = owners[owner].acquire(name, ttl_s=TTL_S)
             except LockTaken:
                 continue
             finally:
@@ -84,9 +84,9 @@ def play(client: Redis, dice: random.Random, name: str) -> tuple[int, int]:
             try:
                 act()
             except LockLost:
-                held[who], lost = None, lost + 1
+                held[owner], lost = None, lost + 1
             if act == lock.release:
-                held[who] = None
+                held[owner] = None
         if dice.random() < 0.3:
             time.advance(dice.choice([0.1, 3, 9.8, 9.9, 10, 10.1, 30]))
         check_exclusive(client, name, time, held)
@@ -94,7 +94,7 @@ def play(client: Redis, dice: random.Random, name: str) -> tuple[int, int]:
 
 
 def check_exclusive(client: Redis, name: str, time: Time, held: list[Lock | None]) -> None:
-    """Whoever still believes in its lock is the one whom Redis names, and Redis names it for this moment."""
+    """An owner whose lock is not lost is the owner in Redis, and its lock has not expired there."""
     believers = [lock for lock in held if lock is not None and not lock.is_lost]
     assert len(believers) <= 1
     for lock in believers:

@@ -19,7 +19,7 @@ from artiway.audit.repository import AuditLog
 from artiway.bootstrap import payments
 from artiway.identity.repository import PostgresAccounts
 from artiway.identity.service import AuthService
-from artiway.identity.tokens import Verifier
+from artiway.identity.token_verifier import Verifier
 from artiway.ids import new_id, to_wire
 from artiway.platform import http
 from tests.conftest import Addresses
@@ -108,7 +108,7 @@ def is_understood(operation: Operation) -> bool:
 
 @dataclass
 class Platform:
-    """All functions in one process, and an administrator, who may do everything."""
+    """All functions in one process, and an administrator with every permission."""
 
     handlers: dict[str, http.Api]
     session: dict[str, str]
@@ -188,7 +188,7 @@ def start(monkeypatch, postgres_server, valkey_server, handlers):
             monkeypatch.setenv(f"ARTIWAY_{name}", value)
         forget()
         auth = make_auth(
-            bootstrap.service_database(), FixedClock(datetime.now(UTC)), signer, forgetful=bootstrap.cached_access()
+            bootstrap.service_database(), FixedClock(datetime.now(UTC)), signer, revocations=bootstrap.cached_access()
         )
         monkeypatch.setattr(bootstrap, "auth", lambda: auth)  # without KMS
         monkeypatch.setattr(payments, "merchant", lambda: lambda: MERCHANT)
@@ -229,7 +229,7 @@ class TestPostgres:
             answers = {str(operation): refusal(platform.call(operation)) for operation in PROTECTED}
         assert set(answers.values()) == {self.AWAY}, answers
 
-    def test_route_without_postgres_is_503_unless_it_needs_none(self, start, postgres_server):
+    def test_route_without_postgres_answers_503_if_needed(self, start, postgres_server):
         platform = start(is_warm=True, **SHORT)
         platform.renew()
         with frozen(postgres_server):
@@ -244,7 +244,7 @@ class TestPostgres:
 
     @pytest.mark.parametrize("is_connected", [True, False], ids=["connected", "cold"])
     @pytest.mark.parametrize("route", ["GET /me", "POST /points/transfers", "GET /ops/invariants", "POST /auth/login"])
-    def test_the_answer_comes_within_three_seconds(self, start, postgres_server, route, is_connected):
+    def test_answer_comes_within_three_seconds(self, start, postgres_server, route, is_connected):
         platform, operation = start(is_warm=is_connected), by_name(route)
         platform.renew()
         if is_connected:
@@ -289,7 +289,7 @@ class TestRedis:
 
     @pytest.mark.parametrize("is_connected", [True, False], ids=["connected", "cold"])
     @pytest.mark.parametrize("route", ["GET /me", "GET /health", "GET /ops/health", "POST /ops/lanes/{lane}/pause"])
-    def test_all_waits_for_redis_take_a_second(self, start, monkeypatch, valkey_server, route, is_connected):
+    def test_all_waits_for_redis_take_second(self, start, monkeypatch, valkey_server, route, is_connected):
         platform, operation = start(**LONG), by_name(route)
         platform.renew()
         if is_connected:

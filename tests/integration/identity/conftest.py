@@ -19,23 +19,23 @@ from artiway.identity.repository import PostgresAccounts
 from artiway.identity.service import AuthService
 from artiway.identity.tenants.repository import PostgresTenants
 from artiway.identity.tenants.service import TenantService
-from artiway.identity.tokens import Verifier
+from artiway.identity.token_verifier import Verifier
 from tests.fakes.clock import FixedClock
-from tests.fakes.identity import Forgetful, KnownPeople, LocalSigner, QuickPasswords, Somewhere
+from tests.fakes.identity import FakeLocator, FakeWechatLogin, LocalSigner, QuickPasswords, RecordedRevocations
 
 ISSUER = "artiway-test"
 
 
 def make_auth(
-    service_database, clock, signer, *, passwords=None, forgetful=None, throttle=None, sessions_per_user=50
+    service_database, clock, signer, *, passwords=None, revocations=None, throttle=None, sessions_per_user=50
 ) -> AuthService:
     return AuthService(
         PostgresAccounts(service_database, AuditLog()),
         passwords or QuickPasswords(),
         signer,
-        KnownPeople(),
-        Somewhere(),
-        forgetful or Forgetful(),
+        FakeWechatLogin(),
+        FakeLocator(),
+        revocations or RecordedRevocations(),
         clock,
         issuer=ISSUER,
         refresh_secret=lambda: b"a secret of the server",
@@ -54,7 +54,7 @@ class Identity:
     tenants: TenantService
     clock: FixedClock
     passwords: QuickPasswords
-    forgetful: Forgetful
+    revocations: RecordedRevocations
     verifier: Verifier
 
     def register(self, name: str = "") -> Tokens:
@@ -80,14 +80,14 @@ def signer() -> LocalSigner:
 @pytest.fixture
 def identity(database, service_database, signer) -> Identity:
     clock = FixedClock(datetime.now(UTC))  # a token's time is checked against the real clock
-    passwords, forgetful, audit = QuickPasswords(), Forgetful(), AuditLog()
+    passwords, revocations, audit = QuickPasswords(), RecordedRevocations(), AuditLog()
     return Identity(
-        auth=make_auth(service_database, clock, signer, passwords=passwords, forgetful=forgetful),
-        people=PeopleService(PostgresPeople(database, audit), passwords, forgetful),
-        keys=ApiKeyService(PostgresKeys(database, audit), forgetful, clock),
-        tenants=TenantService(PostgresTenants(service_database, audit), passwords, forgetful),
+        auth=make_auth(service_database, clock, signer, passwords=passwords, revocations=revocations),
+        people=PeopleService(PostgresPeople(database, audit), passwords, revocations),
+        keys=ApiKeyService(PostgresKeys(database, audit), revocations, clock),
+        tenants=TenantService(PostgresTenants(service_database, audit), passwords, revocations),
         clock=clock,
         passwords=passwords,
-        forgetful=forgetful,
+        revocations=revocations,
         verifier=Verifier(json.dumps({"keys": [signer.jwk()]}), issuer=ISSUER),
     )

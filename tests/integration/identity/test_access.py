@@ -1,4 +1,4 @@
-"""The gate's questions: sessions and API keys through the real cache, signed requests, nonces."""
+"""The access check: sessions and API keys through the real cache, signed requests, nonces."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ def signed(key, clock, *, nonce=None, at=None, method="POST", target=REQUEST["ta
 # --- sessions
 
 
-def test_a_live_session_may_what_its_person_may_now(identity, access):
+def test_live_session_has_its_users_current_permissions(identity, access):
     tokens = identity.register("ann")
     found = access.of_session(**session_of(identity, tokens))
     assert "user.manage" in found.permissions
     assert (found.rate_per_second, found.burst) == (5, 10)
 
 
-def test_what_changes_is_noticed_at_once_where_the_cache_can_be_told(identity, access):
+def test_change_acts_at_once_after_invalidation(identity, access):
     owner = identity.owner("ann")
     user = identity.people.invite(owner, email="bob@example.com", password="correct horse", roles=["viewer"])
     session = session_of(identity, identity.auth.login(login="bob@example.com", password="correct horse", address=""))
@@ -82,7 +82,7 @@ def test_what_changes_is_noticed_at_once_where_the_cache_can_be_told(identity, a
         access.of_session(**session)
 
 
-def test_a_logout_is_noticed_within_a_minute_where_the_cache_cannot_be_told(identity, database, valkey, addresses):
+def test_logout_acts_within_a_minute_without_invalidation(identity, database, valkey, addresses):
     """Another process changed the row and could not say so: the answer is old for sixty seconds at most."""
     seconds = FixedClock()
     cached = CachedAccess(Cache(valkey, now=lambda: seconds.now().timestamp()))
@@ -102,7 +102,7 @@ def test_a_logout_is_noticed_within_a_minute_where_the_cache_cannot_be_told(iden
         access.of_session(**session)
 
 
-def test_logout_ends_the_session_everywhere(identity, access):
+def test_logout_ends_session_everywhere(identity, access):
     session = session_of(identity, identity.register("ann"))
     access.of_session(**session)
     identity.auth.logout(tenant_id=session["tenant_id"], session_id=session["session_id"])
@@ -110,7 +110,7 @@ def test_logout_ends_the_session_everywhere(identity, access):
         access.of_session(**session)
 
 
-def test_a_session_of_somebody_else_or_of_another_tenant_is_nobodys(identity, access):
+def test_session_of_another_user_or_tenant_is_refused(identity, access):
     ann, bob = (session_of(identity, identity.register(name)) for name in ("ann", "bob"))
     for session in (
         {**ann, "user_id": bob["user_id"]},
@@ -124,7 +124,7 @@ def test_a_session_of_somebody_else_or_of_another_tenant_is_nobodys(identity, ac
 # --- API keys
 
 
-def test_a_key_may_what_it_was_given_and_its_maker_still_may(identity, access):
+def test_key_has_permissions_that_its_maker_still_has(identity, access):
     owner = identity.owner("ann")
     user = identity.people.invite(owner, email="bob@example.com", password="correct horse", roles=["member"])
     maker = Actor(owner.tenant_id, user.user_id, user.permissions)
@@ -138,13 +138,13 @@ def test_a_key_may_what_it_was_given_and_its_maker_still_may(identity, access):
         access.of_key(key, **REQUEST)
 
 
-def test_nobody_makes_a_key_that_may_more_than_they_do(identity):
+def test_key_beyond_the_makers_permissions_is_refused(identity):
     owner = identity.owner("ann")
     with pytest.raises(NotYours):
         make_key(identity, owner, "tenant.manage")
 
 
-def test_a_key_ends_with_its_time_and_when_it_is_deleted(identity, access):
+def test_expired_or_deleted_key_is_refused(identity, access):
     owner = identity.owner("ann")
     with pytest.raises(Refused):
         make_key(identity, owner, expires_at=identity.clock.now())
@@ -160,7 +160,7 @@ def test_a_key_ends_with_its_time_and_when_it_is_deleted(identity, access):
         access.of_key(key, **REQUEST)
 
 
-def test_a_forged_key_is_nobodys(identity, access):
+def test_forged_key_is_nobodys(identity, access):
     ann, bob = identity.owner("ann"), identity.owner("bob")
     made, key = make_key(identity, ann)
     last = "A" if key[-1] != "A" else "B"
@@ -179,7 +179,7 @@ def test_a_forged_key_is_nobodys(identity, access):
             access.of_key(text, **REQUEST)
 
 
-def test_a_key_is_stored_as_a_hash(identity, addresses):
+def test_key_is_stored_as_hash(identity, addresses):
     _, key = make_key(identity, identity.owner("ann"))
     with psycopg.connect(addresses.superuser) as connection:
         ((stored,),) = connection.execute("SELECT api_key::text FROM api_key").fetchall()
@@ -188,7 +188,7 @@ def test_a_key_is_stored_as_a_hash(identity, addresses):
     assert hashlib.sha256(secret.encode()).hexdigest() in stored
 
 
-def test_people_see_and_remove_their_own_keys_and_managers_those_of_the_tenant(identity):
+def test_users_manage_own_keys_and_managers_all(identity):
     owner = identity.owner("ann")
     user = identity.people.invite(owner, email="bob@example.com", password="correct horse", roles=["member"])
     bob = Actor(owner.tenant_id, user.user_id, user.permissions)
@@ -210,7 +210,7 @@ def suspend(identity, owner, status="SUSPENDED"):
     identity.tenants.change(owner.tenant_id, {"status": status}, actor_id=owner.user_id)
 
 
-def test_a_session_of_a_suspended_tenant_is_forbidden(identity, access):
+def test_session_of_suspended_tenant_is_forbidden(identity, access):
     tokens = identity.register("ann")
     session = session_of(identity, tokens)
     assert access.of_session(**session)
@@ -224,14 +224,14 @@ def test_a_session_of_a_suspended_tenant_is_forbidden(identity, access):
     assert access.of_session(**session)
 
 
-def test_a_key_of_a_suspended_tenant_is_forbidden(identity, access):
+def test_key_of_suspended_tenant_is_forbidden(identity, access):
     owner = identity.owner("ann")
     _, key = make_key(identity, owner, "task.read")
     _, signing = make_key(identity, owner, is_signed=True)
     suspend(identity, owner)
     with pytest.raises(TenantSuspended):
         access.of_key(key, **REQUEST)
-    with pytest.raises(Unauthenticated):  # who cannot prove to have the key learns nothing
+    with pytest.raises(Unauthenticated):  # a caller without the key learns nothing
         access.of_key(key[:-1] + ("A" if key[-1] != "A" else "B"), **REQUEST)
     with pytest.raises(SignatureInvalid):
         access.of_key(signing, **REQUEST)
@@ -239,7 +239,7 @@ def test_a_key_of_a_suspended_tenant_is_forbidden(identity, access):
         access.of_key(signing, **{**REQUEST, "headers": signed(signing, identity.clock)})
 
 
-def test_a_disabled_user_of_a_suspended_tenant_is_unknown(identity, access):
+def test_disabled_user_of_suspended_tenant_is_unknown(identity, access):
     owner = identity.owner("ann")
     user = identity.people.invite(owner, email="bob@example.com", password="correct horse", roles=["member"])
     session = session_of(identity, identity.auth.login(login="bob@example.com", password="correct horse", address=""))
@@ -252,7 +252,7 @@ def test_a_disabled_user_of_a_suspended_tenant_is_unknown(identity, access):
 # --- permissions that include others
 
 
-def test_a_custom_role_with_job_write_manages_webhooks(identity, access):
+def test_custom_role_with_job_write_manages_webhooks(identity, access):
     owner = identity.owner("ann")
     identity.people.add_role(owner, name="planner", permissions=frozenset({"job.write"}))
     identity.people.invite(owner, email="bob@example.com", password="correct horse", roles=["planner"])
@@ -272,7 +272,7 @@ def test_a_custom_role_with_job_write_manages_webhooks(identity, access):
     ],
     ids=["both", "a part of it", "the person only reads", "the person has neither"],
 )
-def test_a_key_gets_what_its_permissions_include(identity, access, held, given, effective):
+def test_key_has_the_included_permissions(identity, access, held, given, effective):
     owner = identity.owner("ann")
     identity.people.add_role(owner, name="first", permissions=frozenset({"job.write"}))
     user = identity.people.invite(owner, email="bob@example.com", password="correct horse", roles=["first"])
@@ -281,7 +281,7 @@ def test_a_key_gets_what_its_permissions_include(identity, access, held, given, 
     assert access.of_key(key, **REQUEST).permissions == effective
 
 
-def test_what_a_permission_includes_can_be_given(identity):
+def test_included_permissions_can_be_granted(identity):
     owner = identity.owner("ann")
     planner = Actor(owner.tenant_id, owner.user_id, frozenset({"user.manage", "job.write"}))
     identity.people.add_role(planner, name="hooks", permissions=frozenset({"webhook.manage", "job.read"}))
@@ -292,7 +292,7 @@ def test_what_a_permission_includes_can_be_given(identity):
 # --- signed requests
 
 
-def test_a_signed_request_comes_in_with_or_without_the_secret_beside_it(identity, access):
+def test_signed_request_passes_with_or_without_the_secret(identity, access):
     _, key = make_key(identity, identity.owner("ann"), "task.submit", is_signed=True)
     for shown in (key, key[: len("ak_") + 64]):
         found = access.of_key(shown, **{**REQUEST, "headers": signed(key, identity.clock)})
@@ -317,7 +317,7 @@ def test_a_signed_request_comes_in_with_or_without_the_secret_beside_it(identity
     ],
     ids=str,
 )
-def test_a_request_that_differs_from_what_was_signed_is_refused(identity, access, change):
+def test_request_changed_after_signing_is_refused(identity, access, change):
     _, key = make_key(identity, identity.owner("ann"), is_signed=True)
     headers = signed(key, identity.clock)
     changed = {**REQUEST, "headers": headers, **change}
@@ -328,7 +328,7 @@ def test_a_request_that_differs_from_what_was_signed_is_refused(identity, access
 
 
 @pytest.mark.parametrize(("late_s", "is_accepted"), [(0, True), (299, True), (301, False), (-299, True), (-301, False)])
-def test_a_timestamp_counts_for_five_minutes_on_either_side(identity, access, late_s, is_accepted):
+def test_timestamp_counts_for_five_minutes_on_either_side(identity, access, late_s, is_accepted):
     _, key = make_key(identity, identity.owner("ann"), is_signed=True)
     headers = signed(key, identity.clock, at=identity.clock.now() - timedelta(seconds=late_s))
     if is_accepted:
@@ -339,7 +339,7 @@ def test_a_timestamp_counts_for_five_minutes_on_either_side(identity, access, la
 
 
 @pytest.mark.parametrize("is_flushed", [False, True], ids=["Redis remembers", "Redis was flushed"])
-def test_a_nonce_is_accepted_once(identity, access, valkey, is_flushed):
+def test_nonce_is_accepted_once(identity, access, valkey, is_flushed):
     _, key = make_key(identity, identity.owner("ann"), is_signed=True)
     request = {**REQUEST, "headers": signed(key, identity.clock)}
     access.of_key(key, **request)
@@ -349,7 +349,7 @@ def test_a_nonce_is_accepted_once(identity, access, valkey, is_flushed):
         access.of_key(key, **request)
 
 
-def test_parallel_copies_of_one_signed_request_come_in_once_even_without_redis(identity, addresses):
+def test_parallel_signed_copies_pass_once_without_redis(identity, addresses):
     owner = identity.owner("ann")
     made, _ = make_key(identity, owner, is_signed=True)
     away = connect("redis://127.0.0.1:1", timeout_s=0.1)
@@ -363,7 +363,7 @@ def test_parallel_copies_of_one_signed_request_come_in_once_even_without_redis(i
         assert sorted(pool.map(spend, range(8))) == [False] * 7 + [True]
 
 
-def test_the_same_nonce_of_two_keys_is_two_nonces_and_old_ones_are_forgotten(identity, access, addresses):
+def test_nonces_belong_to_keys_and_expire(identity, access, addresses):
     owner = identity.owner("ann")
     keys = [make_key(identity, owner, is_signed=True)[1] for _ in range(2)]
     for key in keys:

@@ -13,6 +13,7 @@ import pytest
 
 from artiway.audit.repository import AuditLog
 from artiway.errors import Refused
+from artiway.identity.administrators import AdministratorService
 from artiway.identity.model import (
     AccountClosed,
     BadCredentials,
@@ -28,7 +29,7 @@ from artiway.identity.passwords import Argon2Passwords
 from artiway.identity.repository import PostgresAccounts
 from artiway.identity.tokens import TokenExpired
 from artiway.platform.database import Database
-from tests.fakes.identity import LocalSigner
+from tests.fakes.identity import LocalSigner, QuickPasswords
 from tests.integration.identity.conftest import make_auth
 
 # An hour instead of a second: no test may depend on how fast this machine is.
@@ -47,7 +48,7 @@ def log_in(identity, name, password="correct horse", address="192.0.2.1"):
 # --- registration
 
 
-def test_registering_makes_a_tenant_its_owner_and_a_session(identity, addresses):
+def test_registering_makes_tenant_its_owner_and_session(identity, addresses):
     tokens = identity.register("ann")
     claims = identity.verifier.verify(tokens.access_token)
     assert (claims.tenant_id, claims.user_id) == (tokens.tenant_id, tokens.user_id)
@@ -59,7 +60,7 @@ def test_registering_makes_a_tenant_its_owner_and_a_session(identity, addresses)
     assert rows(addresses, "SELECT action FROM audit_log") == [("tenant.registered",)]
 
 
-def test_an_address_or_number_belongs_to_one_person_on_the_whole_platform(identity, addresses):
+def test_login_is_unique_on_the_whole_platform(identity, addresses):
     facts = {"tenant_name": "t", "password": "correct horse", "address": ""}
     identity.auth.register(email="Ann@Example.com", phone="13800138000", **facts)
     with pytest.raises(LoginTaken):
@@ -69,7 +70,7 @@ def test_an_address_or_number_belongs_to_one_person_on_the_whole_platform(identi
     assert rows(addresses, "SELECT count(*) FROM tenant") == [(1,)]
 
 
-def test_a_signature_that_fails_leaves_nothing_behind(identity, addresses, service_database, monkeypatch):
+def test_signature_that_fails_leaves_nothing_behind(identity, addresses, service_database, monkeypatch):
     signer = LocalSigner()
     monkeypatch.setattr(signer, "sign", lambda _: 1 / 0)
     broken = make_auth(service_database, identity.clock, signer)
@@ -79,7 +80,7 @@ def test_a_signature_that_fails_leaves_nothing_behind(identity, addresses, servi
 
 
 @pytest.mark.parametrize("email", ["a", "a@b", "a b@example.com", "a@@example.com", "a@example.com\n", "ä@example.com"])
-def test_what_is_no_address_is_refused_by_name(identity, email):
+def test_invalid_address_is_refused_by_name(identity, email):
     with pytest.raises(Refused) as refusal:
         identity.auth.register(tenant_name="t", email=email, password="correct horse", phone=None, address="")
     assert refusal.value.details["fields"][0]["field"] == "email"
@@ -88,7 +89,7 @@ def test_what_is_no_address_is_refused_by_name(identity, email):
 # --- passwords
 
 
-def test_the_right_password_comes_in_by_mail_or_phone_however_it_is_spelled(identity):
+def test_login_accepts_any_spelling_of_email_and_phone(identity):
     made = identity.auth.register(
         tenant_name="t", email="ann@example.com", phone="13800138000", password="correct horse", address=""
     )
@@ -96,7 +97,7 @@ def test_the_right_password_comes_in_by_mail_or_phone_however_it_is_spelled(iden
         assert identity.auth.login(login=login, password="correct horse", address="").user_id == made.user_id
 
 
-def test_an_unknown_login_costs_a_hash_and_sounds_like_a_wrong_password(identity):
+def test_unknown_login_answers_like_a_wrong_password(identity):
     identity.register("ann")
     messages = set()
     for login in ("ann@example.com", "nobody@example.com", "no login at all"):
@@ -107,13 +108,13 @@ def test_an_unknown_login_costs_a_hash_and_sounds_like_a_wrong_password(identity
     assert identity.passwords.checked == 3
 
 
-def test_a_person_without_a_password_cannot_be_entered_with_one(identity):
+def test_person_without_password_cannot_be_entered_with_one(identity):
     identity.auth.login_by_wechat(app="mini", code="zoe", address="")
     with pytest.raises(BadCredentials):
         identity.auth.login(login="", password="", address="")
 
 
-def test_an_outdated_hash_is_replaced_at_the_next_login(identity, addresses):
+def test_outdated_hash_is_replaced_at_next_login(identity, addresses):
     identity.register("ann")
     rows_before = "UPDATE app_user SET password_hash = %s RETURNING 1"
     old = "old:correct horse"
@@ -123,7 +124,7 @@ def test_an_outdated_hash_is_replaced_at_the_next_login(identity, addresses):
     assert rows(addresses, "SELECT password_hash FROM app_user") == [("quick:correct horse",)]
 
 
-def test_passwords_are_argon2id_with_the_agreed_cost():
+def test_passwords_are_argon2id_with_agreed_cost():
     passwords = Argon2Passwords()
     stored = passwords.hash("correct horse")
     assert stored.startswith("$argon2id$v=19$m=19456,t=2,p=1$")
@@ -137,7 +138,7 @@ def test_passwords_are_argon2id_with_the_agreed_cost():
 # --- throttling
 
 
-def test_failures_make_an_account_wait_and_each_further_one_doubles_it(identity, addresses):
+def test_each_further_failure_doubles_the_accounts_wait(identity, addresses):
     identity.register("ann")
     waits = []
     for _ in range(17):
@@ -149,7 +150,7 @@ def test_failures_make_an_account_wait_and_each_further_one_doubles_it(identity,
     assert waits == [(2**n,) for n in range(10)] + [(900,)] * 3
 
 
-def test_a_blocked_attempt_waits_even_with_the_right_password_and_is_not_hashed(identity, service_database, signer):
+def test_blocked_attempt_with_right_password_is_not_hashed(identity, service_database, signer):
     identity.register("ann")
     auth = make_auth(service_database, identity.clock, signer, passwords=identity.passwords, throttle=PATIENT)
     for _ in range(5):
@@ -162,7 +163,7 @@ def test_a_blocked_attempt_waits_even_with_the_right_password_and_is_not_hashed(
     assert identity.passwords.checked == hashed
 
 
-def test_a_success_starts_the_account_anew(identity, addresses):
+def test_success_starts_account_anew(identity, addresses):
     identity.register("ann")
     for _ in range(4):
         with pytest.raises(BadCredentials):
@@ -174,7 +175,7 @@ def test_a_success_starts_the_account_anew(identity, addresses):
     log_in(identity, "ann")
 
 
-def test_an_address_that_tries_many_accounts_is_slowed_down_and_others_are_not(identity, service_database, signer):
+def test_address_with_many_accounts_is_throttled_alone(identity, service_database, signer):
     identity.register("ann")
     auth = make_auth(service_database, identity.clock, signer, throttle=PATIENT)
     for number in range(50):
@@ -185,7 +186,7 @@ def test_an_address_that_tries_many_accounts_is_slowed_down_and_others_are_not(i
     assert auth.login(login="ann@example.com", password="correct horse", address="192.0.2.1")
 
 
-def test_attempts_that_come_together_cannot_all_pass_before_the_first_is_counted(identity, addresses, signer):
+def test_concurrent_attempts_are_all_counted(identity, addresses, signer):
     identity.register("ann")
     outcomes = []
 
@@ -207,14 +208,14 @@ def test_attempts_that_come_together_cannot_all_pass_before_the_first_is_counted
 # --- WeChat
 
 
-def test_the_first_wechat_login_makes_an_account_and_the_next_finds_it(identity):
+def test_first_wechat_login_creates_the_account(identity):
     first = identity.auth.login_by_wechat(app="mini", code="zoe", address="")
     again = identity.auth.login_by_wechat(app="mini", code="zoe", address="")
     assert (first.is_new, again.is_new) == (True, False)
     assert again.user_id == first.user_id
 
 
-def test_a_unionid_links_the_same_person_in_another_app(identity, addresses):
+def test_unionid_links_same_person_in_another_app(identity, addresses):
     first = identity.auth.login_by_wechat(app="mini", code="zoe/u-zoe", address="")
     other = identity.auth.login_by_wechat(app="web", code="zoe/u-zoe", address="")
     stranger = identity.auth.login_by_wechat(app="web", code="tom", address="")
@@ -226,14 +227,14 @@ def test_a_unionid_links_the_same_person_in_another_app(identity, addresses):
     ]
 
 
-def test_a_unionid_that_becomes_known_later_links_from_then_on(identity):
+def test_unionid_learned_later_links_the_identities(identity):
     first = identity.auth.login_by_wechat(app="mini", code="zoe", address="")
     identity.auth.login_by_wechat(app="mini", code="zoe/u-zoe", address="")
     assert identity.auth.login_by_wechat(app="web", code="zoe/u-zoe", address="").user_id == first.user_id
 
 
 @pytest.mark.parametrize("codes", [["zoe"], ["zoe/u-zoe"]], ids=["openid alone", "with unionid"])
-def test_parallel_first_logins_of_one_person_make_one_account(identity, addresses, signer, codes):
+def test_parallel_first_wechat_logins_create_one_account(identity, addresses, signer, codes):
     start = threading.Barrier(8)
 
     def arrive(number):
@@ -253,7 +254,7 @@ def test_parallel_first_logins_of_one_person_make_one_account(identity, addresse
 # --- refresh
 
 
-def test_a_refresh_gives_a_new_pair_of_the_same_session(identity):
+def test_refresh_gives_new_pair_of_same_session(identity):
     first = identity.register()
     second = identity.auth.refresh(first.refresh_token)
     assert second.refresh_token != first.refresh_token
@@ -262,7 +263,7 @@ def test_a_refresh_gives_a_new_pair_of_the_same_session(identity):
     assert one.token_id != two.token_id
 
 
-def test_a_lost_answer_asked_for_again_within_the_grace_is_the_same_answer(identity):
+def test_repeated_refresh_within_grace_returns_same_tokens(identity):
     first = identity.register()
     second = identity.auth.refresh(first.refresh_token)
     identity.clock.advance(seconds=10)
@@ -270,7 +271,7 @@ def test_a_lost_answer_asked_for_again_within_the_grace_is_the_same_answer(ident
     assert identity.auth.refresh(second.refresh_token)
 
 
-def test_within_the_grace_a_used_successor_means_reuse(identity, addresses):
+def test_within_grace_used_successor_means_reuse(identity, addresses):
     first = identity.register("ann")
     second = identity.auth.refresh(first.refresh_token)
     third = identity.auth.refresh(second.refresh_token)
@@ -283,7 +284,7 @@ def test_within_the_grace_a_used_successor_means_reuse(identity, addresses):
     assert rows(addresses, "SELECT revoked_reason FROM session") == [("reuse",)]
 
 
-def test_a_repetition_that_races_its_successor_leaves_one_branch(identity, addresses, signer):
+def test_repetition_that_races_its_successor_leaves_one_branch(identity, addresses, signer):
     """A token is repeated while its successor is used: either the same successor again, or the family is revoked."""
     for _ in range(10):
         first = identity.register()
@@ -310,7 +311,7 @@ def test_a_repetition_that_races_its_successor_leaves_one_branch(identity, addre
             assert identity.auth.refresh(third)
 
 
-def test_a_stolen_token_used_after_the_grace_revokes_the_whole_family(identity, addresses):
+def test_stolen_token_used_after_grace_revokes_whole_family(identity, addresses):
     first = identity.register("ann")
     second = identity.auth.refresh(first.refresh_token)
     other = log_in(identity, "ann")
@@ -319,12 +320,12 @@ def test_a_stolen_token_used_after_the_grace_revokes_the_whole_family(identity, 
         identity.auth.refresh(first.refresh_token)
     with pytest.raises(TokenNotAccepted):
         identity.auth.refresh(second.refresh_token)
-    assert len(identity.forgetful.told) == 1
+    assert len(identity.revocations.dropped) == 1
     assert rows(addresses, "SELECT revoked_reason FROM session WHERE revoked_at IS NOT NULL") == [("reuse",)]
     assert identity.auth.refresh(other.refresh_token)  # another session of the same person lives on
 
 
-def test_a_session_ends_when_it_is_idle_and_when_it_is_old(identity):
+def test_idle_or_old_session_expires(identity):
     idle = identity.register()
     identity.clock.advance(days=7)
     with pytest.raises(TokenExpired):
@@ -340,27 +341,27 @@ def test_a_session_ends_when_it_is_idle_and_when_it_is_old(identity):
         pytest.fail("a session outlived its thirty days")
 
 
-def test_logout_ends_refresh_at_once_and_tells_the_cache(identity):
+def test_logout_ends_refresh_and_drops_cached_access(identity):
     tokens = identity.register()
     session_id = identity.verifier.verify(tokens.access_token).family_id
     identity.auth.logout(tenant_id=tokens.tenant_id, session_id=UUID(session_id))
     with pytest.raises(TokenNotAccepted):
         identity.auth.refresh(tokens.refresh_token)
-    assert identity.forgetful.told == [f"session {session_id}"]
+    assert identity.revocations.dropped == [f"session {session_id}"]
 
 
 @pytest.mark.parametrize("token", ["", "rt_unknown", "x" * 256])
-def test_an_unknown_refresh_token_is_nobodys(identity, token):
+def test_unknown_refresh_token_is_nobodys(identity, token):
     with pytest.raises(TokenNotAccepted):
         identity.auth.refresh(token)
 
 
-def test_an_access_token_is_no_refresh_token(identity):
+def test_access_token_is_no_refresh_token(identity):
     with pytest.raises(TokenNotAccepted):
         identity.auth.refresh(identity.register().access_token)
 
 
-def test_a_disabled_person_neither_logs_in_nor_refreshes(identity):
+def test_disabled_person_neither_logs_in_nor_refreshes(identity):
     owner = identity.owner("ann")
     user = identity.people.invite(owner, email="bob@example.com", password="correct horse", roles=["member"])
     tokens = log_in(identity, "bob")
@@ -373,7 +374,7 @@ def test_a_disabled_person_neither_logs_in_nor_refreshes(identity):
         identity.auth.refresh(tokens.refresh_token)
 
 
-def test_a_suspended_tenant_lets_nobody_in(identity):
+def test_suspended_tenant_refuses_every_login(identity):
     tokens = identity.register("ann")
     identity.tenants.change(tokens.tenant_id, {"status": "SUSPENDED"}, actor_id=tokens.user_id)
     with pytest.raises(TenantSuspended) as refusal:
@@ -387,7 +388,7 @@ def test_a_suspended_tenant_lets_nobody_in(identity):
     assert identity.auth.refresh(tokens.refresh_token)
 
 
-def test_200_concurrent_refreshes_of_one_token_leave_one_live_branch(identity, addresses, signer):
+def test_200_concurrent_refreshes_leave_one_live_branch(identity, addresses, signer):
     first = identity.register()
     start = threading.Barrier(20)
 
@@ -406,8 +407,8 @@ def test_200_concurrent_refreshes_of_one_token_leave_one_live_branch(identity, a
     assert identity.auth.refresh(answers[0])
 
 
-def test_refreshing_while_the_family_is_revoked_never_leaves_it_alive(identity, addresses, signer):
-    """Theft is noticed while the thief's branch is being refreshed: whoever is first, the family is dead at the end."""
+def test_refresh_during_revocation_leaves_no_live_token(identity, addresses, signer):
+    """Reuse is detected during a refresh of the stolen branch: in either order the session ends."""
     for _ in range(10):
         first = identity.register()
         second = identity.auth.refresh(first.refresh_token)
@@ -430,7 +431,7 @@ def test_refreshing_while_the_family_is_revoked_never_leaves_it_alive(identity, 
             identity.auth.refresh((current or second).refresh_token)
 
 
-def test_what_is_stored_of_a_token_is_its_hash_alone(identity, addresses):
+def test_only_the_hash_of_a_token_is_stored(identity, addresses):
     tokens = identity.register()
     ((stored,),) = rows(addresses, "SELECT string_agg(refresh_token::text, ' ') FROM refresh_token")
     assert tokens.refresh_token not in stored
@@ -440,12 +441,24 @@ def test_what_is_stored_of_a_token_is_its_hash_alone(identity, addresses):
 # --- the first administrator
 
 
-def test_the_administrator_is_made_once_and_has_every_permission(identity, service_database, addresses):
-    store = PostgresAccounts(service_database, AuditLog())
-    first = store.put_administrator(email="admin@artiway.local", password_hash="quick:one")
+def administrators(service_database) -> AdministratorService:
+    return AdministratorService(PostgresAccounts(service_database, AuditLog()), QuickPasswords())
+
+
+def test_same_administrator_password_ends_no_session(identity, service_database):
+    service = administrators(service_database)
+    first = service.ensure(login="admin@artiway.local", password="one")
     before = identity.auth.login(login="admin@artiway.local", password="one", address="")
-    again = store.put_administrator(email="admin@artiway.local", password_hash="quick:two")
-    second = store.put_administrator(email="other@artiway.local", password_hash="quick:three")
+    assert service.ensure(login="Admin@artiway.local", password="one") == first
+    assert identity.auth.refresh(before.refresh_token)
+
+
+def test_administrator_is_made_once_with_every_permission(identity, service_database, addresses):
+    service = administrators(service_database)
+    first = service.ensure(login="admin@artiway.local", password="one")
+    before = identity.auth.login(login="admin@artiway.local", password="one", address="")
+    again = service.ensure(login="admin@artiway.local", password="two")
+    second = service.ensure(login="other@artiway.local", password="three")
     assert first == again != second
     assert rows(addresses, "SELECT count(*) FROM tenant WHERE is_platform") == [(1,)]
     with pytest.raises(TokenNotAccepted):  # another password ends what the old one opened
@@ -454,13 +467,13 @@ def test_the_administrator_is_made_once_and_has_every_permission(identity, servi
     assert "tenant.manage" in identity.verifier.verify(tokens.access_token).permissions
 
 
-def test_nobody_else_becomes_administrator_by_their_address(identity, service_database):
+def test_user_of_another_tenant_becomes_no_administrator(identity, service_database):
     identity.register("ann")
     with pytest.raises(LoginTaken):
-        PostgresAccounts(service_database, AuditLog()).put_administrator(email="ann@example.com", password_hash="x")
+        administrators(service_database).ensure(login="ann@example.com", password="x")
 
 
-def test_what_is_over_is_purged_and_what_lives_stays(identity, service_database, addresses):
+def test_purge_deletes_only_expired_rows(identity, service_database, addresses):
     identity.register("ann")
     store = PostgresAccounts(service_database, AuditLog())
     assert store.purge(limit=100) == 0

@@ -1,4 +1,4 @@
-"""What PostgreSQL itself says about isolation. A table that somebody adds and forgets to protect fails here."""
+"""Isolation by PostgreSQL's catalogue: a new table without protection fails here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TENANT_ROWS = "(tenant_id = current_tenant())"
 # Tables without a tenant, each with the reason why no row of it belongs to one. The application writes none of them.
 WITHOUT_TENANT = {
     "schema_migration": "the deployment's own history",
-    "login_failure": "failed logins by account and address, most of which name nobody",
+    "login_failure": "failed logins by account and address, most of which name no user",
     "invariant_pass": "when the books of all tenants were last found right",
     "lane_setting": "lanes are the platform's, shared by all tenants",
     "bill_day": "a day of the merchant's account at WeChat, in which all tenants pay",
@@ -156,11 +156,11 @@ def catalogue(addresses):
         connection.rollback()
 
 
-def test_every_table_partition_view_and_role_is_as_isolation_needs_it(catalogue):
+def test_catalogue_satisfies_every_isolation_rule(catalogue):
     assert violations(catalogue) == []
 
 
-def test_every_table_without_a_tenant_is_still_there(catalogue):
+def test_every_table_without_tenant_is_still_there(catalogue):
     """A reason for a table that is gone would cover the next one of its name."""
     names = {row["name"] for row in catalogue.execute(RELATIONS) if not row["has_tenant"] and row["kind"] in "rp"}
     assert set(WITHOUT_TENANT) <= names
@@ -239,13 +239,13 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("mistake", "complaint"), MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_is_found(catalogue, mistake, complaint):
+def test_mistake_is_found(catalogue, mistake, complaint):
     catalogue.execute(mistake.encode())
     assert any(problem.startswith(complaint) for problem in violations(catalogue)), violations(catalogue)
 
 
 @pytest.mark.parametrize("setting", [None, ""], ids=["never set", "set and reset"])
-def test_without_a_tenant_there_is_none_rather_than_an_error(addresses, setting):
+def test_without_tenant_there_is_none_rather_than_error(addresses, setting):
     with psycopg.connect(addresses.app) as connection:
         if setting is not None:
             connection.execute("SELECT set_config('app.tenant_id', %s, false)", (setting,))

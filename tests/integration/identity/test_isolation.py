@@ -177,7 +177,7 @@ ACTS: list[Callable[[World, Side, int], None]] = [
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(acts=st.lists(st.tuples(st.integers(0, 1), st.sampled_from(ACTS), st.integers(0, 11)), min_size=3, max_size=8))
-def test_two_tenants_never_see_or_change_each_others_rows(identity, database, watcher, acts):
+def test_tenants_never_read_or_write_each_others_rows(identity, database, watcher, acts):
     world = World(identity, database, watcher)
     for number_of_side, act, number in acts:
         side, other = world.sides[number_of_side], world.sides[1 - number_of_side]

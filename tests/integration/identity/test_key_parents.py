@@ -21,7 +21,7 @@ from artiway.identity.tokens import TokenExpired
 from artiway.platform.cache import Cache
 from artiway.platform.database import Database
 from tests.fakes.clock import FixedClock
-from tests.fakes.identity import Forgetful
+from tests.fakes.identity import RecordedRevocations
 from tests.integration.identity.test_access import REQUEST, make_key
 
 
@@ -49,7 +49,7 @@ def ids_of(keys):
     return {key.key_id for key in keys}
 
 
-def test_a_child_key_ends_with_its_parent_by_default(identity, access):
+def test_child_key_ends_with_its_parent_by_default(identity, access):
     owner = identity.owner("ann")
     until = identity.clock.now() + timedelta(hours=1)
     parent, _ = make_key(identity, owner, "task.read", expires_at=until)
@@ -61,7 +61,7 @@ def test_a_child_key_ends_with_its_parent_by_default(identity, access):
         access.of_key(text, **REQUEST)
 
 
-def test_a_child_key_that_outlives_its_parent_is_refused(identity, addresses):
+def test_child_key_that_outlives_its_parent_is_refused(identity, addresses):
     owner = identity.owner("ann")
     until = identity.clock.now() + timedelta(hours=1)
     parent, _ = make_key(identity, owner, expires_at=until)
@@ -73,7 +73,7 @@ def test_a_child_key_that_outlives_its_parent_is_refused(identity, addresses):
     make_key(identity, actor_of(owner, parent), expires_at=until - timedelta(minutes=1))
 
 
-def test_a_signed_only_key_makes_no_unsigned_one(identity, access):
+def test_signed_only_key_makes_no_unsigned_one(identity, access):
     owner = identity.owner("ann")
     parent, _ = make_key(identity, owner, is_signed=True)
     with pytest.raises(BeyondParent) as refusal:
@@ -85,7 +85,7 @@ def test_a_signed_only_key_makes_no_unsigned_one(identity, access):
         access.of_key(text, **REQUEST)
 
 
-def test_a_child_key_never_outranks_its_parent(identity, access, addresses):
+def test_child_key_never_outranks_its_parent(identity, access, addresses):
     owner = identity.owner("ann")
     parent, _ = make_key(identity, owner, "task.read", "task.submit")
     with pytest.raises(NotYours):
@@ -96,7 +96,7 @@ def test_a_child_key_never_outranks_its_parent(identity, access, addresses):
     assert access.of_key(text, **REQUEST).permissions == {"task.read"}
 
 
-def test_a_key_made_by_a_key_makes_none(identity):
+def test_key_made_by_key_makes_none(identity):
     owner = identity.owner("ann")
     parent, _ = make_key(identity, owner)
     child, _ = make_key(identity, actor_of(owner, parent))
@@ -106,7 +106,7 @@ def test_a_key_made_by_a_key_makes_none(identity):
 
 
 @pytest.mark.parametrize("permissions", [(), ("user.manage",)], ids=["without permissions", "with user.manage"])
-def test_a_key_lists_and_deletes_only_its_own(identity, permissions):
+def test_key_lists_and_deletes_only_its_own(identity, permissions):
     owner = identity.owner("ann")
     other, _ = make_key(identity, owner)
     others_child, _ = make_key(identity, actor_of(owner, other))
@@ -126,7 +126,7 @@ def test_a_key_lists_and_deletes_only_its_own(identity, permissions):
     assert ids_of(identity.keys.keys(owner, after=None, limit=9)) == {other.key_id, others_child.key_id}
 
 
-def test_deleting_a_key_ends_the_keys_it_made(identity, access, addresses):
+def test_deleting_key_ends_keys_it_made(identity, access, addresses):
     owner = identity.owner("ann")
     parent, _ = make_key(identity, owner)
     children = [make_key(identity, actor_of(owner, parent)) for _ in range(2)]
@@ -142,7 +142,7 @@ def test_deleting_a_key_ends_the_keys_it_made(identity, access, addresses):
         assert deleted.fetchone() == (3,)
 
 
-def test_a_deleted_parent_ends_children_within_a_minute(identity, access, valkey, seconds, addresses):
+def test_deleted_parent_ends_children_within_minute(identity, access, valkey, seconds, addresses):
     """Another process deleted the parent and could not invalidate the cache."""
     owner = identity.owner("ann")
     parent, _ = make_key(identity, owner)
@@ -158,7 +158,7 @@ def test_a_deleted_parent_ends_children_within_a_minute(identity, access, valkey
         access.of_key(text, **REQUEST)
 
 
-def test_a_deleted_key_leaves_no_child_behind(identity, addresses):
+def test_deleted_key_leaves_no_child_behind(identity, addresses):
     """The parent is deleted while it makes a key: whichever is first, no child lives."""
     for _ in range(10):
         owner = identity.owner()
@@ -167,7 +167,7 @@ def test_a_deleted_key_leaves_no_child_behind(identity, addresses):
 
         def act(is_delete, owner=owner, parent=parent, start=start):
             with closing(Database(addresses.app)) as database:
-                keys = ApiKeyService(PostgresKeys(database, AuditLog()), Forgetful(), identity.clock)
+                keys = ApiKeyService(PostgresKeys(database, AuditLog()), RecordedRevocations(), identity.clock)
                 start.wait()
                 if is_delete:
                     return keys.remove(owner, parent.key_id)
@@ -183,7 +183,7 @@ def test_a_deleted_key_leaves_no_child_behind(identity, addresses):
         assert identity.keys.keys(owner, after=None, limit=9) == []
 
 
-def test_a_key_changes_nobody_beyond_its_permissions(identity):
+def test_key_changes_no_user_beyond_its_permissions(identity):
     owner = identity.owner("ann")
     key, _ = make_key(identity, owner, "user.manage")
     machine = actor_of(owner, key, "user.manage")

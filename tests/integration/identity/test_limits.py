@@ -28,7 +28,7 @@ from artiway.identity.people.repository import PostgresPeople
 from artiway.identity.people.service import PeopleService
 from artiway.identity.repository import PostgresAccounts
 from artiway.platform.database import Database
-from tests.fakes.identity import Forgetful, QuickPasswords
+from tests.fakes.identity import QuickPasswords, RecordedRevocations
 from tests.integration.identity.conftest import make_auth
 
 AT_ONCE = 6
@@ -59,12 +59,12 @@ def together(act: Callable[[int], object]) -> list[object]:
 
 def create_key(addresses, identity, actor, limits):
     with closing(Database(addresses.app)) as database:
-        keys = ApiKeyService(PostgresKeys(database, AuditLog()), Forgetful(), identity.clock, limits=limits)
+        keys = ApiKeyService(PostgresKeys(database, AuditLog()), RecordedRevocations(), identity.clock, limits=limits)
         return keys.create(actor, name="k", permissions=frozenset(), expires_at=None, is_signed=False)
 
 
 @pytest.mark.parametrize("limits", [KeyLimits(per_user=3), KeyLimits(per_tenant=3)], ids=["person", "tenant"])
-def test_keys_made_together_stay_within_the_limit(identity, addresses, limits):
+def test_keys_made_together_stay_within_limit(identity, addresses, limits):
     owner = identity.owner("ann")
     outcomes = together(lambda _: create_key(addresses, identity, owner, limits))
     assert outcomes.count(TooManyKeys) == AT_ONCE - 3
@@ -72,7 +72,7 @@ def test_keys_made_together_stay_within_the_limit(identity, addresses, limits):
     assert rows(addresses, "SELECT count(*) FROM audit_log WHERE action = 'api_key.created'") == [(3,)]
 
 
-def test_the_key_limit_names_itself_and_its_owner(identity, addresses):
+def test_key_limit_names_itself_and_its_owner(identity, addresses):
     owner = identity.owner("ann")
     for limits, message in [(KeyLimits(per_user=0), "a person has"), (KeyLimits(per_tenant=0), "a tenant has")]:
         with pytest.raises(TooManyKeys, match=message) as refusal:
@@ -80,7 +80,7 @@ def test_the_key_limit_names_itself_and_its_owner(identity, addresses):
         assert (refusal.value.code, refusal.value.details) == ("KEY_409_TOO_MANY", {"limit": 0})
 
 
-def test_keys_of_colleagues_count_for_the_tenant(identity, addresses):
+def test_keys_of_colleagues_count_for_tenant(identity, addresses):
     owner, stranger = identity.owner("ann"), identity.owner("eve")
     user = identity.people.invite(owner, email="bob@example.com", password="correct horse", roles=["viewer"])
     bob = Actor(owner.tenant_id, user.user_id, user.permissions)
@@ -95,10 +95,10 @@ def test_keys_of_colleagues_count_for_the_tenant(identity, addresses):
 
 
 def people_of(database, limits):
-    return PeopleService(PostgresPeople(database, AuditLog()), QuickPasswords(), Forgetful(), limits=limits)
+    return PeopleService(PostgresPeople(database, AuditLog()), QuickPasswords(), RecordedRevocations(), limits=limits)
 
 
-def test_users_invited_together_stay_within_the_limit(identity, addresses):
+def test_users_invited_together_stay_within_limit(identity, addresses):
     owner = identity.owner("ann")
 
     def invite(number):
@@ -122,7 +122,7 @@ def test_disabled_users_count_and_other_tenants_do_not(identity, database):
     assert people.invite(other, email="u2@example.com", password="correct horse", roles=["viewer"])
 
 
-def test_roles_made_together_stay_within_the_limit(identity, addresses):
+def test_roles_made_together_stay_within_limit(identity, addresses):
     owner = identity.owner("ann")
 
     def add(number):
@@ -134,7 +134,7 @@ def test_roles_made_together_stay_within_the_limit(identity, addresses):
     assert rows(addresses, "SELECT count(*) FROM tenant_role") == [(2,)]
 
 
-def test_the_role_limit_names_itself_and_spares_changes(identity, database):
+def test_role_limit_names_itself_and_spares_changes(identity, database):
     owner = identity.owner("ann")
     people = people_of(database, PeopleLimits(roles=1))
     people.add_role(owner, name="one", permissions=frozenset())
@@ -161,24 +161,24 @@ def session_id_of(identity, tokens):
     return UUID(identity.verifier.verify(tokens.access_token).family_id)
 
 
-def test_a_login_beyond_the_limit_ends_the_oldest_session(identity, service_database, signer, addresses):
+def test_login_beyond_limit_ends_oldest_session(identity, service_database, signer, addresses):
     first = identity.register("ann")
     identity.register("bob")
-    auth = make_auth(service_database, identity.clock, signer, forgetful=identity.forgetful, sessions_per_user=3)
+    auth = make_auth(service_database, identity.clock, signer, revocations=identity.revocations, sessions_per_user=3)
     later = []
     for _ in range(3):
         identity.clock.advance(seconds=1)
         later.append(log_in(auth))
     with pytest.raises(TokenNotAccepted):
         auth.refresh(first.refresh_token)
-    assert identity.forgetful.told == [f"session {session_id_of(identity, first)}"]
+    assert identity.revocations.dropped == [f"session {session_id_of(identity, first)}"]
     assert rows(addresses, "SELECT revoked_reason FROM session WHERE revoked_at IS NOT NULL") == [("limit",)]
     for tokens in later:
         assert auth.refresh(tokens.refresh_token)
 
 
 def test_sessions_that_are_over_make_room(identity, service_database, signer, addresses):
-    auth = make_auth(service_database, identity.clock, signer, forgetful=identity.forgetful, sessions_per_user=2)
+    auth = make_auth(service_database, identity.clock, signer, revocations=identity.revocations, sessions_per_user=2)
     ended, kept = identity.register("ann"), log_in(auth)
     auth.logout(tenant_id=ended.tenant_id, session_id=session_id_of(identity, ended))
     log_in(auth)
@@ -189,7 +189,7 @@ def test_sessions_that_are_over_make_room(identity, service_database, signer, ad
     assert rows(addresses, "SELECT count(*) FROM session WHERE revoked_reason = 'limit'") == [(0,)]
 
 
-def test_logins_made_together_stay_within_the_limit(identity, addresses, signer):
+def test_logins_made_together_stay_within_limit(identity, addresses, signer):
     identity.register("ann")
     throttle = Throttle(account_failures=AT_ONCE + 1)  # attempts count as failed until they succeed
 
@@ -201,7 +201,7 @@ def test_logins_made_together_stay_within_the_limit(identity, addresses, signer)
     assert open_sessions(addresses) == [(3,)]
 
 
-def test_ended_sessions_are_purged_after_a_day(identity, service_database, addresses):
+def test_ended_sessions_are_purged_after_day(identity, service_database, addresses):
     tokens = identity.register("ann")
     identity.auth.logout(tenant_id=tokens.tenant_id, session_id=session_id_of(identity, tokens))
     store = PostgresAccounts(service_database, AuditLog())

@@ -1,4 +1,4 @@
-"""Users, roles, tenants: who may change what, on a real PostgreSQL."""
+"""Users, roles and tenants, and the permissions to change them, on a real PostgreSQL."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from artiway.identity.people.service import PeopleService
 from artiway.identity.tenants.service import PlatformTenant
 from artiway.ids import new_id
 from artiway.platform.database import Database
-from tests.fakes.identity import Forgetful, QuickPasswords
+from tests.fakes.identity import QuickPasswords, RecordedRevocations
 
 
 def rows(addresses, query, *parameters):
@@ -37,7 +37,7 @@ def as_actor(owner, user):
 # --- users
 
 
-def test_an_owner_invites_people_with_roles_and_it_is_written_down(identity, addresses):
+def test_owner_invites_users_and_it_is_audited(identity, addresses):
     owner = identity.owner("ann")
     bob = invite(identity, owner, "bob", "member", "viewer", "member")
     assert bob.roles == ("member", "viewer")
@@ -51,7 +51,7 @@ def test_an_owner_invites_people_with_roles_and_it_is_written_down(identity, add
     ]
 
 
-def test_an_invitation_that_is_refused_writes_nothing(identity, addresses):
+def test_invitation_that_is_refused_writes_nothing(identity, addresses):
     owner = identity.owner("ann")
     identity.owner("bob")
     for email, roles, refusal in [
@@ -65,7 +65,7 @@ def test_an_invitation_that_is_refused_writes_nothing(identity, addresses):
     assert rows(addresses, "SELECT count(*) FROM audit_log WHERE action LIKE 'user.%%'") == [(0,)]
 
 
-def test_nobody_grants_what_they_do_not_have(identity):
+def test_grant_beyond_own_permissions_is_refused(identity):
     owner = identity.owner("ann")
     admin = as_actor(owner, invite(identity, owner, "adam", "admin"))
     viewer = invite(identity, owner, "vera", "viewer")
@@ -77,7 +77,7 @@ def test_nobody_grants_what_they_do_not_have(identity):
     assert identity.people.change(admin, viewer.user_id, roles=["admin"]).roles == ("admin",)
 
 
-def test_nobody_touches_who_may_more_than_they_do(identity):
+def test_user_with_more_permissions_cannot_be_changed(identity):
     owner = identity.owner("ann")
     admin = as_actor(owner, invite(identity, owner, "adam", "admin"))
     with pytest.raises(NotYours):
@@ -86,14 +86,14 @@ def test_nobody_touches_who_may_more_than_they_do(identity):
         identity.people.change(admin, owner.user_id, status="DISABLED")
 
 
-def test_a_key_with_fewer_permissions_than_its_maker_cannot_exceed_itself(identity):
+def test_key_cannot_grant_beyond_its_own_permissions(identity):
     owner = identity.owner("ann")
     weak = replace(owner, permissions=frozenset({"user.manage"}))
     with pytest.raises(NotYours):
         invite(identity, weak, "bob", "viewer")
 
 
-def test_the_last_active_owner_stays(identity):
+def test_last_active_owner_stays(identity):
     owner = identity.owner("ann")
     for change in ({"roles": ["admin"]}, {"status": "DISABLED"}):
         with pytest.raises(LastOwner):
@@ -106,7 +106,7 @@ def test_the_last_active_owner_stays(identity):
     assert identity.people.change(owner, owner.user_id, roles=["admin"]).roles == ("admin",)
 
 
-def test_two_owners_who_remove_each_other_at_once_leave_one(identity, addresses):
+def test_owners_who_remove_each_other_leave_one(identity, addresses):
     for attempt in range(5):
         owner = identity.owner(f"ann{attempt}")
         other = as_actor(owner, invite(identity, owner, f"bob{attempt}", "owner"))
@@ -115,7 +115,7 @@ def test_two_owners_who_remove_each_other_at_once_leave_one(identity, addresses)
         def remove(pair, start=start):
             actor, victim = pair
             with closing(Database(addresses.app)) as database:
-                people = PeopleService(PostgresPeople(database, AuditLog()), QuickPasswords(), Forgetful())
+                people = PeopleService(PostgresPeople(database, AuditLog()), QuickPasswords(), RecordedRevocations())
                 start.wait()
                 try:
                     people.change(actor, victim.user_id, status="DISABLED")
@@ -128,14 +128,14 @@ def test_two_owners_who_remove_each_other_at_once_leave_one(identity, addresses)
         assert outcomes == ["done", "refused"]
 
 
-def test_disabling_ends_sessions_and_what_is_cached(identity, addresses):
+def test_disabling_ends_sessions_and_cached_access(identity, addresses):
     owner = identity.owner("ann")
     bob = invite(identity, owner, "bob", "member")
     identity.auth.login(login="bob@example.com", password="correct horse", address="")
     identity.people.change(owner, bob.user_id, status="DISABLED")
     reasons = rows(addresses, "SELECT revoked_reason FROM session WHERE user_id = %s", bob.user_id)
     assert reasons == [("disabled",)]
-    assert f"tenant {owner.tenant_id}" in identity.forgetful.told
+    assert f"tenant {owner.tenant_id}" in identity.revocations.dropped
 
 
 def test_people_of_another_tenant_are_not_there(identity):
@@ -149,7 +149,7 @@ def test_people_of_another_tenant_are_not_there(identity):
 # --- roles
 
 
-def test_a_tenant_defines_roles_of_its_own(identity, addresses):
+def test_tenant_defines_roles_of_its_own(identity, addresses):
     owner = identity.owner("ann")
     identity.people.add_role(owner, name="printer", permissions=frozenset({"task.read"}))
     bob = invite(identity, owner, "bob", "printer")
@@ -183,7 +183,7 @@ def test_built_in_roles_are_listed_and_fixed(identity):
             identity.people.add_role(owner, name=name, permissions=frozenset())
 
 
-def test_a_role_holds_at_most_what_its_maker_has(identity):
+def test_role_has_at_most_its_makers_permissions(identity):
     owner = identity.owner("ann")
     for beyond in ("tenant.manage", "ops.write", "points.grant"):
         with pytest.raises(NotYours):
@@ -198,7 +198,7 @@ def test_a_role_holds_at_most_what_its_maker_has(identity):
             act()
 
 
-def test_the_platforms_role_counts_only_in_the_platforms_tenant(identity, addresses):
+def test_platforms_role_counts_only_in_platforms_tenant(identity, addresses):
     owner = identity.owner("ann")
     rows(
         addresses, "INSERT INTO user_role VALUES (%s, %s, 'platform_admin') RETURNING 1", owner.tenant_id, owner.user_id
@@ -229,9 +229,7 @@ def test_roles_of_one_tenant_mean_nothing_in_another(identity):
         ("free", 1, 2, 10, "LOW", 5, 10, 3),
     ],
 )
-def test_a_tier_gives_what_the_specification_says(
-    identity, tier, weight, concurrency, depth, priority, rate, burst, days
-):
+def test_tier_has_the_specified_limits(identity, tier, weight, concurrency, depth, priority, rate, burst, days):
     view = identity.tenants.create(
         {"name": "t", "tier": Tier(tier)}, owner_email=None, owner_password=None, actor_id=new_id()
     )
@@ -254,14 +252,14 @@ def test_overrides_hold_until_they_are_taken_back(identity, addresses):
     assert changed.policy.concurrency == 2
     back = identity.tenants.change(tenant_id, {"weight": None, "tier": "vip"}, actor_id=admin)
     assert (back.policy.weight, back.policy.rate_per_second, back.policy.concurrency) == (5, 30, 20)
-    assert identity.forgetful.told == [f"tenant {tenant_id}"] * 2
+    assert identity.revocations.dropped == [f"tenant {tenant_id}"] * 2
     assert rows(addresses, "SELECT actor_id, details -> 'after' FROM audit_log WHERE action = 'tenant.changed'") == [
         (admin, {"weight": 7, "rate_per_second": 30}),
         (admin, {"weight": None, "tier": "vip"}),
     ]
 
 
-def test_a_tenant_comes_with_its_owner_or_not_at_all(identity, addresses):
+def test_tenant_and_owner_are_created_together(identity, addresses):
     facts = {"name": "t", "tier": Tier.VIP}
     identity.tenants.create(facts, owner_email="o@example.com", owner_password="correct horse", actor_id=new_id())
     assert identity.auth.login(login="o@example.com", password="correct horse", address="")
@@ -270,7 +268,7 @@ def test_a_tenant_comes_with_its_owner_or_not_at_all(identity, addresses):
     assert rows(addresses, "SELECT count(*) FROM tenant") == [(1,)]
 
 
-def test_an_unknown_tenant_is_not_found_and_the_platforms_own_is_not_suspended(identity, addresses):
+def test_unknown_and_platform_tenants_cannot_be_suspended(identity, addresses):
     with pytest.raises(NotFound):
         identity.tenants.change(new_id(), {"weight": 1}, actor_id=new_id())
     ((tenant_id,),) = rows(
@@ -282,7 +280,7 @@ def test_an_unknown_tenant_is_not_found_and_the_platforms_own_is_not_suspended(i
         identity.tenants.change(tenant_id, {"status": "SUSPENDED"}, actor_id=new_id())
 
 
-def test_a_list_goes_on_where_its_page_ended(identity):
+def test_next_page_starts_after_the_last(identity):
     made = [identity.register().tenant_id for _ in range(5)]
     first = identity.tenants.list(after=None, limit=3)
     rest = identity.tenants.list(after=first[-1].tenant.tenant_id, limit=3)

@@ -66,7 +66,7 @@ def compared(addresses) -> None:
             )
 
 
-def test_days_of_comparison_come_newest_first_page_by_page(call: Call, compared: None):
+def test_bill_days_are_paged_newest_first(call: Call, compared: None):
     status, first = call("/ops/reconciliations?limit=2")
     assert (status, [one["day"] for one in first["items"]]) == (200, ["2026-03-03", "2026-03-02"])
     assert first["items"][1] == {
@@ -84,7 +84,7 @@ def test_days_of_comparison_come_newest_first_page_by_page(call: Call, compared:
     assert ([one["day"] for one in rest["items"]], rest["nextCursor"]) == (["2026-03-01"], None)
 
 
-def test_a_day_shows_its_differences_and_what_became_of_them(call: Call, compared: None):
+def test_day_shows_differences_and_their_resolution(call: Call, compared: None):
     status, first = call("/ops/reconciliations/2026-03-02?limit=1")
     assert (status, first["day"], first["differences"]) == (200, "2026-03-02", 2)
     (open_one,) = first["items"]
@@ -96,7 +96,7 @@ def test_a_day_shows_its_differences_and_what_became_of_them(call: Call, compare
 
 
 @pytest.mark.parametrize("day", ["2026-03-04", "2026-02-30", "20260302", "9999-12-31", "yesterday", "0001-01-01"])
-def test_a_day_that_was_not_compared_is_not_there(call: Call, compared: None, day: str):
+def test_day_that_was_not_compared_is_not_there(call: Call, compared: None, day: str):
     status, answer = call(f"/ops/reconciliations/{day}")
     assert (status, answer["code"]) == (404, "REQUEST_404_NOT_FOUND")
 
@@ -106,7 +106,7 @@ def record(action: str, target: str, actor_id: UUID = ACTOR) -> None:
         bootstrap.audit().record(tx, actor_id=actor_id, action=action, target=target, details={"to": "x"})
 
 
-def test_audit_is_read_over_all_tenants_page_by_page(call: Call):
+def test_audit_log_pages_over_all_tenants(call: Call):
     for number in range(3):
         record("user.invited", f"usr_{number}")
     with bootstrap.service_database().service_transaction() as tx:
@@ -121,7 +121,7 @@ def test_audit_is_read_over_all_tenants_page_by_page(call: Call):
     assert last["details"] == {"to": "x"}
 
 
-def test_each_filter_of_the_audit_leaves_out_what_does_not_match(call: Call):
+def test_each_audit_filter_excludes_other_entries(call: Call):
     record("user.invited", "usr_1")
     record("role.added", "painter", actor_id=UUID(int=4))
 
@@ -138,12 +138,12 @@ def test_each_filter_of_the_audit_leaves_out_what_does_not_match(call: Call):
 
 
 @pytest.mark.parametrize("query", ["from=yesterday", "limit=0", "limit=101", "cursor=abc", "from=2026-03-01T00:00:00"])
-def test_a_filter_that_cannot_be_read_is_refused(call: Call, query: str):
+def test_filter_that_cannot_be_read_is_refused(call: Call, query: str):
     status, answer = call(f"/ops/audit?{query}")
     assert (status, answer["code"]) == (422, "REQUEST_422_INVALID")
 
 
-def test_a_platform_that_keeps_up_is_normal_and_shows_its_readings(call: Call):
+def test_healthy_platform_is_normal_with_readings(call: Call):
     status, answer = call("/ops/health")
     assert (status, answer["state"], answer["checks"]) == (200, "NORMAL", {"postgres": "ok", "redis": "ok"})
     readings = {one["name"]: one for one in answer["readings"]}
@@ -152,7 +152,7 @@ def test_a_platform_that_keeps_up_is_normal_and_shows_its_readings(call: Call):
     assert readings["redisConnections"]["value"] >= 1
 
 
-def test_a_message_that_nobody_sends_degrades_the_platform(call: Call, addresses):
+def test_unsent_message_degrades_the_platform(call: Call, addresses):
     with psycopg.connect(addresses.superuser) as connection:
         connection.execute(
             "INSERT INTO outbox (tenant_id, aggregate, destination, body, delay_s, trace_id, created_at)"
@@ -164,7 +164,7 @@ def test_a_message_that_nobody_sends_degrades_the_platform(call: Call, addresses
     assert [one["name"] for one in answer["readings"] if not one["ok"]] == ["outboxOldest"]
 
 
-def test_a_platform_without_redis_is_degraded_and_still_says_what_it_can(call: Call, monkeypatch):
+def test_platform_without_redis_is_degraded_with_readings(call: Call, monkeypatch):
     monkeypatch.setenv("ARTIWAY_REDIS_URL", "redis://127.0.0.1:1/0")
     bootstrap.settings.cache_clear()
     status, answer = call("/ops/health")
@@ -173,7 +173,7 @@ def test_a_platform_without_redis_is_degraded_and_still_says_what_it_can(call: C
     assert (values["outboxOldest"], values["redisMemory"], values["redisConnections"]) == (0, None, None)
 
 
-def test_lists_that_are_at_hand_whole_have_pages_too(call: Call):
+def test_lists_in_memory_are_paged(call: Call):
     first = call("/ops/lanes?limit=7")[1]
     rest = call(f"/ops/lanes?limit=7&cursor={first['nextCursor']}")[1]
     assert (len(first["items"]), len(rest["items"]), rest["nextCursor"]) == (7, 3, None)
@@ -181,7 +181,7 @@ def test_lists_that_are_at_hand_whole_have_pages_too(call: Call):
     assert call("/ops/lanes?limit=101")[0] == 422
 
 
-def test_clocks_and_shares_are_numbers_that_can_be_compared(call: Call):
+def test_clocks_and_shares_are_comparable_numbers(call: Call):
     (pool, _) = call("/ops/scheduler")[1]["pools"]
     assert (pool["slots"], pool["slotsByType"], pool["running"]) == (0, {}, 0)
     shares = call("/ops/fairness?windowSeconds=3600")[1]
@@ -189,7 +189,7 @@ def test_clocks_and_shares_are_numbers_that_can_be_compared(call: Call):
     assert shares["worst"] <= shares["bound"]
 
 
-def test_a_what_if_about_a_tenant_that_is_not_there_is_not_found(call: Call):
+def test_what_if_of_unknown_tenant_is_404(call: Call):
     changes = {"tenants": [{"tenantId": to_wire("tnt", TENANT), "weight": 5}]}
     assert call("/ops/simulate", {"changes": changes})[0] == 404
     assert call("/ops/simulate", {"changes": {}, "windowSeconds": 3600}) == (200, {"tenants": []})
@@ -198,6 +198,6 @@ def test_a_what_if_about_a_tenant_that_is_not_there_is_not_found(call: Call):
 @pytest.mark.parametrize(
     "path", ["/ops/reconciliations", "/ops/reconciliations/2026-03-02", "/ops/audit", "/ops/health"]
 )
-def test_who_is_no_operator_reads_nothing(call: Call, path: str):
+def test_reports_need_the_operator_permission(call: Call, path: str):
     status, answer = call(path, may="task.read user.manage")
     assert (status, answer["code"]) == (403, "AUTH_403_FORBIDDEN")

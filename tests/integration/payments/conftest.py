@@ -59,7 +59,7 @@ def call(method: str, url: str, body: Any = None, headers: dict[str, str] | None
 
 @dataclass
 class Person:
-    """Somebody who calls the API."""
+    """A user of the API."""
 
     base_url: str
     tenant_id: UUID
@@ -256,7 +256,7 @@ def world(
     simulator: WechatPayService,
     clock_file: Path,
 ) -> Iterator[World]:
-    """An empty world at noon. Afterwards the books are true, whatever the case did."""
+    """An empty world at noon. Afterwards the records are true, whatever the case did."""
     clock = FileClock(clock_file)
     clock.set(NOON)
     call("POST", f"{simulator.url}/sim/reset", {})
@@ -270,7 +270,7 @@ def world(
 
 
 def money_violations(connection: psycopg.Connection[Any]) -> list[str]:
-    """Ledger, orders and refunds tell one story (R-REC-6)."""
+    """Ledger, orders and refunds are consistent (R-REC-6)."""
     checks = {
         "one credit per paid order": """
             SELECT o.order_id FROM pay_order o

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 from tests.integration.payments.environment import http_event, prepare
 
 
-def watch(die: Callable[[int, str], bool], tell: Callable[[str], object]) -> None:
+def watch(die: Callable[[int, str], bool], report: Callable[[str], object]) -> None:
     """Number every side effect, by the libraries that make them: nothing can be forgotten."""
     effects: list[str] = []
     import botocore.httpsession
@@ -35,7 +35,7 @@ def watch(die: Callable[[int, str], bool], tell: Callable[[str], object]) -> Non
             if die(len(effects), text):
                 os.kill(os.getpid(), signal.SIGKILL)
             effects.append(text)
-            tell(text)
+            report(text)
             return original(*arguments, **options)
 
         return effect
@@ -71,14 +71,18 @@ def perform(scenario: list[str], functions: dict[str, Any]) -> Any:
         case ["notify", sim_url, number]:
             import urllib.request
 
-            # The simulator makes and signs the letter; it posts to us only because we ask it to hand it over.
+            # The simulator makes and signs the notification and hands it over instead of sending it.
             wish = json.dumps({"handOver": True}).encode()
             request = urllib.request.Request(f"{sim_url}/sim/orders/{number}/notify", data=wish, method="POST")
             with urllib.request.urlopen(request) as answer:
-                letter = json.load(answer)["letters"][0]
+                envelope = json.load(answer)["letters"][0]
             module = functions["wechat"]
             event = http_event(
-                "POST", "/api/v1/wechat/pay/notify", letter["headers"], letter["body"].encode(), set(module.api.rules)
+                "POST",
+                "/api/v1/wechat/pay/notify",
+                envelope["headers"],
+                envelope["body"].encode(),
+                set(module.api.rules),
             )
             return module.handler(event, None)["statusCode"]
     raise ValueError(scenario)

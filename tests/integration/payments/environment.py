@@ -29,8 +29,8 @@ ROUTES = {
 }
 
 
-class TrustingGate:
-    """Who is asking is another suite's subject: here the context's word is taken. Idempotency keys are real."""
+class TrustingAccessCheck:
+    """Trusts the identity in the context: other tests cover it. Idempotency keys are real."""
 
     def admit(self, request: Any) -> Any:
         from artiway.platform.http import Admission, Identity
@@ -68,7 +68,7 @@ def load_function(name: str) -> Any:
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     if hasattr(module, "api"):
-        module.api.gate = TrustingGate
+        module.api.access_check = TrustingAccessCheck
     return module
 
 

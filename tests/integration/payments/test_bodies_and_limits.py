@@ -20,7 +20,7 @@ def changes(world: World) -> list[Any]:
 
 
 @pytest.mark.parametrize("amount", NO_INTEGERS, ids=repr)
-def test_points_are_integers_and_nothing_else(world: World, amount: Any):
+def test_points_must_be_integers(world: World, amount: Any):
     other = f"usr_{world.new_person(world.person.tenant_id).user_id.hex}"
     bodies = {
         "/points/grants": {"userId": other, "amount": amount, "reason": "thanks"},
@@ -34,7 +34,7 @@ def test_points_are_integers_and_nothing_else(world: World, amount: Any):
 
 
 @pytest.mark.parametrize("amount", NO_INTEGERS, ids=repr)
-def test_a_refund_is_a_whole_number_of_fen(world: World, amount: Any):
+def test_refund_is_whole_number_of_fen(world: World, amount: Any):
     order = world.person.buy()
     world.pay(order)
     before = changes(world)
@@ -69,7 +69,7 @@ def open_orders(world: World) -> int:
     return len(world.rows("SELECT 1 FROM pay_order WHERE status IN ('CREATED', 'PAYING')"))
 
 
-def test_a_user_has_so_many_open_orders(world: World):
+def test_user_has_so_many_open_orders(world: World):
     make_orders(world, PER_USER - 1)
     last = order(world.person, "last")
     assert last.status == 201
@@ -84,7 +84,7 @@ def test_a_user_has_so_many_open_orders(world: World):
     assert order(world.person, "one more").status == 201
 
 
-def test_a_tenant_has_so_many_open_orders(world: World):
+def test_tenant_has_so_many_open_orders(world: World):
     make_orders(world, PER_TENANT)
     colleague = world.new_person(world.person.tenant_id)
     refused = order(colleague)
@@ -94,7 +94,7 @@ def test_a_tenant_has_so_many_open_orders(world: World):
     assert order(world.new_person()).status == 201
 
 
-def test_orders_at_once_do_not_pass_the_limit(world: World):
+def test_orders_at_once_do_not_pass_limit(world: World):
     make_orders(world, PER_USER - 3)
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda _: order(world.person), range(8)))

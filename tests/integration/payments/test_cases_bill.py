@@ -31,7 +31,7 @@ def days(world: World) -> dict[str, str]:
     }
 
 
-def test_case_31_a_clean_day_has_no_differences(world: World):
+def test_case_31_clean_day_has_no_differences(world: World):
     paid_order(world)
     paid_order(world)
     refunded = paid_order(world)
@@ -46,7 +46,7 @@ def test_case_31_a_clean_day_has_no_differences(world: World):
     assert world.invoke("bill") == {}
 
 
-def test_case_31_no_bill_is_right_without_orders_and_an_alert_with_them(world: World):
+def test_case_31_missing_bill_alerts_only_with_orders(world: World):
     world.at(NEXT_MORNING)
     assert world.invoke("bill") == {DAY: "DONE"}
     assert world.alerts() == []
@@ -58,7 +58,7 @@ def test_case_31_no_bill_is_right_without_orders_and_an_alert_with_them(world: W
     assert world.alerts() == ["BILL_MISSING_THERE"]
 
 
-def test_case_32_each_kind_of_difference_is_told_once_however_often_the_day_is_compared(world: World):
+def test_case_32_each_difference_alerts_once_per_day(world: World):
     lacking, other_amount = paid_order(world), paid_order(world)
     refunded = paid_order(world)
     path = f"/orders/{refunded['orderId']}/refunds"
@@ -80,7 +80,7 @@ def test_case_32_each_kind_of_difference_is_told_once_however_often_the_day_is_c
 
 
 @pytest.mark.parametrize("was_closed", [False, True])
-def test_case_33_a_payment_missing_here_is_repaired_by_query_and_marked_so(world: World, was_closed: bool):
+def test_case_33_missing_payment_is_repaired_by_a_query(world: World, was_closed: bool):
     order = world.person.buy()
     if was_closed:
         world.person.call("POST", f"/orders/{order['orderId']}/close")
@@ -96,7 +96,7 @@ def test_case_33_a_payment_missing_here_is_repaired_by_query_and_marked_so(world
     assert world.rows("SELECT source FROM pay_transaction") == [{"source": "bill"}]
 
 
-def test_case_33_a_repair_that_wechat_does_not_answer_is_tried_again(world: World):
+def test_case_33_unanswered_repair_is_tried_again(world: World):
     order = world.person.buy()
     world.pay(order, mode="drop")
     world.fault({"kind": "status", "path": number(order)})
@@ -109,7 +109,7 @@ def test_case_33_a_repair_that_wechat_does_not_answer_is_tried_again(world: Worl
     assert world.recharges() == [100]
 
 
-def test_case_33_the_bill_alone_credits_nothing(world: World):
+def test_case_33_bill_alone_credits_nothing(world: World):
     order = world.person.buy()
     world.bill(DAY, add=[{"trade": number(order), "amount": 990, "transaction": "4200000000000000000000000001"}])
     world.at(NEXT_MORNING)
@@ -119,7 +119,7 @@ def test_case_33_the_bill_alone_credits_nothing(world: World):
 
 
 @pytest.mark.parametrize("fault", ["bad_hash", "truncate", "wrong_summary", "changed_columns"])
-def test_case_34_a_broken_bill_is_not_compared_and_is_fetched_again(world: World, fault: str):
+def test_case_34_broken_bill_is_fetched_again(world: World, fault: str):
     order = paid_order(world)
     world.bill(DAY, **{fault: True}, remove=[number(order)], add=[{"trade": "ghost-order-01"}])
     world.at(NEXT_MORNING)
@@ -131,7 +131,7 @@ def test_case_34_a_broken_bill_is_not_compared_and_is_fetched_again(world: World
     assert differences(world) == []
 
 
-def test_case_35_the_bill_is_waited_for_without_an_alert_until_noon(world: World):
+def test_case_35_bill_is_waited_for_without_alert_until_noon(world: World):
     paid_order(world)
     for moment in ("2026-03-03T02:00:00+08:00", "2026-03-03T09:59:00+08:00"):
         world.at(moment)
@@ -141,7 +141,7 @@ def test_case_35_the_bill_is_waited_for_without_an_alert_until_noon(world: World
     assert world.invoke("bill") == {DAY: "DONE"}
 
 
-def test_case_35_a_bill_that_is_not_there_at_noon_is_one_alert(world: World):
+def test_case_35_missing_bill_at_noon_alerts_once(world: World):
     paid_order(world)
     world.bill(DAY, ready="never")
     for moment in ("2026-03-03T11:59:00+08:00", "2026-03-03T12:00:00+08:00", "2026-03-03T12:30:00+08:00"):
@@ -150,7 +150,7 @@ def test_case_35_a_bill_that_is_not_there_at_noon_is_one_alert(world: World):
     assert world.alerts() == ["BILL_LATE"]
 
 
-def test_case_35_missed_days_are_made_up_for_as_long_as_wechat_keeps_them(world: World):
+def test_case_35_missed_days_are_compared_later(world: World):
     paid_order(world)
     world.at("2026-03-06T10:30:00+08:00")
     assert world.invoke("bill") == {f"2026-03-0{day}": "DONE" for day in (2, 3, 4, 5)}
@@ -159,7 +159,7 @@ def test_case_35_missed_days_are_made_up_for_as_long_as_wechat_keeps_them(world:
     assert (min(done), max(done), len(done)) == ("2026-04-01", "2026-06-30", 91)
 
 
-def test_case_36_a_payment_belongs_to_the_day_it_was_made_in_shanghai(world: World):
+def test_case_36_payment_belongs_to_its_shanghai_day(world: World):
     world.at("2026-03-02T23:59:59+08:00")
     before = paid_order(world, mode="drop")
     world.at("2026-03-03T00:00:01+08:00")
@@ -176,7 +176,7 @@ def test_case_36_a_payment_belongs_to_the_day_it_was_made_in_shanghai(world: Wor
 
 
 @pytest.mark.parametrize("is_unix", [False, True])
-def test_case_37_any_product_name_and_any_amount_are_read_exactly(world: World, is_unix: bool):
+def test_case_37_any_product_name_and_amount_is_parsed(world: World, is_unix: bool):
     order = paid_order(world)
     name = 'A, "quoted" `tick`, ,`both 🎨'
     world.bill(DAY, product_name=name, amount={number(order): 29}, bom=is_unix, crlf=not is_unix)
@@ -195,7 +195,7 @@ WRONG_REPORTS = {
 
 @pytest.mark.parametrize("is_clean", [True, False], ids=["bill agrees", "bill differs"])
 @pytest.mark.parametrize("lie", WRONG_REPORTS.values(), ids=WRONG_REPORTS.keys())
-def test_case_43_a_credit_after_a_wrong_report_is_compared(world: World, lie: dict, is_clean: bool):
+def test_case_43_credit_after_wrong_report_is_compared(world: World, lie: dict, is_clean: bool):
     order = paid_order(world, patch=lie)
     assert world.recharges() == []
     assert world.notify(order) == [204]
@@ -209,7 +209,7 @@ def test_case_43_a_credit_after_a_wrong_report_is_compared(world: World, lie: di
     assert differences(world) == ([] if is_clean else [("AMOUNT", "OPEN")])
 
 
-def test_case_38_another_tenant_and_another_user_can_neither_see_nor_pay_an_order(world: World):
+def test_case_38_only_its_user_sees_and_pays_an_order(world: World):
     order = world.person.buy()
     stranger = world.new_person()
     colleague = world.new_person(world.person.tenant_id)
@@ -223,7 +223,7 @@ def test_case_38_another_tenant_and_another_user_can_neither_see_nor_pay_an_orde
     assert refund.status == 404
 
 
-def test_case_38_price_and_points_are_ours_and_not_the_clients(world: World):
+def test_case_38_price_and_points_are_ours_and_not_clients(world: World):
     for extra in ({"amountFen": 1}, {"points": 10_000}):
         wanted = {"packageId": "starter", "channel": "native", **extra}
         assert world.person.call("POST", "/orders", wanted, "k").status == 422
@@ -231,7 +231,7 @@ def test_case_38_price_and_points_are_ours_and_not_the_clients(world: World):
     assert (unknown.status, unknown.body["details"]["fields"][0]["field"]) == (422, "packageId")
 
 
-def test_case_38_no_key_signature_or_letter_is_ever_logged(world: World, function_log: Path):
+def test_case_38_no_key_signature_or_envelope_is_logged(world: World, function_log: Path):
     order = world.person.buy()
     world.pay(order, kind="forge")
     world.notify(order)
@@ -246,7 +246,7 @@ def test_case_38_no_key_signature_or_letter_is_ever_logged(world: World, functio
     assert [secret for secret in secrets if secret in log] == []
 
 
-def test_case_39_the_return_page_grants_nothing_and_asks_seldom(world: World):
+def test_case_39_return_page_grants_nothing_and_queries_rarely(world: World):
     order = world.person.buy()
     path = f"/orders/{order['orderId']}/check"
     for _ in range(5):
@@ -260,7 +260,7 @@ def test_case_39_the_return_page_grants_nothing_and_asks_seldom(world: World):
     assert world.recharges() == [100]
 
 
-def test_case_40_after_any_mix_the_ledger_equals_the_balances_and_what_was_paid_and_refunded(world: World):
+def test_case_40_ledger_equals_balances_payments_and_refunds(world: World):
     """The world's own check after every case says so; here everything happens at once."""
     orders = [world.person.buy(package) for package in ("starter", "basic", "starter", "pro", "starter", "basic")]
     world.pay(orders[0], copies=3)

@@ -1,4 +1,4 @@
-"""Acceptance cases 1 to 22, 41 and 42: what WeChat tells us."""
+"""Acceptance cases 1 to 22, 41 and 42: notifications of WeChat."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def refund_status(world: World) -> list[str]:
     return [row["status"] for row in world.rows("SELECT status FROM pay_refund ORDER BY started_at, refund_id")]
 
 
-def test_case_01_a_payment_is_credited_once_and_its_facts_are_stored(world: World):
+def test_case_01_payment_is_credited_once_and_stored(world: World):
     order = world.person.buy()
     assert (order["status"], order["amountFen"], order["points"]) == ("PAYING", 990, 100)
     assert order["codeUrl"].startswith("weixin://")
@@ -47,7 +47,7 @@ def test_case_01_a_payment_is_credited_once_and_its_facts_are_stored(world: Worl
     assert entry["reference"] == order["orderId"]
 
 
-def test_case_02_fifty_copies_at_once_credit_once_and_are_accepted_after_the_commit(world: World):
+def test_case_02_fifty_concurrent_copies_credit_once(world: World):
     order = world.person.buy()
     answers = world.pay(order, copies=50)
     assert len(answers) == 50
@@ -57,7 +57,7 @@ def test_case_02_fifty_copies_at_once_credit_once_and_are_accepted_after_the_com
     assert world.notify(order) == [204]
 
 
-def test_case_02_nothing_is_accepted_before_the_commit(world: World):
+def test_case_02_nothing_is_accepted_before_commit(world: World):
     order = world.person.buy()
     world.pay(order, mode="drop")
     with psycopg.connect(world.addresses.superuser) as blocker:
@@ -73,7 +73,7 @@ def test_case_02_nothing_is_accepted_before_the_commit(world: World):
     assert world.recharges() == [100]
 
 
-def test_case_03_the_same_notification_an_hour_later_changes_nothing(world: World):
+def test_case_03_same_notification_hour_later_changes_nothing(world: World):
     order = world.person.buy()
     world.pay(order, id="EV-1")
     before = world.person.order(order["orderId"])
@@ -83,7 +83,7 @@ def test_case_03_the_same_notification_an_hour_later_changes_nothing(world: Worl
     assert world.recharges() == [100]
 
 
-def test_case_04_the_key_is_the_transaction_and_not_the_notification(world: World):
+def test_case_04_key_is_transaction_and_not_notification(world: World):
     order = world.person.buy()
     world.pay(order, id="EV-1")
     assert world.notify(order, id="EV-2") == [204]
@@ -91,7 +91,7 @@ def test_case_04_the_key_is_the_transaction_and_not_the_notification(world: Worl
 
 
 @pytest.mark.parametrize("kind", ["forge", "leaked", "corrupt", "nosig", "unknown_serial"])
-def test_case_05_what_wechat_did_not_sign_writes_nothing_and_asks_nobody(world: World, kind: str):
+def test_case_05_unsigned_notification_writes_and_queries_nothing(world: World, kind: str):
     order = world.person.buy()
     world.pay(order, mode="drop")
     asked = len(world.requests())
@@ -105,7 +105,7 @@ def test_case_05_what_wechat_did_not_sign_writes_nothing_and_asks_nobody(world: 
     assert (answer.status, answer.body["code"]) == (401, "FAIL")
 
 
-def test_case_05_the_refusals_are_counted(world: World, function_log: Path):
+def test_case_05_refusals_are_counted(world: World, function_log: Path):
     order = world.person.buy()
     world.pay(order, kind="forge")
     counted = [json.loads(line) for line in function_log.read_text().splitlines() if '"CallbacksRefused"' in line]
@@ -113,7 +113,7 @@ def test_case_05_the_refusals_are_counted(world: World, function_log: Path):
     assert counted[-1]["CallbacksRefused"] == [1.0]
 
 
-def test_case_06_a_signed_notification_that_cannot_be_opened_is_an_alert_and_is_sent_again(world: World):
+def test_case_06_undecryptable_notification_alerts_and_is_resent(world: World):
     order = world.person.buy()
     assert world.pay(order, kind="badaead") == [500]
     assert world.notify(order, kind="badaead") == [500]
@@ -123,14 +123,14 @@ def test_case_06_a_signed_notification_that_cannot_be_opened_is_an_alert_and_is_
     assert world.recharges() == [100]
 
 
-def test_case_07_a_probe_fails_and_the_real_one_that_follows_is_credited_without_a_page(world: World):
+def test_case_07_probe_fails_and_the_real_one_credits(world: World):
     order = world.person.buy()
     assert world.pay(order, kind="signtest", retry=[0]) == [401, 204]
     assert world.recharges() == [100]
     assert world.alerts() == []
 
 
-def test_case_08_old_and_future_notifications_are_refused_and_a_replay_changes_nothing(world: World):
+def test_case_08_stale_future_and_replayed_notifications_change_nothing(world: World):
     order = world.person.buy()
     assert world.pay(order, kind="stale") == [401]
     assert world.notify(order, kind="future") == [401]
@@ -144,7 +144,7 @@ def test_case_08_old_and_future_notifications_are_refused_and_a_replay_changes_n
 
 
 @pytest.mark.parametrize("lie", [{"amount": 1}, {"patch": {"amount": {"currency": "USD"}}}])
-def test_case_09_another_amount_or_currency_is_flagged_and_not_credited(world: World, lie: dict):
+def test_case_09_wrong_amount_or_currency_is_flagged(world: World, lie: dict):
     order = world.person.buy()
     assert world.pay(order, **lie) == [204]
     assert world.notify(order, **lie) == [204]
@@ -152,13 +152,13 @@ def test_case_09_another_amount_or_currency_is_flagged_and_not_credited(world: W
     assert (found["status"], found["flag"]) == ("PAYING", "MISMATCH")
     assert world.alerts() == ["PAYMENT_MISMATCH"]
     assert world.recharges() == []
-    # The query tells the truth, and the truth is credited.
+    # The query returns the real payment, which is credited.
     world.sweep()
     assert world.person.order(order["orderId"])["status"] == "COMPLETED"
     assert world.recharges() == [100]
 
 
-def test_case_10_a_coupon_does_not_make_the_payment_smaller(world: World):
+def test_case_10_coupon_does_not_make_payment_smaller(world: World):
     order = world.person.buy()
     assert world.pay(order, payerTotal=890) == [204]
     assert world.recharges() == [100]
@@ -166,7 +166,7 @@ def test_case_10_a_coupon_does_not_make_the_payment_smaller(world: World):
 
 
 @pytest.mark.parametrize("field", ["mchid", "appid"])
-def test_case_11_a_payment_to_another_merchant_or_app_is_an_alert_and_no_credit(world: World, field: str):
+def test_case_11_payment_to_another_merchant_is_not_credited(world: World, field: str):
     order = world.person.buy()
     assert world.pay(order, patch={field: "another"}) == [204]
     assert world.alerts() == ["PAYMENT_FOREIGN"]
@@ -174,14 +174,14 @@ def test_case_11_a_payment_to_another_merchant_or_app_is_an_alert_and_no_credit(
     assert world.person.order(order["orderId"])["status"] == "PAYING"
 
 
-def test_case_11_another_payer_than_the_one_who_ordered_is_an_alert_and_credited(world: World):
+def test_case_11_payment_by_another_payer_credits_and_alerts(world: World):
     order = world.person.buy(channel="jsapi", openid="oOrdered")
     assert world.pay(order, openid="oPaid") == [204]
     assert world.alerts() == ["PAYMENT_BY_ANOTHER"]
     assert world.recharges() == [100]
 
 
-def test_case_12_an_unpaid_state_inside_a_success_uses_up_no_key(world: World):
+def test_case_12_unpaid_state_inside_success_uses_up_no_key(world: World):
     order = world.person.buy()
     assert world.pay(order, patch={"trade_state": "NOTPAY"}) == [204]
     assert world.recharges() == []
@@ -190,7 +190,7 @@ def test_case_12_an_unpaid_state_inside_a_success_uses_up_no_key(world: World):
     assert world.recharges() == [100]
 
 
-def test_case_13_a_payment_for_no_order_is_kept_as_an_orphan(world: World):
+def test_case_13_payment_for_no_order_is_kept_as_orphan(world: World):
     order = world.person.buy()
     unknown = {"patch": {"out_trade_no": "never-ordered-1"}}
     assert world.pay(order, **unknown) == [204]
@@ -201,7 +201,7 @@ def test_case_13_a_payment_for_no_order_is_kept_as_an_orphan(world: World):
     assert len(world.rows("SELECT 1 FROM pay_order")) == 1
 
 
-def test_case_14_a_second_payment_for_one_order_is_money_to_give_back(world: World):
+def test_case_14_second_payment_of_an_order_alerts(world: World):
     order = world.person.buy()
     world.pay(order)
     first = world.person.order(order["orderId"])["transactionId"]
@@ -222,7 +222,7 @@ def of_another(world: World, order: dict) -> dict:
 
 
 @pytest.mark.parametrize("is_colleague", [True, False], ids=["same tenant", "another tenant"])
-def test_case_41_the_transaction_of_another_order_completes_nothing(world: World, is_colleague: bool):
+def test_case_41_transaction_of_another_order_completes_nothing(world: World, is_colleague: bool):
     first = world.person.buy()
     world.pay(first)
     other = world.new_person(world.person.tenant_id if is_colleague else None)
@@ -241,7 +241,7 @@ def test_case_41_the_transaction_of_another_order_completes_nothing(world: World
     assert (found["status"], found.get("flag"), other.balance) == ("COMPLETED", None, 100)
 
 
-def test_case_41_a_paid_order_is_not_overpaid_by_it(world: World):
+def test_case_41_paid_order_is_not_overpaid_by_it(world: World):
     first, second = world.person.buy(), world.person.buy()
     world.pay(first)
     world.pay(second)
@@ -274,14 +274,14 @@ REFUND_LIES = {
 
 
 @pytest.mark.parametrize("lie", REFUND_LIES.values(), ids=REFUND_LIES.keys())
-def test_case_42_a_refund_report_that_disagrees_changes_nothing(world: World, lie: dict):
+def test_case_42_refund_report_that_disagrees_changes_nothing(world: World, lie: dict):
     order = world.person.buy()
     world.pay(order)
     numbers = refund(world, order, 500)["refundId"].removeprefix("ref_")
     balance = world.person.balance
     for _ in range(2):
-        told = world.control(f"refunds/{numbers}/finish", {"status": "SUCCESS", "patch": lie})
-        assert told["statuses"] == [204]
+        answer = world.control(f"refunds/{numbers}/finish", {"status": "SUCCESS", "patch": lie})
+        assert answer["statuses"] == [204]
     assert refund_status(world) == ["PROCESSING"]
     assert world.person.order(order["orderId"])["status"] == "REFUNDING"
     assert world.alerts() == ["REFUND_MISMATCH"]
@@ -292,7 +292,7 @@ def test_case_42_a_refund_report_that_disagrees_changes_nothing(world: World, li
     assert world.person.balance == balance
 
 
-def test_case_42_an_answer_to_a_query_is_compared_too(world: World):
+def test_case_42_answer_to_query_is_compared_too(world: World):
     order = world.person.buy()
     world.pay(order)
     world.behave(refunds="success", notify="drop")
@@ -306,7 +306,7 @@ def test_case_42_an_answer_to_a_query_is_compared_too(world: World):
 
 
 @pytest.mark.parametrize("lie", [{"mchid": "another"}, {"amount": {"total": 1}}, {"amount": {"refund": 991}}], ids=str)
-def test_case_42_a_refund_begun_elsewhere_must_agree(world: World, lie: dict):
+def test_case_42_refund_begun_elsewhere_must_agree(world: World, lie: dict):
     order = world.person.buy()
     world.pay(order)
     wish = {"trade": number(order), "refund": 990, "status": "SUCCESS", "patch": lie}
@@ -316,7 +316,7 @@ def test_case_42_a_refund_begun_elsewhere_must_agree(world: World, lie: dict):
     assert world.person.balance == 100
 
 
-def test_case_42_the_refund_of_another_order_changes_nothing(world: World):
+def test_case_42_refund_of_another_order_changes_nothing(world: World):
     first, second = world.person.buy(), world.person.buy()
     world.pay(first)
     world.pay(second)
@@ -328,7 +328,7 @@ def test_case_42_the_refund_of_another_order_changes_nothing(world: World):
     assert world.alerts() == ["REFUND_MISMATCH"]
 
 
-def test_case_15_a_notification_that_beats_the_prepay_answer_is_credited_and_stays_so(world: World):
+def test_case_15_notification_before_the_prepay_answer_is_credited(world: World):
     world.behave(autopay="before")
     order = world.person.buy()
     assert order["status"] == "COMPLETED"
@@ -337,7 +337,7 @@ def test_case_15_a_notification_that_beats_the_prepay_answer_is_credited_and_sta
 
 
 @pytest.mark.parametrize("kind", ["drop", "badsig", "signtest", "tamper"])
-def test_case_16_a_lost_or_unverifiable_prepay_answer_is_asked_for_again_with_the_same_bytes(world: World, kind: str):
+def test_case_16_unverified_prepay_is_repeated_with_same_bytes(world: World, kind: str):
     world.fault({"kind": kind, "path": "transactions/native", "method": "POST"})
     order = world.person.buy()
     assert order["status"] == "PAYING"
@@ -346,7 +346,7 @@ def test_case_16_a_lost_or_unverifiable_prepay_answer_is_asked_for_again_with_th
     assert json.loads(first["body"])["out_trade_no"] == number(order)
 
 
-def test_case_16_a_client_that_repeats_its_request_gets_the_same_order_and_no_second_number(world: World):
+def test_case_16_repeated_request_returns_the_same_order(world: World):
     world.fault({"kind": "drop", "path": "transactions/native", "method": "POST", "times": 2})
     wanted = {"packageId": "starter", "channel": "native"}
     answer = world.person.call("POST", "/orders", wanted, "k1")
@@ -359,7 +359,7 @@ def test_case_16_a_client_that_repeats_its_request_gets_the_same_order_and_no_se
     assert (other.status, other.body["code"]) == (422, "IDEM_422_KEY_REUSED")
 
 
-def test_case_17_a_kill_between_order_and_ledger_leaves_neither_and_the_retry_credits_once(
+def test_case_17_kill_before_commit_leaves_no_credit(
     world: World, function_variables: dict[str, str], clock_file: Path, valkey: redis.Redis
 ):
     order = world.person.buy()
@@ -382,26 +382,26 @@ def test_case_17_a_kill_between_order_and_ledger_leaves_neither_and_the_retry_cr
     assert world.recharges() == [100]
 
 
-def test_case_18_without_the_lock_the_unique_key_still_prevents_a_double_credit(world: World, valkey: redis.Redis):
-    """The lock is gone in the middle of the work: everybody enters, and one credits."""
+def test_case_18_without_lock_unique_key_still_prevents_double_credit(world: World, valkey: redis.Redis):
+    """The lock is lost during the work: every copy enters, and one credits."""
     order = world.person.buy()
     world.pay(order, mode="drop")
     with psycopg.connect(world.addresses.superuser) as blocker:
-        # Nobody can finish while this row is locked, so the copies pile up; the lock's owner loses it meanwhile.
+        # No copy can finish while this row is locked, so they wait; the lock's owner loses it meanwhile.
         blocker.execute("SELECT 1 FROM pay_order FOR UPDATE")
         world.control(f"orders/{number(order)}/notify", {"copies": 6, "later": True})
         waiting = (
             "SELECT count(*) AS n FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%pay_order%'"
         )
         seen = 0
-        while seen < 2:  # the owner of the lock, and one who entered after it was lost
+        while seen < 2:  # the owner of the lock, and a copy that entered after the loss
             valkey.delete(f"lock:order:{number(order)}")
             seen = world.rows(waiting)[0]["n"]
     assert world.notify(order) == [204]
     assert world.recharges() == [100]
 
 
-def test_case_19_a_database_that_is_away_makes_wechat_try_again(world: World):
+def test_case_19_wechat_retries_while_the_database_is_down(world: World):
     order = world.person.buy()
     name = conninfo_to_dict(world.addresses.superuser)["dbname"]
     # This database alone: other tests share the server.
@@ -421,7 +421,7 @@ def test_case_19_a_database_that_is_away_makes_wechat_try_again(world: World):
     assert world.recharges() == [100]
 
 
-def test_case_20_news_of_a_refund_in_any_order_debit_once_and_never_go_backwards(world: World):
+def test_case_20_refund_reports_in_any_order_debit_once(world: World):
     order = world.person.buy()
     world.pay(order)
     world.behave(refunds="manual")
@@ -439,7 +439,7 @@ def test_case_20_news_of_a_refund_in_any_order_debit_once_and_never_go_backwards
     assert world.alerts() == ["REFUND_ABNORMAL"]
 
 
-def test_case_20_a_refund_that_succeeds_before_our_call_returned_is_debited_once(world: World):
+def test_case_20_refund_reported_before_our_answer_debits_once(world: World):
     order = world.person.buy()
     world.pay(order)
     world.behave(refunds="success", notify="drop")  # a notification would race the sweep
@@ -453,7 +453,7 @@ def test_case_20_a_refund_that_succeeds_before_our_call_returned_is_debited_once
     assert refund(world, order, 495)["refundId"] == made["refundId"]
 
 
-def test_case_20_a_refund_that_wechat_closes_gives_the_points_back(world: World):
+def test_case_20_refund_that_wechat_closes_gives_points_back(world: World):
     order = world.person.buy()
     world.pay(order)
     made = refund(world, order, 990)
@@ -465,7 +465,7 @@ def test_case_20_a_refund_that_wechat_closes_gives_the_points_back(world: World)
     assert world.alerts() == ["REFUND_CLOSED"]
 
 
-def test_case_20_refunds_never_pass_the_payment_and_need_the_points(world: World):
+def test_case_20_refunds_never_pass_payment_and_need_points(world: World):
     order = world.person.buy()
     path = f"/orders/{order['orderId']}/refunds"
     body = {"amountFen": 990, "reason": "x"}
@@ -483,7 +483,7 @@ def test_case_20_refunds_never_pass_the_payment_and_need_the_points(world: World
     assert world.person.balance == 9
 
 
-def test_case_21_a_refund_heard_of_before_its_payment_nets_out(world: World):
+def test_case_21_refund_reported_before_its_payment_nets_out(world: World):
     order = world.person.buy()
     world.pay(order, mode="drop")
     wish = {"trade": number(order), "refund": 990, "status": "SUCCESS"}
@@ -495,7 +495,7 @@ def test_case_21_a_refund_heard_of_before_its_payment_nets_out(world: World):
     assert world.person.order(order["orderId"])["status"] == "REFUNDED"
 
 
-def test_case_21_a_refund_begun_elsewhere_takes_what_is_left_and_says_what_is_missing(world: World):
+def test_case_21_external_refund_takes_available_points_and_alerts(world: World):
     order = world.person.buy()
     world.pay(order)
     other = world.new_person(world.person.tenant_id)
@@ -506,7 +506,7 @@ def test_case_21_a_refund_begun_elsewhere_takes_what_is_left_and_says_what_is_mi
     assert world.alerts() == ["REFUND_BEGUN_ELSEWHERE", "REFUND_POINTS_SPENT"]
 
 
-def test_case_22_both_platform_keys_verify_while_a_merchant_migrates(world: World):
+def test_case_22_both_platform_keys_verify_while_merchant_migrates(world: World):
     for sign_with in ("cert", "pub", "cert"):
         world.behave(sign_with=sign_with)
         order = world.person.buy()
@@ -514,7 +514,7 @@ def test_case_22_both_platform_keys_verify_while_a_merchant_migrates(world: Worl
     assert world.recharges() == [100] * 3
 
 
-def test_another_kind_of_verified_notification_is_accepted_and_changes_nothing(world: World, addresses: Addresses):
+def test_unknown_verified_notification_changes_nothing(world: World, addresses: Addresses):
     order = world.person.buy()
     assert world.pay(order, eventType="SECURITY_ECHO.SUCCESS") == [204]
     assert world.recharges() == []

@@ -1,4 +1,4 @@
-"""Acceptance cases 23 to 30: what WeChat did not tell us."""
+"""Acceptance cases 23 to 30: payments that WeChat did not report."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def state(world: World, order: dict) -> str:
     return str(world.person.order(order["orderId"])["status"])
 
 
-def test_case_23_a_dropped_notification_is_credited_by_the_sweep_within_ten_minutes(world: World):
+def test_case_23_sweep_credits_a_dropped_notification(world: World):
     order = world.person.buy()
     world.pay(order, mode="drop")
     world.advance(minutes=4)
@@ -32,7 +32,7 @@ def test_case_23_a_dropped_notification_is_credited_by_the_sweep_within_ten_minu
 
 
 @pytest.mark.parametrize("fault", [{"kind": "status"}, *({"kind": k} for k in ("drop", "badsig", "nosig", "tamper"))])
-def test_case_24_an_answer_that_cannot_be_trusted_changes_nothing_and_the_batch_goes_on(world: World, fault: dict):
+def test_case_24_unverified_answer_changes_only_its_own_order(world: World, fault: dict):
     orders = [world.person.buy() for _ in range(3)]
     for order in orders:
         world.pay(order, mode="drop")
@@ -45,7 +45,7 @@ def test_case_24_an_answer_that_cannot_be_trusted_changes_nothing_and_the_batch_
     assert state(world, orders[0]) == "COMPLETED"
 
 
-def test_case_24_a_server_that_hangs_is_given_up_on(world: World):
+def test_case_24_server_that_hangs_is_given_up_on(world: World):
     orders = [world.person.buy() for _ in range(2)]
     world.pay(orders[1], mode="drop")
     world.fault({"kind": "hang", "path": number(orders[0]), "method": "GET"})
@@ -54,7 +54,7 @@ def test_case_24_a_server_that_hangs_is_given_up_on(world: World):
     assert state(world, orders[1]) == "COMPLETED"
 
 
-def test_case_24_the_next_question_comes_later_each_time(world: World):
+def test_case_24_next_question_comes_later_each_time(world: World):
     order = world.person.buy()
     world.fault({"kind": "status", **QUERY, "times": 3})
     waits = []
@@ -69,7 +69,7 @@ def test_case_24_the_next_question_comes_later_each_time(world: World):
     assert state(world, order) == "PAYING"
 
 
-def test_case_25_a_payment_wins_over_a_stale_not_paid(world: World):
+def test_case_25_payment_wins_over_stale_not_paid(world: World):
     order = world.person.buy()
     world.advance(minutes=40)
     # The query's answer is from before the payment, and the order is old enough to be closed for it.
@@ -82,19 +82,19 @@ def test_case_25_a_payment_wins_over_a_stale_not_paid(world: World):
     assert world.recharges() == [100]
 
 
-def test_case_25_closing_yields_to_a_callback_that_lands_in_between(world: World):
+def test_case_25_closing_yields_to_callback_that_lands_in_between(world: World):
     order = world.person.buy()
     world.advance(minutes=40)
     stale = {"trade_state": "NOTPAY", "transaction_id": None, "success_time": None}
     world.fault({"kind": "", **QUERY, "patch": stale})
-    world.pay(order, mode="drop")  # paid, we are told NOTPAY, our close is answered with ORDER_PAID
+    world.pay(order, mode="drop")  # paid, but the query answers NOTPAY and the close ORDER_PAID
     world.invoke("orders")
     assert state(world, order) == "COMPLETED"
     assert world.recharges() == [100]
 
 
 @pytest.mark.parametrize("is_legacy", [False, True])
-def test_case_26_an_order_that_wechat_never_saw_is_given_up_after_its_time(world: World, is_legacy: bool):
+def test_case_26_order_unknown_at_wechat_is_closed_late(world: World, is_legacy: bool):
     world.behave(legacy_codes=is_legacy)
     world.fault({"kind": "drop_before", "path": "native", "method": "POST", "times": 2})
     assert world.person.call("POST", "/orders", {"packageId": "starter", "channel": "native"}, "k").status == 503
@@ -107,7 +107,7 @@ def test_case_26_an_order_that_wechat_never_saw_is_given_up_after_its_time(world
     assert (found["status"], found["closeReason"]) == ("CLOSED", "NEVER_PREPAID")
 
 
-def test_case_27_an_expired_order_is_closed_there_and_then_here(world: World):
+def test_case_27_expired_order_is_closed_there_and_then_here(world: World):
     order = world.person.buy()
     world.advance(minutes=30)
     world.invoke("orders")
@@ -118,7 +118,7 @@ def test_case_27_an_expired_order_is_closed_there_and_then_here(world: World):
     assert world.trade(order)["state"] == "CLOSED"
 
 
-def test_case_27_an_order_is_not_closed_here_while_it_cannot_be_closed_there(world: World):
+def test_case_27_order_open_at_wechat_stays_open_here(world: World):
     order = world.person.buy()
     world.advance(minutes=36)
     world.fault({"kind": "status", "path": "/close"})
@@ -128,7 +128,7 @@ def test_case_27_an_order_is_not_closed_here_while_it_cannot_be_closed_there(wor
     assert (answer.status, answer.body["status"]) == (200, "CLOSED")
 
 
-def test_case_27_a_close_that_finds_the_order_paid_credits_it(world: World):
+def test_case_27_close_that_finds_order_paid_credits_it(world: World):
     order = world.person.buy()
     world.pay(order, mode="drop")
     answer = world.person.call("POST", f"/orders/{order['orderId']}/close")
@@ -136,7 +136,7 @@ def test_case_27_a_close_that_finds_the_order_paid_credits_it(world: World):
     assert world.recharges() == [100]
 
 
-def test_case_28_a_payment_for_a_closed_order_is_credited_and_an_alert(world: World):
+def test_case_28_payment_for_closed_order_is_credited_and_alert(world: World):
     order = world.person.buy()
     assert world.person.call("POST", f"/orders/{order['orderId']}/close").body["status"] == "CLOSED"
     assert world.pay(order, force=True) == [204]
@@ -161,7 +161,7 @@ def make_orders(world: World, count: int) -> None:
         )
 
 
-def test_case_29_a_backlog_is_asked_for_in_bounded_time_and_the_rest_next_time(world: World):
+def test_case_29_backlog_is_queried_within_the_time_limit(world: World):
     """Ten thousand orders: WeChat says stop after a while, later runs go on where this one ended."""
     make_orders(world, 10_000)
     young = world.new_person().buy()
@@ -183,7 +183,7 @@ def test_case_29_a_backlog_is_asked_for_in_bounded_time_and_the_rest_next_time(w
     assert left["n"] == 10_000 - first["asked"]
 
 
-def test_case_29_runs_that_overlap_share_the_work(world: World):
+def test_case_29_runs_that_overlap_share_work(world: World):
     make_orders(world, 120)
     world.advance(minutes=6)
     done: list[dict] = []
@@ -196,7 +196,7 @@ def test_case_29_runs_that_overlap_share_the_work(world: World):
     assert len([one for one in world.requests() if "out-trade-no" in one["path"]]) == 120
 
 
-def test_case_30_paying_again_reuses_the_code_and_then_renews_it_for_the_same_number(world: World):
+def test_case_30_paying_again_renews_the_code_only(world: World):
     native = world.person.buy()
     again = f"/orders/{native['orderId']}/pay"
     assert world.person.call("POST", again).body["codeUrl"] == native["codeUrl"]
@@ -216,7 +216,7 @@ def test_case_30_paying_again_reuses_the_code_and_then_renews_it_for_the_same_nu
     assert world.person.buy(channel="h5")["orderId"] != h5["orderId"]
 
 
-def test_a_mini_program_gets_parameters_that_wechat_would_accept(world: World):
+def test_mini_program_gets_parameters_that_wechat_would_accept(world: World):
     import base64
 
     from cryptography.hazmat.primitives import hashes, serialization

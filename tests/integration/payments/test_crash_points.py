@@ -84,7 +84,7 @@ def crash_everywhere(
     raise AssertionError("it never ends")
 
 
-def test_a_payment_callback_survives_a_kill_at_every_point(world: World, crasher: Crasher, valkey: redis.Redis):
+def test_payment_callback_survives_kill_at_every_point(world: World, crasher: Crasher, valkey: redis.Redis):
     def begin() -> tuple[list[str], Json]:
         order = world.person.buy()
         world.pay(order, mode="drop")
@@ -101,9 +101,7 @@ def test_a_payment_callback_survives_a_kill_at_every_point(world: World, crasher
     assert [effect for effect in effects if effect.startswith("sql COMMIT")]
 
 
-def test_a_callback_that_raises_an_alert_survives_a_kill_and_tells_in_the_end(
-    world: World, crasher: Crasher, valkey: redis.Redis
-):
+def test_alert_of_a_killed_callback_is_published(world: World, crasher: Crasher, valkey: redis.Redis):
     def begin() -> tuple[list[str], Json]:
         order = world.person.buy()
         assert world.person.call("POST", f"/orders/{order['orderId']}/close").body["status"] == "CLOSED"
@@ -132,9 +130,7 @@ def request(tmp_path: Path, world: World, path: str, body: Json, key: str) -> li
     return ["request", str(file)]
 
 
-def test_an_order_survives_a_kill_at_every_point_with_one_number_and_one_credit(
-    world: World, crasher: Crasher, valkey: redis.Redis, tmp_path: Path
-):
+def test_order_survives_a_kill_at_every_point(world: World, crasher: Crasher, valkey: redis.Redis, tmp_path: Path):
     wanted = {"packageId": "starter", "channel": "native"}
 
     def begin() -> tuple[list[str], Json]:
@@ -153,7 +149,7 @@ def test_an_order_survives_a_kill_at_every_point_with_one_number_and_one_credit(
     assert [effect for effect in effects if effect.startswith("http POST /pay/transactions")]
 
 
-def test_the_sweep_survives_a_kill_at_every_point(world: World, crasher: Crasher, valkey: redis.Redis):
+def test_sweep_survives_kill_at_every_point(world: World, crasher: Crasher, valkey: redis.Redis):
     def begin() -> tuple[list[str], Json]:
         order = world.person.buy()
         world.pay(order, mode="drop")
@@ -168,7 +164,7 @@ def test_the_sweep_survives_a_kill_at_every_point(world: World, crasher: Crasher
     assert world.recharges() == [100] * (len(effects) + 1)
 
 
-def test_the_repair_of_a_bill_survives_a_kill_at_every_point(world: World, crasher: Crasher, valkey: redis.Redis):
+def test_repair_of_bill_survives_kill_at_every_point(world: World, crasher: Crasher, valkey: redis.Redis):
     def begin() -> tuple[list[str], Json]:
         world.advance(days=1)
         day = world.clock.now().date().isoformat()
@@ -188,10 +184,8 @@ def test_the_repair_of_a_bill_survives_a_kill_at_every_point(world: World, crash
     assert {row["status"] for row in world.rows("SELECT status FROM bill_day")} == {"DONE"}
 
 
-def test_a_refund_survives_a_kill_at_every_point_and_money_and_points_leave_once(
-    world: World, crasher: Crasher, valkey: redis.Redis, tmp_path: Path
-):
-    # Without WeChat's own news, which would race the process that asked and make the points differ from run to run.
+def test_refund_survives_a_kill_at_every_point(world: World, crasher: Crasher, valkey: redis.Redis, tmp_path: Path):
+    # Without WeChat's notification, which would race the process and make the side effects differ from run to run.
     world.behave(refunds="success", notify="drop")
     wanted = {"amountFen": 990, "reason": "changed my mind"}
 

@@ -106,7 +106,7 @@ def at_once(person: Person, wish: Wish, key: str) -> list[Answer]:
 
 
 @every_route
-def test_copies_of_one_request_have_one_effect_and_answer(world: World, prepare: Prepare):
+def test_concurrent_copies_have_one_effect_and_answer(world: World, prepare: Prepare):
     for round_number in range(ROUNDS):
         wish = prepare(world, world.person)
         before = len(world.rows(wish.effects))
@@ -122,7 +122,7 @@ def test_copies_of_one_request_have_one_effect_and_answer(world: World, prepare:
 
 
 @every_route
-def test_another_body_under_a_used_key_is_refused(world: World, prepare: Prepare):
+def test_another_body_under_used_key_is_refused(world: World, prepare: Prepare):
     wish = prepare(world, world.person)
     assert world.person.call("POST", wish.path, wish.body, "k").status == wish.status
     before = len(world.rows(wish.effects))
@@ -132,7 +132,7 @@ def test_another_body_under_a_used_key_is_refused(world: World, prepare: Prepare
 
 
 @every_route
-def test_two_users_may_choose_the_same_key(world: World, prepare: Prepare):
+def test_two_users_may_choose_same_key(world: World, prepare: Prepare):
     colleague = world.new_person(world.person.tenant_id)
     mine, theirs = prepare(world, world.person), prepare(world, colleague)
     before = len(world.rows(mine.effects))
@@ -143,8 +143,8 @@ def test_two_users_may_choose_the_same_key(world: World, prepare: Prepare):
     assert colleague.call("POST", theirs.path, theirs.other_body, "k").body == other.body
 
 
-def test_a_key_for_refunds_of_two_orders_is_refused(world: World):
-    """At once: each order has a lock of its own, and the key alone tells that one of them is too much."""
+def test_key_for_refunds_of_two_orders_is_refused(world: World):
+    """Concurrent refunds: each order has its own lock, so only the key shows that one is a repetition."""
     wishes = [refund(world, world.person) for _ in range(2)]
     together = threading.Barrier(2)
 
@@ -159,7 +159,7 @@ def test_a_key_for_refunds_of_two_orders_is_refused(world: World):
     assert len(world.rows("SELECT 1 FROM pay_refund")) == 1
 
 
-def test_a_grant_to_another_tenant_under_a_used_key_is_refused(world: World):
+def test_grant_under_a_used_key_is_refused(world: World):
     wish = grant(world, world.person)
     stranger = world.new_person()
     assert world.person.call("POST", wish.path, wish.body, "k").status == 201
@@ -169,7 +169,7 @@ def test_a_grant_to_another_tenant_under_a_used_key_is_refused(world: World):
     assert stranger.balance == 0
 
 
-def test_a_grant_whose_answer_was_lost_is_found_again(world: World):
+def test_grant_whose_answer_was_lost_is_found_again(world: World):
     """As after a crash between the gift's commit and that of its answer."""
     wish = grant(world, world.person)
     first = world.person.call("POST", wish.path, wish.body, "k")

@@ -1,4 +1,4 @@
-"""Run as a process of its own by the outbox tests: writes or relays, and dies where it is told to."""
+"""A process of the outbox tests: writes or relays messages, and dies at the given point."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def rows(database: Database, tenant=None) -> int:
         return row["n"]
 
 
-def test_a_transaction_sees_and_writes_its_own_tenant_only(database):
+def test_transaction_sees_and_writes_its_own_tenant_only(database):
     with database.tenant_transaction(A) as tx:
         tx.run(INSERT, {"tenant": A})
     assert (rows(database, A), rows(database, B)) == (1, 0)
@@ -32,7 +32,7 @@ def test_a_transaction_sees_and_writes_its_own_tenant_only(database):
         tx.run(INSERT, {"tenant": A})
 
 
-def test_without_a_tenant_the_application_sees_nothing_and_writes_nothing(database):
+def test_without_tenant_application_sees_nothing_and_writes_nothing(database):
     with database.tenant_transaction(A) as tx:
         tx.run(INSERT, {"tenant": A})
     assert rows(database) == 0  # also on a connection that had a tenant a moment ago
@@ -40,12 +40,12 @@ def test_without_a_tenant_the_application_sees_nothing_and_writes_nothing(databa
         tx.run(INSERT, {"tenant": A})
 
 
-def test_a_tenant_is_a_uuid_and_nothing_else(database):
+def test_tenant_must_be_a_uuid(database):
     with pytest.raises(TypeError), database.tenant_transaction("' OR true --"):
         pass
 
 
-def test_an_inner_transaction_joins_the_outer_one_and_can_fail_alone(database):
+def test_inner_transaction_is_a_savepoint_of_outer(database):
     with database.tenant_transaction(A) as tx:
         tx.run(INSERT, {"tenant": A})
         with pytest.raises(Refused), database.tenant_transaction(A) as inner:
@@ -55,12 +55,12 @@ def test_an_inner_transaction_joins_the_outer_one_and_can_fail_alone(database):
     assert rows(database, A) == 1
 
 
-def test_a_transaction_cannot_contain_one_of_another_tenant(database):
+def test_transaction_cannot_contain_one_of_another_tenant(database):
     with pytest.raises(RuntimeError), database.tenant_transaction(A), database.tenant_transaction(B):
         pass
 
 
-def test_a_duplicate_becomes_the_error_that_the_caller_named(database, service_database):
+def test_duplicate_becomes_error_that_caller_named(database, service_database):
     connect = b"INSERT INTO websocket_connection VALUES ('c', %(tenant)s, %(tenant)s, now(), now())"
     with service_database.service_transaction() as tx:
         tx.run(connect, {"tenant": A})
@@ -68,7 +68,7 @@ def test_a_duplicate_becomes_the_error_that_the_caller_named(database, service_d
         tx.run(connect, {"tenant": A}, on_duplicate=Conflict("taken"))
 
 
-def test_work_after_commit_runs_once_it_is_committed_and_its_failure_changes_nothing(database, capsys):
+def test_failed_after_commit_callback_changes_nothing(database, capsys):
     seen: list[int] = []
     with database.tenant_transaction(A) as tx:
         tx.run(INSERT, {"tenant": A})
@@ -79,7 +79,7 @@ def test_work_after_commit_runs_once_it_is_committed_and_its_failure_changes_not
     assert "ZeroDivisionError" in capsys.readouterr().out
 
 
-def test_a_connection_that_died_idle_is_replaced_without_a_word(database, addresses):
+def test_connection_that_died_idle_is_replaced_without_word(database, addresses):
     assert rows(database, A) == 0
     with psycopg.connect(addresses.superuser, autocommit=True) as connection:
         connection.execute(
@@ -89,7 +89,7 @@ def test_a_connection_that_died_idle_is_replaced_without_a_word(database, addres
     assert rows(database, A) == 0
 
 
-def test_a_connection_lost_inside_a_transaction_is_said_and_the_next_one_works(database, addresses):
+def test_transaction_works_after_a_lost_connection(database, addresses):
     with pytest.raises(DatabaseAway) as caught, database.tenant_transaction(A) as tx:
         tx.run(INSERT, {"tenant": A})
         with psycopg.connect(addresses.superuser, autocommit=True) as connection:
@@ -102,14 +102,14 @@ def test_a_connection_lost_inside_a_transaction_is_said_and_the_next_one_works(d
     assert rows(database, A) == 0
 
 
-def test_a_statement_that_takes_too_long_is_ended(addresses):
+def test_statement_that_takes_too_long_is_ended(addresses):
     with contextlib.closing(Database(addresses.app, statement_timeout_ms=100)) as database:
         with pytest.raises(DatabaseAway), database.tenant_transaction(A) as tx:
             tx.run(b"SELECT pg_sleep(30)")
         assert rows(database, A) == 0
 
 
-def test_a_database_that_is_away_is_said_and_found_again_when_it_returns(tmp_path):
+def test_database_is_used_again_after_an_outage(tmp_path):
     tmp_path.chmod(0o755)
     for folder in tmp_path.parents:
         if folder.name.startswith("pytest"):
@@ -128,7 +128,7 @@ def test_a_database_that_is_away_is_said_and_found_again_when_it_returns(tmp_pat
     server.stop()
 
 
-def test_the_application_owns_nothing_and_cannot_truncate_or_bypass(addresses: Addresses):
+def test_application_owns_nothing_and_cannot_truncate_or_bypass(addresses: Addresses):
     with psycopg.connect(addresses.superuser) as connection:
         flags = connection.execute(
             "SELECT rolname, rolsuper, rolbypassrls, rolcreaterole, rolcreatedb FROM pg_roles"

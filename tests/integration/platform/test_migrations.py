@@ -22,17 +22,17 @@ def empty(postgres_url, worker_id, request):
     return make_conninfo(postgres_url, user="artiway_owner", password="test", dbname=name)
 
 
-def test_the_schema_file_is_the_sum_of_the_migrations(addresses):
+def test_schema_file_is_sum_of_migrations(addresses):
     assert schema.TARGET.read_text("utf-8") == schema.dump(addresses.owner), "run `make schema`"
 
 
-def test_the_schema_file_alone_makes_the_same_database(empty, addresses):
+def test_schema_file_alone_makes_same_database(empty, addresses):
     with psycopg.connect(empty, autocommit=True) as connection:
         connection.execute(schema.TARGET.read_bytes())
     assert schema.dump(empty) == schema.dump(addresses.owner)
 
 
-def test_migrating_twice_does_nothing_the_second_time(empty):
+def test_migrating_twice_does_nothing_second_time(empty):
     assert migrate(empty) == [migration.version for migration in migrations.available()]
     assert migrate(empty) == []
 
@@ -49,7 +49,7 @@ def test_two_deployments_at_once_run_each_migration_once(empty):
     ]
 
 
-def test_a_migration_that_fails_leaves_nothing_behind(empty, monkeypatch):
+def test_migration_that_fails_leaves_nothing_behind(empty, monkeypatch):
     broken = Migration(1, "broken", b"CREATE TABLE half (a int); SELECT 1 / 0")
     monkeypatch.setattr(migrations, "available", lambda: [broken])
     with pytest.raises(psycopg.errors.DivisionByZero):
@@ -59,7 +59,7 @@ def test_a_migration_that_fails_leaves_nothing_behind(empty, monkeypatch):
         assert connection.execute("SELECT count(*) FROM schema_migration").fetchone() == (0,)
 
 
-def test_a_migration_edited_after_it_ran_is_refused(empty, monkeypatch):
+def test_migration_edited_after_it_ran_is_refused(empty, monkeypatch):
     monkeypatch.setattr(migrations, "available", lambda: [Migration(1, "first", b"SELECT 1")])
     migrate(empty)
     monkeypatch.setattr(migrations, "available", lambda: [Migration(1, "first", b"SELECT 2")])
@@ -67,7 +67,7 @@ def test_a_migration_edited_after_it_ran_is_refused(empty, monkeypatch):
         migrate(empty)
 
 
-def test_a_credit_after_a_wrong_report_is_corrected(empty, postgres_url, monkeypatch):
+def test_credit_after_wrong_report_is_corrected(empty, postgres_url, monkeypatch):
     """Earlier releases left such a payment as FOREIGN, and the comparison with the bill passed over it."""
     every = migrations.available()
     at = next(place for place, one in enumerate(every) if b"pay_order_transaction" in one.text)

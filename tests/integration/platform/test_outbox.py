@@ -47,7 +47,7 @@ def say(database: Database, outbox: Outbox, *messages: Message) -> None:
         outbox.publish(tx, messages)
 
 
-def test_a_message_is_sent_right_after_the_commit_with_its_trace(database, service_database, sender):
+def test_message_is_sent_after_commit_with_trace(database, service_database, sender):
     outbox = Outbox(Relay(PostgresStore(database), sender).deliver)
     with tracing.traced("1-01234567-0123456789abcdef01234567"):
         say(database, outbox, Message("queue", "thing:1", "happened", {"n": 1}))
@@ -60,7 +60,7 @@ def test_a_message_is_sent_right_after_the_commit_with_its_trace(database, servi
     assert Relay(PostgresStore(service_database), sender).oldest_unsent_age_s() == 0
 
 
-def test_a_message_of_a_transaction_that_is_rolled_back_is_never_sent(database, relay, sender):
+def test_rolled_back_message_is_never_sent(database, relay, sender):
     outbox = Outbox(Relay(PostgresStore(database), sender).deliver)
     with pytest.raises(Refused), database.tenant_transaction(TENANT) as tx:
         outbox.publish(tx, [Message("queue", "thing:1", "happened")])
@@ -69,7 +69,7 @@ def test_a_message_of_a_transaction_that_is_rolled_back_is_never_sent(database, 
     assert sender.arrived() == []
 
 
-def test_a_savepoint_that_is_rolled_back_takes_its_messages_along(database, sender):
+def test_rolled_back_savepoint_drops_its_messages(database, sender):
     outbox = Outbox(Relay(PostgresStore(database), sender).deliver)
     with database.tenant_transaction(TENANT) as tx:
         outbox.publish(tx, [Message("queue", "thing:1", "kept")])
@@ -79,14 +79,14 @@ def test_a_savepoint_that_is_rolled_back_takes_its_messages_along(database, send
     assert [body["type"] for _, body in sender.arrived()] == ["kept"]
 
 
-def test_a_process_killed_between_commit_and_send_loses_nothing(spawn, relay, sender):
+def test_process_killed_between_commit_and_send_loses_nothing(spawn, relay, sender):
     assert spawn("write", count=1, dies_at="after commit").wait() == -signal.SIGKILL
     assert sender.arrived() == []
     assert relay.sweep(age_s=0, limit=10) == 1
     assert [body["data"] for _, body in sender.arrived()] == [{"version": 0}]
 
 
-def test_a_relay_killed_after_send_and_before_marking_sends_again(spawn, relay, sender):
+def test_relay_killed_before_marking_sends_again(spawn, relay, sender):
     spawn("write", count=1, dies_at="after commit").wait()
     assert spawn("relay", dies_at="after send").wait() == -signal.SIGKILL
     assert len(sender.arrived()) == 1
@@ -96,21 +96,21 @@ def test_a_relay_killed_after_send_and_before_marking_sends_again(spawn, relay, 
     assert relay.sweep(age_s=0, limit=10) == 0
 
 
-def test_a_relay_killed_before_send_leaves_the_message_to_the_next(spawn, relay, sender):
+def test_relay_killed_before_send_leaves_message_to_next(spawn, relay, sender):
     spawn("write", count=1, dies_at="after commit").wait()
     assert spawn("relay", dies_at="before send").wait() == -signal.SIGKILL
     assert sender.arrived() == []
     assert relay.sweep(age_s=0, limit=10) == 1
 
 
-def test_the_sweep_leaves_young_messages_to_their_writers(database, relay, sender):
+def test_sweep_leaves_young_messages_to_their_writers(database, relay, sender):
     say(database, Outbox(lambda *_: None), Message("queue", "thing:1", "happened"))
     assert relay.sweep(age_s=60, limit=10) == 0
     assert relay.oldest_unsent_age_s() > 0
     assert relay.sweep(age_s=0, limit=10) == 1
 
 
-def test_ten_thousand_events_of_eight_writers_arrive_each_aggregate_in_order(spawn, relay, sender):
+def test_events_of_eight_writers_stay_in_order(spawn, relay, sender):
     share = EVENTS // WRITERS
     writers = [spawn("write", count=share, first=number * share) for number in range(WRITERS)]
     doomed = spawn("write", count=1, dies_at="after commit")
@@ -123,13 +123,13 @@ def test_ten_thousand_events_of_eight_writers_arrive_each_aggregate_in_order(spa
     seen: dict[str, list[int]] = defaultdict(list)
     for _, body in sender.arrived():
         seen[str(body["aggregate"])].append(body["data"]["version"])
-    assert sum(len(versions) for versions in seen.values()) == EVENTS + 1  # nobody died after sending: no repetition
+    assert sum(len(versions) for versions in seen.values()) == EVENTS + 1  # no repetition: no process died
     for versions in seen.values():
         assert versions == list(range(len(versions)))
 
 
 class Stubborn:
-    """Refuses one message until told otherwise."""
+    """Refuses one message until the test allows it."""
 
     def __init__(self, sender: ListSender, refused: str) -> None:
         self.sender, self.refused = sender, refused
@@ -139,7 +139,7 @@ class Stubborn:
         return self.sender.send(welcome) if welcome else set()
 
 
-def test_a_message_that_cannot_be_sent_holds_back_its_aggregate_and_no_other(database, service_database, sender):
+def test_unsendable_message_blocks_only_its_aggregate(database, service_database, sender):
     stubborn = Stubborn(sender, '"n":1')
     relay = Relay(PostgresStore(service_database), stubborn)
     messages = [Message("queue", aggregate, "happened", {"n": n}) for n in range(3) for aggregate in ("a:1", "b:1")]
@@ -154,7 +154,7 @@ def test_a_message_that_cannot_be_sent_holds_back_its_aggregate_and_no_other(dat
     assert [body["data"]["n"] for _, body in sender.arrived() if body["aggregate"] == "a:1"] == [0, 1, 2]
 
 
-def test_sent_messages_are_kept_for_a_while_and_then_purged(database, service_database, relay, sender):
+def test_sent_messages_are_purged_after_retention(database, service_database, relay, sender):
     say(database, Outbox(Relay(PostgresStore(database), sender).deliver), Message("queue", "thing:1", "happened"))
     assert relay.purge_sent(keep_hours=1, limit=10) == 0
     with service_database.service_transaction() as tx:

@@ -52,7 +52,7 @@ def new_user(ledger: FakeLedger | PostgresLedger, request: pytest.FixtureRequest
 
 @pytest.fixture
 def make_points(addresses: Addresses, clock: FixedClock) -> Iterator[Callable[[], PointsService]]:
-    """Services on connections of their own, as concurrent functions have, and with more patience: sixty-four of them
+    """Services on connections of their own, as concurrent functions have, and with longer timeouts: sixty-four of them
     that sign in at once on a busy core may take longer than a function would wait."""
     databases: list[Database] = []
 

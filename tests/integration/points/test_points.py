@@ -71,7 +71,7 @@ def kinds(points: PointsService, user_id: UUID) -> list[Kind]:
     return [entry.kind for entry in reversed(page)]
 
 
-def test_a_hold_moves_points_from_balance_to_frozen(points: PointsService, new_user: NewUser, clock: FixedClock):
+def test_hold_moves_points_from_balance_to_frozen(points: PointsService, new_user: NewUser, clock: FixedClock):
     user_id = new_user()
     recharge(points, user_id, 100)
     hold(points, user_id, 30, clock)
@@ -79,9 +79,7 @@ def test_a_hold_moves_points_from_balance_to_frozen(points: PointsService, new_u
     assert kinds(points, user_id) == [Kind.RECHARGE, Kind.FREEZE]
 
 
-def test_of_three_holds_of_fifty_on_a_hundred_the_third_is_refused_and_changes_nothing(
-    points: PointsService, new_user: NewUser, clock: FixedClock
-):
+def test_third_hold_beyond_balance_changes_nothing(points: PointsService, new_user: NewUser, clock: FixedClock):
     user_id = new_user()
     recharge(points, user_id, 100)
     hold(points, user_id, 50, clock)
@@ -92,14 +90,14 @@ def test_of_three_holds_of_fifty_on_a_hundred_the_third_is_refused_and_changes_n
     assert held(points, user_id) == (0, 100)
 
 
-def test_a_user_without_an_account_has_nothing_to_hold(points: PointsService, new_user: NewUser, clock: FixedClock):
+def test_user_without_account_has_nothing_to_hold(points: PointsService, new_user: NewUser, clock: FixedClock):
     user_id = new_user()
     with pytest.raises(InsufficientPoints):
         hold(points, user_id, 1, clock)
     assert held(points, user_id) == (0, 0)
 
 
-def test_placing_a_hold_twice_freezes_once(points: PointsService, new_user: NewUser, clock: FixedClock):
+def test_placing_hold_twice_freezes_once(points: PointsService, new_user: NewUser, clock: FixedClock):
     user_id = new_user()
     recharge(points, user_id, 100)
     hold_id = hold(points, user_id, 60, clock)
@@ -107,9 +105,7 @@ def test_placing_a_hold_twice_freezes_once(points: PointsService, new_user: NewU
     assert held(points, user_id) == (40, 60)
 
 
-def test_confirming_a_part_charges_it_and_releases_the_rest_in_one_entry(
-    points: PointsService, new_user: NewUser, clock: FixedClock
-):
+def test_partial_confirm_releases_the_rest_in_one_entry(points: PointsService, new_user: NewUser, clock: FixedClock):
     user_id = new_user()
     recharge(points, user_id, 100)
     hold_id = hold(points, user_id, 30, clock)
@@ -119,7 +115,7 @@ def test_confirming_a_part_charges_it_and_releases_the_rest_in_one_entry(
     assert kinds(points, user_id) == [Kind.RECHARGE, Kind.FREEZE, Kind.CONFIRM]
 
 
-def test_a_hold_ends_once_whatever_is_asked_afterwards(points: PointsService, new_user: NewUser, clock: FixedClock):
+def test_ended_hold_never_changes_again(points: PointsService, new_user: NewUser, clock: FixedClock):
     user_id = new_user()
     recharge(points, user_id, 100)
     hold_id = hold(points, user_id, 30, clock)
@@ -130,7 +126,7 @@ def test_a_hold_ends_once_whatever_is_asked_afterwards(points: PointsService, ne
     assert held(points, user_id) == (70, 0)
 
 
-def test_a_cancelled_hold_cannot_be_confirmed(points: PointsService, new_user: NewUser, clock: FixedClock):
+def test_cancelled_hold_cannot_be_confirmed(points: PointsService, new_user: NewUser, clock: FixedClock):
     user_id = new_user()
     recharge(points, user_id, 100)
     hold_id = hold(points, user_id, 30, clock)
@@ -141,9 +137,7 @@ def test_a_cancelled_hold_cannot_be_confirmed(points: PointsService, new_user: N
     assert held(points, user_id) == (100, 0)
 
 
-def test_a_charge_beyond_its_hold_is_refused_and_changes_nothing(
-    points: PointsService, new_user: NewUser, clock: FixedClock
-):
+def test_charge_beyond_its_hold_changes_nothing(points: PointsService, new_user: NewUser, clock: FixedClock):
     user_id = new_user()
     recharge(points, user_id, 100)
     hold_id = hold(points, user_id, 30, clock)
@@ -152,9 +146,7 @@ def test_a_charge_beyond_its_hold_is_refused_and_changes_nothing(
     assert held(points, user_id) == (70, 30)
 
 
-def test_a_cancel_before_its_try_leaves_a_marker_on_which_the_try_fails(
-    points: PointsService, new_user: NewUser, clock: FixedClock
-):
+def test_hold_after_its_cancel_is_refused(points: PointsService, new_user: NewUser, clock: FixedClock):
     user_id = new_user()
     recharge(points, user_id, 100)
     hold_id = uuid4()
@@ -164,12 +156,12 @@ def test_a_cancel_before_its_try_leaves_a_marker_on_which_the_try_fails(
     assert held(points, user_id) == (100, 0)
 
 
-def test_an_unknown_hold_cannot_be_confirmed(points: PointsService):
+def test_unknown_hold_cannot_be_confirmed(points: PointsService):
     with pytest.raises(NoSuchHold):
         points.confirm_hold(tenant_id=TENANT, hold_id=uuid4(), charge_points=1)
 
 
-def test_a_credit_happens_once_per_key(points: PointsService, new_user: NewUser):
+def test_credit_happens_once_per_key(points: PointsService, new_user: NewUser):
     user_id = new_user()
     recharge(points, user_id, 100, "wxpay:m:1")
     recharge(points, user_id, 100, "wxpay:m:1")
@@ -177,7 +169,7 @@ def test_a_credit_happens_once_per_key(points: PointsService, new_user: NewUser)
 
 
 @pytest.mark.parametrize("amount", [0, -1])
-def test_an_amount_is_positive(points: PointsService, new_user: NewUser, clock: FixedClock, amount: int):
+def test_amount_is_positive(points: PointsService, new_user: NewUser, clock: FixedClock, amount: int):
     user_id = new_user()
     with pytest.raises(Refused):
         recharge(points, user_id, amount)
@@ -185,9 +177,7 @@ def test_an_amount_is_positive(points: PointsService, new_user: NewUser, clock: 
         hold(points, user_id, amount, clock)
 
 
-def test_a_campaign_gives_to_a_user_once_and_a_repeated_request_gets_its_first_answer(
-    points: PointsService, new_user: NewUser
-):
+def test_campaign_grants_once_and_repeats_its_answer(points: PointsService, new_user: NewUser):
     user_id, other_id = new_user(), new_user()
 
     def grant(to: UUID, key: str) -> int:
@@ -208,14 +198,14 @@ def test_a_campaign_gives_to_a_user_once_and_a_repeated_request_gets_its_first_a
     assert held(points, user_id) == held(points, other_id) == (10, 0)
 
 
-def test_a_gift_to_nobody_is_not_found(points: PointsService):
+def test_gift_to_unknown_user_is_not_found(points: PointsService):
     with pytest.raises(NotFound):
         points.grant(
             tenant_id=TENANT, user_id=uuid4(), amount_points=1, idempotency_key="k", reference="", terms=Terms()
         )
 
 
-def test_the_soonest_to_lapse_are_spent_first(points: PointsService, new_user: NewUser, clock: FixedClock):
+def test_soonest_to_lapse_are_spent_first(points: PointsService, new_user: NewUser, clock: FixedClock):
     user_id = new_user()
     recharge(points, user_id, 100)
     gift(points, user_id, 20, hours=2, clock=clock)
@@ -230,9 +220,7 @@ def test_the_soonest_to_lapse_are_spent_first(points: PointsService, new_user: N
     assert kinds(points, user_id)[-1] is Kind.ADJUST
 
 
-def test_points_that_have_lapsed_cannot_be_held_even_before_the_sweep(
-    points: PointsService, new_user: NewUser, clock: FixedClock
-):
+def test_expired_points_cannot_be_held_before_the_sweep(points: PointsService, new_user: NewUser, clock: FixedClock):
     user_id = new_user()
     recharge(points, user_id, 10)
     gift(points, user_id, 20, hours=1, clock=clock)
@@ -243,9 +231,7 @@ def test_points_that_have_lapsed_cannot_be_held_even_before_the_sweep(
     assert held(points, user_id) == (0, 10)
 
 
-def test_released_points_go_back_to_their_lot_and_lapse_with_it(
-    points: PointsService, new_user: NewUser, clock: FixedClock
-):
+def test_released_points_return_to_their_lot(points: PointsService, new_user: NewUser, clock: FixedClock):
     user_id = new_user()
     recharge(points, user_id, 10)
     gift(points, user_id, 20, hours=1, clock=clock)
@@ -257,9 +243,7 @@ def test_released_points_go_back_to_their_lot_and_lapse_with_it(
     assert held(points, user_id) == (10, 0)
 
 
-def test_a_transfer_moves_points_once_and_their_date_with_them(
-    points: PointsService, new_user: NewUser, clock: FixedClock
-):
+def test_transfer_moves_points_once_with_their_expiry(points: PointsService, new_user: NewUser, clock: FixedClock):
     giver, taker = new_user(), new_user()
     recharge(points, giver, 10)
     gift(points, giver, 20, hours=1, clock=clock)
@@ -288,7 +272,7 @@ def test_small_transfers_of_one_date_make_one_lot(
     assert points.lapse(tenant_id=TENANT, user_id=taker) == 10
 
 
-def test_a_user_has_so_many_dates_of_expiry(
+def test_user_has_so_many_dates_of_expiry(
     database: Database, addresses: Addresses, clock: FixedClock, superuser: psycopg.Connection
 ):
     points = PointsService(PostgresLedger(database, AuditLog(), lots_per_user=2), clock)
@@ -309,7 +293,7 @@ def test_a_user_has_so_many_dates_of_expiry(
     gift(points, taker, 10, hours=3, clock=clock)
 
 
-def test_a_transfer_beyond_the_balance_to_oneself_or_to_nobody_is_refused(points: PointsService, new_user: NewUser):
+def test_impossible_transfer_is_refused(points: PointsService, new_user: NewUser):
     giver, taker = new_user(), new_user()
     recharge(points, giver, 10)
     for to, amount, error in ((taker, 11, InsufficientPoints), (giver, 1, Refused), (uuid4(), 1, NotFound)):
@@ -320,7 +304,7 @@ def test_a_transfer_beyond_the_balance_to_oneself_or_to_nobody_is_refused(points
     assert (held(points, giver), held(points, taker)) == ((10, 0), (0, 0))
 
 
-def test_a_debit_based_on_an_old_read_is_refused(points: PointsService, new_user: NewUser):
+def test_debit_based_on_old_read_is_refused(points: PointsService, new_user: NewUser):
     user_id = new_user()
     recharge(points, user_id, 10)
     read = points.account(tenant_id=TENANT, user_id=user_id)
@@ -332,7 +316,7 @@ def test_a_debit_based_on_an_old_read_is_refused(points: PointsService, new_user
     assert held(points, user_id) == (5, 0)
 
 
-def test_taking_back_at_most_what_is_there_takes_it_once(points: PointsService, new_user: NewUser, clock: FixedClock):
+def test_debit_at_most_takes_the_balance_once(points: PointsService, new_user: NewUser, clock: FixedClock):
     user_id = new_user()
     recharge(points, user_id, 10)
     gift(points, user_id, 5, hours=1, clock=clock)
@@ -343,7 +327,7 @@ def test_taking_back_at_most_what_is_there_takes_it_once(points: PointsService, 
     assert points.lapse(tenant_id=TENANT, user_id=user_id) == 0
 
 
-def test_the_ledger_is_paged_and_filtered_newest_first(points: PointsService, new_user: NewUser, clock: FixedClock):
+def test_ledger_is_paged_and_filtered_newest_first(points: PointsService, new_user: NewUser, clock: FixedClock):
     user_id = new_user()
     for _ in range(5):
         recharge(points, user_id, 10)

@@ -95,7 +95,7 @@ def act(points: PointsService, clock: FixedClock, tenant_id: UUID, operation: Op
 @pytest.mark.soak
 @settings(max_examples=soaked(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(script=operations)
-def test_postgresql_answers_and_ends_like_the_model(worker_addresses: Addresses, script: list[Operation]) -> None:
+def test_postgresql_answers_and_ends_like_model(worker_addresses: Addresses, script: list[Operation]) -> None:
     tenant_id, users = uuid4(), [uuid4(), uuid4()]
     with psycopg.connect(worker_addresses.superuser, autocommit=True) as superuser:
         add_users(worker_addresses.superuser, tenant_id, users)

@@ -33,7 +33,7 @@ MakePoints = Callable[[], PointsService]
 
 
 @pytest.mark.parametrize("clients", [3, 40])
-def test_a_hundred_points_pay_exactly_two_of_any_number_of_fifties(
+def test_hundred_points_pay_exactly_two_of_many_fifties(
     make_points: MakePoints, addresses: Addresses, clock: FixedClock, clients: int
 ):
     add_users(addresses.superuser, TENANT, USERS[:1])
@@ -63,9 +63,7 @@ def test_a_hundred_points_pay_exactly_two_of_any_number_of_fifties(
     assert (account.balance, account.frozen) == (0, 100)
 
 
-def test_all_settlements_of_one_hold_at_once_end_it_once(
-    make_points: MakePoints, addresses: Addresses, clock: FixedClock
-):
+def test_concurrent_settlements_end_a_hold_once(make_points: MakePoints, addresses: Addresses, clock: FixedClock):
     add_users(addresses.superuser, TENANT, USERS[:1])
     services = [make_points() for _ in range(16)]
     services[0].credit(tenant_id=TENANT, change=Change(USERS[0], Kind.RECHARGE, 1_000, "r", "r"))
@@ -89,7 +87,7 @@ def test_all_settlements_of_one_hold_at_once_end_it_once(
         assert services[0].account(tenant_id=TENANT, user_id=USERS[0]).frozen == 0
 
 
-def test_grants_at_once_do_not_pass_the_limit_of_lots(
+def test_concurrent_grants_respect_the_limit_of_lots(
     addresses: Addresses, clock: FixedClock, superuser: psycopg.Connection
 ):
     add_users(addresses.superuser, TENANT, USERS[:1])
@@ -176,7 +174,7 @@ def operate(points: PointsService, clock: FixedClock, seed: int, count: int) -> 
 
 
 @pytest.mark.soak
-def test_random_operations_of_sixty_four_clients_leave_the_ledger_true(
+def test_ledger_stays_consistent_under_64_random_clients(
     make_points: MakePoints, addresses: Addresses, clock: FixedClock, superuser: psycopg.Connection
 ):
     add_users(addresses.superuser, TENANT, USERS)

@@ -241,12 +241,17 @@ def test_quick_pass_closes_ended_sockets(monkeypatch):
     assert done == ["sockets"]
 
 
-def test_passes_are_never_thirty_seconds_apart(monkeypatch):
+@pytest.mark.parametrize("pass_s", [0, 4, 6, 9, 15, 25])
+def test_passes_are_never_thirty_seconds_apart(monkeypatch, pass_s):
     """The schedule calls each minute, and the function works for most of it."""
     now, passes = [0.0], []
-    quiet = SimpleNamespace(
-        quick=dict, reconcile=lambda _: None, measure=lambda: None, close_ended=lambda: passes.append(now[0])
-    )
+
+    def sweep() -> dict[str, int]:
+        passes.append(now[0])
+        now[0] += pass_s
+        return {}
+
+    quiet = SimpleNamespace(quick=sweep, reconcile=lambda _: None, measure=lambda: None, close_ended=lambda: None)
     for provider in ("sweeper", "scheduler", "operations", "push"):
         monkeypatch.setattr(bootstrap, provider, lambda: quiet)
     watchdog = load_handler(ROOT / "functions/watchdog")
@@ -254,6 +259,6 @@ def test_passes_are_never_thirty_seconds_apart(monkeypatch):
         watchdog, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=lambda s: now.__setitem__(0, now[0] + s))
     )
     for minute in range(3):
-        now[0] = minute * 60
+        now[0] = max(now[0], minute * 60)
         watchdog.handler({"pass": "quick"}, None)
     assert max(later - earlier for earlier, later in pairwise(passes)) < 30

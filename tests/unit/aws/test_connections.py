@@ -24,7 +24,7 @@ def api(sockets):
     return aws.client("apigatewaymanagementapi", ENDPOINT, retries=0)
 
 
-def test_a_message_is_posted_once_as_json(sockets, api, answer):
+def test_message_is_posted_once_as_json(sockets, api, answer):
     requests = answer(api, 200, body=b"")
     sockets.post("conn=", {"type": "progress", "text": "图"})
     (request,) = requests
@@ -33,7 +33,7 @@ def test_a_message_is_posted_once_as_json(sockets, api, answer):
 
 
 @pytest.mark.parametrize(("status", "code"), [(410, "GoneException"), (400, "BadRequestException")])
-def test_a_socket_that_has_closed_is_gone(sockets, api, answer, status, code):
+def test_socket_that_has_closed_is_gone(sockets, api, answer, status, code):
     answer(api, status, code)
     with pytest.raises(ConnectionGone):
         sockets.post("conn", {})
@@ -48,26 +48,26 @@ def test_a_socket_that_has_closed_is_gone(sockets, api, answer, status, code):
         (403, "ForbiddenException"),
     ],
 )
-def test_a_socket_that_is_throttled_was_not_posted(sockets, api, answer, status, code):
+def test_socket_that_is_throttled_was_not_posted(sockets, api, answer, status, code):
     requests = answer(api, status, code)
     with pytest.raises(NotPosted):
         sockets.post("conn", {})
     assert len(requests) == 1
 
 
-def test_a_fault_of_api_gateway_leaves_doubt(sockets, api, answer):
+def test_fault_of_api_gateway_leaves_doubt(sockets, api, answer):
     requests = answer(api, 500, "InternalServerError")
     with pytest.raises(ClientError, match="InternalServerError"):
         sockets.post("conn", {})
     assert len(requests) == 1
 
 
-def test_a_socket_that_has_closed_closes_again(sockets, api, answer):
+def test_socket_that_has_closed_closes_again(sockets, api, answer):
     answer(api, 410, "GoneException")
     sockets.close("conn")
 
 
-def test_a_close_that_is_throttled_raises(sockets, api, answer):
+def test_close_that_is_throttled_raises(sockets, api, answer):
     answer(api, 429, "LimitExceededException")
     with pytest.raises(ClientError, match="LimitExceededException"):
         sockets.close("conn")

@@ -22,7 +22,7 @@ def key_id(kms):
     return kms.create_key(KeyUsage="SIGN_VERIFY", KeySpec="ECC_NIST_P256")["KeyMetadata"]["KeyId"]
 
 
-def test_a_signature_is_checked_by_the_public_key(key_id):
+def test_signature_is_checked_by_public_key(key_id):
     signature = KmsSigner(key_id).sign(b"header.claims")
     (jwk,) = json.loads(public_jwks([key_id]))["keys"]
     key = PyJWK(jwk)
@@ -41,12 +41,12 @@ def test_each_public_key_has_its_own_id(kms, key_id):
     assert keys[0]["x"] != keys[1]["x"]
 
 
-def test_a_key_of_another_kind_is_refused(kms):
+def test_key_of_another_kind_is_refused(kms):
     rsa = kms.create_key(KeyUsage="SIGN_VERIFY", KeySpec="RSA_2048")["KeyMetadata"]["KeyId"]
     with pytest.raises(TypeError, match="not an elliptic curve key"):
         public_jwks([rsa])
 
 
-def test_a_key_that_is_not_there_raises(kms, key_id):
+def test_key_that_is_not_there_raises(kms, key_id):
     with pytest.raises(ClientError, match="NotFoundException"):
         KmsSigner("00000000-0000-0000-0000-000000000000").sign(b"header.claims")

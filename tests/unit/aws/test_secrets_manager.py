@@ -19,7 +19,7 @@ def arn(manager):
     return manager.create_secret(Name="pepper", SecretString="first")["ARN"]
 
 
-def test_a_rotated_secret_is_read_after_a_while(manager, arn):
+def test_rotated_secret_is_read_after_while(manager, arn):
     at = [0.0]
     secret = Secret(arn, now=lambda: at[0])
     assert secret.text() == "first"
@@ -30,14 +30,14 @@ def test_a_rotated_secret_is_read_after_a_while(manager, arn):
     assert secret.text() == "second"
 
 
-def test_a_secret_that_is_not_there_raises_each_time(manager, arn):
+def test_secret_that_is_not_there_raises_each_time(manager, arn):
     secret = Secret(arn + "-other")
     for _ in range(2):
         with pytest.raises(ClientError, match="ResourceNotFoundException"):
             secret.text()
 
 
-def test_a_secret_that_is_being_deleted_raises(manager, arn):
+def test_secret_that_is_being_deleted_raises(manager, arn):
     manager.delete_secret(SecretId=arn)
     with pytest.raises(ClientError, match="InvalidRequestException"):
         Secret(arn).text()

@@ -16,7 +16,7 @@ def topic_arn():
     return aws.client("sns").create_topic(Name="alarms")["TopicArn"]
 
 
-def test_a_subscriber_gets_subject_and_message(topic_arn):
+def test_subscriber_gets_subject_and_message(topic_arn):
     sqs = aws.client("sqs")
     url = sqs.create_queue(QueueName="mail")["QueueUrl"]
     queue_arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
@@ -27,6 +27,6 @@ def test_a_subscriber_gets_subject_and_message(topic_arn):
     assert (published["Subject"], published["Message"]) == ("Artiway: BILL_LATE", '{"kind":"BILL_LATE"}')
 
 
-def test_a_topic_that_is_not_there_raises(topic_arn):
+def test_topic_that_is_not_there_raises(topic_arn):
     with pytest.raises(ClientError, match="NotFound"):
         SnsTopic(topic_arn + "-other").publish("Artiway: BILL_LATE", "{}")

@@ -42,7 +42,7 @@ def received(sqs, url):
 
 
 class TestSender:
-    def test_a_message_carries_number_trace_and_tenant(self, sqs, url):
+    def test_message_carries_number_trace_and_tenant(self, sqs, url):
         assert SqsSender({"lane": url}).send([envelope(7, body='{"n":1}', tenant_id=TENANT)]) == {7}
         (message,) = received(sqs, url)
         assert message["Body"] == '{"n":1}'
@@ -50,7 +50,7 @@ class TestSender:
         assert attributes == {"outboxId": "7", "traceId": TRACE}
         assert message["Attributes"]["MessageGroupId"] == str(TENANT)
 
-    def test_more_messages_than_a_batch_all_arrive(self, sqs, url):
+    def test_more_messages_than_batch_all_arrive(self, sqs, url):
         assert SqsSender({"lane": url}).send([envelope(number) for number in range(23)]) == set(range(23))
         assert len(received(sqs, url)) == 23
 
@@ -59,26 +59,26 @@ class TestSender:
         assert SqsSender({"lane": url}).send(large) == set(range(5))
         assert len(received(sqs, url)) == 5
 
-    def test_a_message_that_sqs_refuses_fails_alone(self, url):
+    def test_message_that_sqs_refuses_fails_alone(self, url):
         sent = SqsSender({"lane": url}).send([envelope(1), envelope(2, delay_s=901), envelope(3)])
         assert sent == {1, 3}
 
-    def test_a_queue_that_is_gone_accepts_nothing(self, sqs, url):
+    def test_queue_that_is_gone_accepts_nothing(self, sqs, url):
         other = sqs.create_queue(QueueName="other")["QueueUrl"]
         sqs.delete_queue(QueueUrl=url)
         sender = SqsSender({"lane": url, "other": other})
         assert sender.send([envelope(1), envelope(2, destination="other")]) == {2}
 
-    def test_a_destination_without_a_queue_accepts_nothing(self, url):
+    def test_destination_without_queue_accepts_nothing(self, url):
         assert SqsSender({"lane": url}).send([envelope(1, destination="nowhere")]) == set()
 
-    def test_a_call_that_is_denied_accepts_nothing(self, sqs, url, answer):
+    def test_call_that_is_denied_accepts_nothing(self, sqs, url, answer):
         answer(sqs, 403, "AccessDeniedException")
         assert SqsSender({"lane": url}).send([envelope(1)]) == set()
 
 
 class TestSendNow:
-    def test_a_message_past_the_outbox_has_its_shape(self, sqs, url):
+    def test_message_past_outbox_has_its_shape(self, sqs, url):
         send_directly(url, SystemClock())(Message("lane", "user:1", "hint", {"n": 1}, tenant_id=TENANT))
         (message,) = received(sqs, url)
         body = json.loads(message["Body"])
@@ -92,34 +92,34 @@ class TestDeadLetters:
             sqs.send_message(QueueUrl=url, MessageBody=str(number), MessageGroupId=str(TENANT))
         return SqsQueues()
 
-    def test_letters_are_taken_up_to_the_limit(self, dead, url):
+    def test_messages_are_received_up_to_the_limit(self, dead, url):
         assert len(dead.take(url, limit=11)) == 11
 
-    def test_fewer_letters_than_the_limit_are_all(self, dead, url):
-        letters = dead.take(url, limit=100)
-        assert {letter.body for letter in letters} == {str(number) for number in range(12)}
-        assert all(letter.receive_count == 1 and letter.sent_at_ms > 0 for letter in letters)
-        assert {letter.group for letter in letters} == {str(TENANT)}
+    def test_fewer_messages_than_limit_are_all_received(self, dead, url):
+        messages = dead.take(url, limit=100)
+        assert {dead_letter.body for dead_letter in messages} == {str(number) for number in range(12)}
+        assert all(dead_letter.receive_count == 1 and dead_letter.sent_at_ms > 0 for dead_letter in messages)
+        assert {dead_letter.group for dead_letter in messages} == {str(TENANT)}
 
-    def test_letters_that_are_put_back_count_again(self, dead, url):
-        letters = dead.take(url, limit=100)
+    def test_returned_messages_count_again(self, dead, url):
+        messages = dead.take(url, limit=100)
         assert dead.depth(url) == 0
-        dead.put_back(url, letters)
+        dead.put_back(url, messages)
         assert dead.depth(url) == 12
 
-    def test_a_replayed_letter_names_where_it_was(self, dead, sqs, url):
+    def test_replayed_message_names_its_dead_letter_queue(self, dead, sqs, url):
         target = sqs.create_queue(QueueName="target")["QueueUrl"]
-        (letter,) = dead.take(url, limit=1)
-        dead.send(target, letter)
-        dead.delete(url, letter)
+        (dead_letter,) = dead.take(url, limit=1)
+        dead.send(target, dead_letter)
+        dead.delete(url, dead_letter)
         (message,) = received(sqs, target)
-        assert message["Body"] == letter.body
-        assert message["MessageAttributes"]["deadLetterId"]["StringValue"] == letter.message_id
+        assert message["Body"] == dead_letter.body
+        assert message["MessageAttributes"]["deadLetterId"]["StringValue"] == dead_letter.message_id
         assert message["Attributes"]["MessageGroupId"] == str(TENANT)
         dead.put_back(url, dead.take(url, limit=100))
         assert dead.depth(url) == 11
 
-    def test_a_queue_that_is_gone_raises(self, dead, sqs, url):
+    def test_queue_that_is_gone_raises(self, dead, sqs, url):
         sqs.delete_queue(QueueUrl=url)
         with pytest.raises(ClientError, match="NonExistentQueue"):
             dead.depth(url)

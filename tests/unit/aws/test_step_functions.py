@@ -33,35 +33,35 @@ class TestStart:
         definition = json.dumps({"StartAt": "Done", "States": {"Done": {"Type": "Succeed"}}})
         return machine.create_state_machine(name="task_dag", definition=definition, roleArn=ROLE)["stateMachineArn"]
 
-    def test_an_execution_starts_with_name_and_input(self, machine, arn):
+    def test_execution_starts_with_name_and_input(self, machine, arn):
         assert MachineSender(arn).send([START]) == {1}
         (execution,) = machine.list_executions(stateMachineArn=arn)["executions"]
         assert execution["name"] == "task-1-run-1"
         described = machine.describe_execution(executionArn=execution["executionArn"])
         assert json.loads(described["input"]) == {"taskId": "1"}
 
-    def test_an_execution_that_exists_counts_as_sent(self, machine, arn):
+    def test_execution_that_exists_counts_as_sent(self, machine, arn):
         sender = MachineSender(arn)
         sender.send([START])
         other = envelope(messages.START, name="task-1-run-1", input={"taskId": "2"})
         assert sender.send([other]) == {1}
         assert len(machine.list_executions(stateMachineArn=arn)["executions"]) == 1
 
-    def test_a_machine_that_is_not_there_stays_unsent(self, arn):
+    def test_machine_that_is_not_there_stays_unsent(self, arn):
         assert MachineSender(arn + "-other").send([START]) == set()
 
-    def test_a_start_without_a_machine_stays_unsent(self):
+    def test_start_without_machine_stays_unsent(self):
         assert MachineSender("").send([START]) == set()
 
 
 class TestAnswer:
     @pytest.mark.parametrize("code", ["InvalidToken", "TaskDoesNotExist", "TaskTimedOut"])
-    def test_a_token_that_is_closed_counts_as_sent(self, machine, answer, code):
+    def test_token_that_is_closed_counts_as_sent(self, machine, answer, code):
         requests = answer(machine, 400, code)
         assert MachineSender("").send([ANSWER]) == {1}
         assert json.loads(requests[0].body) == {"taskToken": "t", "output": '{"status": "succeeded"}'}
 
     @pytest.mark.parametrize("code", ["InvalidOutput", "AccessDeniedException", "KmsAccessDeniedException"])
-    def test_a_token_that_is_refused_stays_unsent(self, machine, answer, code):
+    def test_token_that_is_refused_stays_unsent(self, machine, answer, code):
         answer(machine, 400, code)
         assert MachineSender("").send([ANSWER]) == set()

@@ -11,7 +11,7 @@ SCRIPTS = sorted((Path(__file__).parents[3] / "layers/core/artiway/platform/lua"
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
-def test_a_script_begins_with_its_contract(path):
+def test_script_begins_with_its_contract(path):
     header, _, body = path.read_text("utf-8").partition("]]\n")
     assert header.startswith(f"--[[ {path.stem} -> ")
     for place in re.findall(r"(?:KEYS|ARGV)\[\d+\]", body):
@@ -19,14 +19,14 @@ def test_a_script_begins_with_its_contract(path):
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
-def test_a_script_names_no_key_of_its_own(path):
+def test_script_names_no_key_of_its_own(path):
     """Every key arrives through KEYS: the first argument of each command is a name bound to one."""
     body = path.read_text("utf-8").partition("]]\n")[2]
     for command, key in re.findall(r'redis\.call\("(\w+)"(?:, ([^,)]+))?', body):
         assert command == "TIME" or re.fullmatch(r"[a-z_]+|KEYS\[i\]", key), (command, key)
 
 
-def test_the_scripts_are_all_found():
+def test_scripts_are_all_found():
     assert {path.stem for path in SCRIPTS} == {
         "cache_claim",
         "cache_invalidate",

@@ -10,9 +10,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from artiway.errors import NotAllowed, TooMany
+from artiway.identity import wechat_login
 from artiway.identity.locating import Locating
-from artiway.platform import wechat_login
-from artiway.platform.wechat_login import CodeRefused, WechatAway, WechatClient
+from artiway.identity.wechat_login import CodeRefused, WechatLoginClient, WechatUnavailable
 
 APPS = {"mini": {"appid": "wx-mini", "secret": "s1"}, "web": {"appid": "wx-web", "secret": "s2"}}
 
@@ -39,7 +39,7 @@ def wechat():
     server.asked, server.answer, server.is_released = [], b"{}", threading.Event()
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    server.client = WechatClient(f"http://127.0.0.1:{server.server_port}", lambda: APPS)
+    server.client = WechatLoginClient(f"http://127.0.0.1:{server.server_port}", lambda: APPS)
     yield server
     server.is_released.set()
     server.shutdown()
@@ -47,7 +47,7 @@ def wechat():
     server.server_close()
 
 
-def test_a_code_of_each_app_is_exchanged_at_its_own_place(wechat):
+def test_each_app_uses_its_own_wechat_endpoint(wechat):
     wechat.answer = json.dumps({"openid": "o1", "session_key": "k", "unionid": "u1"}).encode()
     found = wechat.client.exchange("mini", "the code&x")
     assert (found.appid, found.openid, found.unionid) == ("wx-mini", "o1", "u1")
@@ -72,12 +72,12 @@ def test_a_code_of_each_app_is_exchanged_at_its_own_place(wechat):
         (40163, CodeRefused, "AUTH_401_BAD_CREDENTIALS"),
         (45011, TooMany, "AUTH_429_THROTTLED"),
         (40226, NotAllowed, "AUTH_403_ACCOUNT_CLOSED"),
-        (-1, WechatAway, "AUTH_503_WECHAT"),
-        (40125, WechatAway, "AUTH_503_WECHAT"),
-        ("odd", WechatAway, "AUTH_503_WECHAT"),
+        (-1, WechatUnavailable, "AUTH_503_WECHAT"),
+        (40125, WechatUnavailable, "AUTH_503_WECHAT"),
+        ("odd", WechatUnavailable, "AUTH_503_WECHAT"),
     ],
 )
-def test_a_refusal_of_wechat_becomes_one_of_ours(wechat, errcode, kind, code):
+def test_refusal_of_wechat_becomes_one_of_ours(wechat, errcode, kind, code):
     wechat.answer = json.dumps({"errcode": errcode, "errmsg": "x"}).encode()
     with pytest.raises(kind) as refusal:
         wechat.client.exchange("mini", "c")
@@ -89,39 +89,39 @@ def test_a_refusal_of_wechat_becomes_one_of_ours(wechat, errcode, kind, code):
     "answer",
     [b"", b"<html>", b"[]", b"null", b"{}", b'{"openid": 7}', b'{"openid": ""}', b'{"openid": "%s"}' % (b"x" * 129)],
 )
-def test_an_answer_that_makes_no_sense_counts_as_none(wechat, answer):
+def test_answer_that_makes_no_sense_counts_as_none(wechat, answer):
     wechat.answer = answer
-    with pytest.raises(WechatAway):
+    with pytest.raises(WechatUnavailable):
         wechat.client.exchange("mini", "c")
 
 
-def test_a_wechat_that_hangs_or_is_gone_is_away(wechat, monkeypatch):
+def test_hanging_or_missing_wechat_is_unavailable(wechat, monkeypatch):
     monkeypatch.setattr(wechat_login, "TIMEOUT_S", 0.1)
     wechat.answer = None
-    with pytest.raises(WechatAway):
+    with pytest.raises(WechatUnavailable):
         wechat.client.exchange("mini", "c")
-    with pytest.raises(WechatAway):
-        WechatClient("http://127.0.0.1:1", lambda: APPS).exchange("mini", "c")
+    with pytest.raises(WechatUnavailable):
+        WechatLoginClient("http://127.0.0.1:1", lambda: APPS).exchange("mini", "c")
 
 
-def test_the_secret_of_an_app_is_never_logged(wechat, monkeypatch, capsys):
+def test_secret_of_app_is_never_logged(wechat, monkeypatch, capsys):
     monkeypatch.setattr(wechat_login, "TIMEOUT_S", 0.1)
     wechat.answer = None
-    with pytest.raises(WechatAway):
+    with pytest.raises(WechatUnavailable):
         wechat.client.exchange("mini", "c")
     assert "s1" not in capsys.readouterr().out
 
 
-def test_a_location_that_is_found_meanwhile_is_taken():
+def test_location_that_is_found_meanwhile_is_taken():
     assert Locating(lambda address: f"at {address}", wait_s=30).begin("1.2.3.4")() == "at 1.2.3.4"
 
 
-def test_a_location_that_is_still_being_looked_for_is_unknown():
+def test_unfinished_location_lookup_is_unknown():
     is_released = threading.Event()
     collect = Locating(lambda _: str(is_released.wait(30)), wait_s=0).begin("1.2.3.4")
     assert collect() == "unknown"
     is_released.set()
 
 
-def test_a_location_that_fails_is_unknown():
+def test_location_that_fails_is_unknown():
     assert Locating(lambda _: str(1 / 0), wait_s=30).begin("1.2.3.4")() == "unknown"

@@ -32,24 +32,24 @@ GRACE = timedelta(seconds=10)
         ("+1 415 555 0100", "+14155550100"),
     ],
 )
-def test_a_number_has_one_spelling(typed, kept):
+def test_number_has_one_spelling(typed, kept):
     assert phone_of(typed) == kept
 
 
 @pytest.mark.parametrize(
     "typed", ["", "123", "23800138000", "+12", "13800138000x", "+1234567890123456", "+1 \n2345678"]
 )
-def test_what_is_no_number_is_refused(typed):
+def test_invalid_phone_number_is_refused(typed):
     with pytest.raises(Refused):
         phone_of(typed)
 
 
-def test_an_address_has_one_spelling():
+def test_address_has_one_spelling():
     assert email_of("Ann.B+shop@Example.COM") == "ann.b+shop@example.com"
 
 
 @given(st.text())
-def test_any_text_is_a_login_in_its_one_spelling_or_nobodys(text):
+def test_any_text_is_a_normal_login_or_refused(text):
     try:
         spelled = login_of(text)
     except BadCredentials:
@@ -99,5 +99,5 @@ def state(**changes):
     ],
     ids=str,
 )
-def test_what_becomes_of_a_refresh_token(changes, verdict):
+def test_refresh_verdict_follows_the_token_state(changes, verdict):
     assert judge_refresh(state(**changes), now=NOON, grace=GRACE) == verdict

@@ -14,7 +14,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from artiway.errors import Unauthenticated
 from artiway.identity import tokens
-from artiway.identity.tokens import TokenExpired, Verifier
+from artiway.identity.token_verifier import Verifier
+from artiway.identity.tokens import TokenExpired
 from tests.fakes.identity import LocalSigner
 from tools.openapi import load_handler
 
@@ -63,7 +64,7 @@ def _encoded(part):
     return base64.urlsafe_b64encode(part).rstrip(b"=").decode()
 
 
-def test_a_token_says_who_and_what_they_may(signer, verifier):
+def test_token_contains_user_and_permissions(signer, verifier):
     tenant_id, user_id = uuid4(), uuid4()
     claims = verifier.verify(issue(signer, tenant_id=tenant_id, user_id=user_id))
     assert (claims.tenant_id, claims.user_id) == (tenant_id, user_id)
@@ -71,14 +72,14 @@ def test_a_token_says_who_and_what_they_may(signer, verifier):
     assert claims.expires_at - claims.issued_at == 900
 
 
-def test_a_token_of_the_previous_key_still_counts_while_both_are_known(signer):
+def test_token_of_previous_key_is_accepted(signer):
     old = LocalSigner()
     both = Verifier(json.dumps({"keys": [signer.jwk(), old.jwk()]}), issuer=ISSUER)
     assert both.verify(issue(old))
     assert both.verify(issue(signer))
 
 
-def test_an_expired_token_says_so(signer, verifier):
+def test_expired_token_says_so(signer, verifier):
     with pytest.raises(TokenExpired):
         verifier.verify(issue(signer, now=NOW - timedelta(seconds=901)))
 
@@ -101,13 +102,13 @@ def test_an_expired_token_says_so(signer, verifier):
     ],
     ids=str,
 )
-def test_a_token_that_is_not_exactly_ours_is_refused(signer, verifier, change):
+def test_token_that_is_not_exactly_ours_is_refused(signer, verifier, change):
     with pytest.raises(Unauthenticated) as refusal:
         verifier.verify(forged(signer, issue(signer), **change))
     assert refusal.value.code == "AUTH_401_TOKEN_INVALID"
 
 
-def test_a_signature_of_another_key_is_refused(signer, verifier):
+def test_signature_of_another_key_is_refused(signer, verifier):
     other = LocalSigner()
     other.key_id = signer.key_id
     with pytest.raises(Unauthenticated):
@@ -115,12 +116,12 @@ def test_a_signature_of_another_key_is_refused(signer, verifier):
 
 
 @pytest.mark.parametrize("token", ["", ".", "..", "a.b.c", "eyJ.eyJ.eyJ", "x" * 9_000, "\ud800", "é.é.é"])
-def test_what_is_no_token_is_refused(verifier, token):
+def test_invalid_token_is_refused(verifier, token):
     with pytest.raises(Unauthenticated):
         verifier.verify(token)
 
 
-def test_an_unsigned_token_is_refused(verifier, signer):
+def test_unsigned_token_is_refused(verifier, signer):
     claims = jwt.decode(issue(signer), options={"verify_signature": False})
     headers = {"kid": signer.key_id, "typ": tokens.TOKEN_TYPE}
     for token in (
@@ -151,7 +152,7 @@ def authorize(signer, monkeypatch):
     return call
 
 
-def test_the_authorizer_hands_on_who_is_asking(signer, authorize):
+def test_authorizer_passes_the_identity_on(signer, authorize):
     session_id = uuid4()
     found = authorize(f"Bearer {issue(signer, family_id=str(session_id))}")
     assert found["permissions"] == "task.read points.read"
@@ -160,13 +161,13 @@ def test_the_authorizer_hands_on_who_is_asking(signer, authorize):
 
 
 @pytest.mark.parametrize("authorization", [None, "none", "Basic YTpi", "Bearer", "Bearer ", "Bearer x"])
-def test_the_authorizer_names_what_is_wrong(authorize, authorization):
+def test_authorizer_passes_the_error_code_on(authorize, authorization):
     assert authorize(authorization) == {"error": "AUTH_401_TOKEN_INVALID"}
 
 
-def test_the_authorizer_tells_an_expired_token_from_an_invalid_one(signer, authorize):
+def test_authorizer_distinguishes_expired_from_invalid_tokens(signer, authorize):
     assert authorize(f"bearer {issue(signer, now=NOW - timedelta(hours=1))}") == {"error": "AUTH_401_TOKEN_EXPIRED"}
 
 
-def test_the_authorizer_leaves_api_keys_to_the_gate(authorize):
+def test_authorizer_leaves_api_keys_to_the_access_check(authorize):
     assert authorize("Bearer ak_0123") == {"apiKey": "1"}

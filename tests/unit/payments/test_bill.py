@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artiway.payments.bill import Bill, BillPayment, BillRefund, Books, Difference, compare, fen, parse
+from artiway.payments.bill import Bill, BillPayment, BillRefund, Difference, OurRecords, compare, fen, parse
 from artiway.payments.model import BillBroken
 
 HEADER = (
@@ -64,7 +64,7 @@ def test_payments_and_refunds_are_read():
 
 
 @given(name=st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"]), max_size=30))
-def test_whatever_a_product_is_called_its_row_is_read(name: str):
+def test_whatever_product_is_called_its_row_is_read(name: str):
     bill = parse(text(line("t1", "o1", name=name), total="9.90", end="\n"))
     assert bill.payments == [BillPayment("t1", "o1", 990)]
 
@@ -90,12 +90,12 @@ def test_yuan_become_fen_exactly(amount: int):
         "<html>busy</html>\n\n\n",
     ],
 )
-def test_a_bill_that_does_not_add_up_is_refused(broken: str):
+def test_bill_that_does_not_add_up_is_refused(broken: str):
     with pytest.raises(BillBroken):
         parse(broken)
 
 
-def test_an_older_bills_columns_are_known():
+def test_older_bills_columns_are_known():
     old = (
         text(line("t1", "o1"), total="9.90")
         .replace("订单金额,申请退款金额", "总金额,申请退款金额")
@@ -105,10 +105,10 @@ def test_an_older_bills_columns_are_known():
 
 
 def test_nothing_against_nothing_is_no_difference():
-    assert compare(Bill([], []), Books({}, {}, {}, {}, {})) == []
+    assert compare(Bill([], []), OurRecords({}, {}, {}, {}, {})) == []
 
 
-def test_a_payment_that_a_person_knows_of_already_is_no_finding():
+def test_alerted_stray_payment_is_no_finding():
     bill = Bill([BillPayment("t1", "o1", 990)], [])
-    assert [one.kind for one in compare(bill, Books({}, {}, {}, {}, {}))] == [Difference.MISSING_HERE]
-    assert compare(bill, Books({}, {}, {}, {}, {"t1": 990})) == []
+    assert [one.kind for one in compare(bill, OurRecords({}, {}, {}, {}, {}))] == [Difference.MISSING_HERE]
+    assert compare(bill, OurRecords({}, {}, {}, {}, {"t1": 990})) == []

@@ -52,9 +52,7 @@ def order(amount_fen: int, points: int) -> Order:
     points=st.integers(1, 1_000_000),
     parts=st.lists(st.floats(0.01, 1), max_size=8),
 )
-def test_any_sequence_of_refunds_takes_each_share_and_in_the_end_exactly_all(
-    amount_fen: int, points: int, parts: list[float]
-):
+def test_refunds_together_debit_exactly_all_points(amount_fen: int, points: int, parts: list[float]):
     paid = order(amount_fen, points)
     for part in [*parts, 1.0]:
         refund_fen = max(1, int((amount_fen - paid.refunded_fen) * part)) if paid.refunded_fen < amount_fen else 0
@@ -66,18 +64,18 @@ def test_any_sequence_of_refunds_takes_each_share_and_in_the_end_exactly_all(
     assert (paid.refunded_fen, paid.refunded_points) == (amount_fen, points)
 
 
-@pytest.mark.parametrize("heard", list(permutations(RefundStatus)))
-def test_in_whatever_order_it_is_heard_of_a_final_state_stays(heard: tuple[RefundStatus, ...]):
+@pytest.mark.parametrize("reports", list(permutations(RefundStatus)))
+def test_final_refund_state_stays_in_any_order(reports: tuple[RefundStatus, ...]):
     now = RefundStatus.REQUESTED
-    for news in heard:
-        if may_become(now, news):
+    for report in reports:
+        if may_become(now, report):
             assert not now.is_final
-            now = news
-    first_final = next(news for news in heard if news.is_final)
+            now = report
+    first_final = next(report for report in reports if report.is_final)
     assert now is first_final
 
 
-def test_the_packages_that_ship_can_be_bought():
+def test_packages_that_ship_can_be_bought():
     assert {one.package_id for one in packages()} == {"starter", "basic", "pro", "studio"}
 
 
@@ -88,6 +86,6 @@ def test_the_packages_that_ship_can_be_bought():
         '[{"packageId": "a", "amountFen": 1, "points": 1}, {"packageId": "a", "amountFen": 2, "points": 2}]',
     ],
 )
-def test_a_list_of_packages_that_makes_no_sense_is_refused(text: str):
-    with pytest.raises(ValueError, match="packages"):
+def test_invalid_list_of_packages_is_refused(text: str):
+    with pytest.raises(ValueError, match="unique id"):
         packages(text)

@@ -26,7 +26,7 @@ class Backlog:
         self.due |= dict.fromkeys(claimed, leased_until)
         return [SimpleNamespace(order_id=order_id, query_tries=1) for order_id in claimed]
 
-    def put_off_order(self, order: Any, at: datetime) -> None:
+    def postpone_order(self, order: Any, at: datetime) -> None:
         self.due[order.order_id] = at
 
     def claim_due_refunds(self, **_: object) -> Sequence[Any]:
@@ -40,7 +40,7 @@ class SlowOrders:
         self.asked: list[Any] = []
         self._clock = clock
 
-    def ask(self, order: Any) -> None:
+    def query(self, order: Any) -> None:
         self._clock.advance(seconds=1)
         self.asked.append(order.order_id)
 
@@ -48,7 +48,7 @@ class SlowOrders:
         pass
 
 
-def test_a_run_stops_when_its_time_is_over_and_the_next_goes_on():
+def test_run_stops_at_its_limit_and_next_continues():
     clock = FixedClock()
     backlog, orders = Backlog(100, clock.now()), SlowOrders(clock)
     sweep = SweepService(backlog, orders, clock, LIMITS)
@@ -57,7 +57,7 @@ def test_a_run_stops_when_its_time_is_over_and_the_next_goes_on():
     assert len(set(orders.asked)) == len(orders.asked) == 100
 
 
-def test_an_early_run_asks_for_everything_once_and_ends():
+def test_early_run_queries_every_order_once():
     clock = FixedClock()
     backlog, orders = Backlog(25, clock.now() + timedelta(minutes=4)), SlowOrders(clock)
     sweep = SweepService(backlog, orders, clock, LIMITS)
@@ -66,7 +66,7 @@ def test_an_early_run_asks_for_everything_once_and_ends():
     assert len(set(orders.asked)) == 25
 
 
-def test_what_a_dead_run_had_claimed_is_due_again_after_its_lease():
+def test_orders_of_dead_run_are_due_after_lease():
     clock = FixedClock()
     backlog, orders = Backlog(5, clock.now()), SlowOrders(clock)
     backlog.claim_due_orders(now=clock.now(), leased_until=clock.now() + timedelta(seconds=120), limit=10)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from artiway.payments.model import Forged, PaymentAway, Undecryptable
-from artiway.payments.wechat import Merchant, Notary, merchant_from_json, verify
+from artiway.payments.wechat import Merchant, NotificationReader, merchant_from_json, verify
 from artiway.platform.secrets import KEPT_S, Secret
 from local.wechat_keys import Keys, Signer
 from tests.fakes.clock import FixedClock
@@ -26,7 +26,7 @@ def platform() -> Signer:
     return Signer(KEYS, lambda: NOW)
 
 
-def test_the_same_bytes_verify_and_one_changed_byte_does_not(platform: Signer):
+def test_one_changed_byte_breaks_the_signature(platform: Signer):
     body = '{"名": "值"}'.encode()
     headers = platform.sign(body)
     verify(merchant(), headers, body, now=NOW)
@@ -35,12 +35,12 @@ def test_the_same_bytes_verify_and_one_changed_byte_does_not(platform: Signer):
             verify(merchant(), headers, changed, now=NOW)
 
 
-def test_an_empty_body_is_signed_as_well(platform: Signer):
+def test_empty_body_is_signed_as_well(platform: Signer):
     verify(merchant(), platform.sign(b""), b"", now=NOW)
 
 
 @pytest.mark.parametrize(("seconds", "is_believed"), [(299, True), (-299, True), (300, False), (-300, False)])
-def test_a_signature_lives_less_than_five_minutes_either_way(platform: Signer, seconds: int, is_believed: bool):
+def test_signature_lives_less_than_five_minutes_either_way(platform: Signer, seconds: int, is_believed: bool):
     headers, at = platform.sign(b"{}"), NOW + timedelta(seconds=seconds)
     if is_believed:
         verify(merchant(), headers, b"{}", now=at)
@@ -63,21 +63,19 @@ def test_a_signature_lives_less_than_five_minutes_either_way(platform: Signer, s
         ({"Wechatpay-Nonce": "another"}, "signature"),
     ],
 )
-def test_a_header_that_is_not_as_signed_is_refused_for_a_reason_that_can_be_counted(
-    platform: Signer, changes: dict[str, str], reason: str
-):
+def test_changed_header_is_refused_with_its_reason(platform: Signer, changes: dict[str, str], reason: str):
     with pytest.raises(Forged) as refusal:
         verify(merchant(), {**platform.sign(b"{}"), **changes}, b"{}", now=NOW)
     assert refusal.value.reason == reason
 
 
-def test_without_a_type_the_usual_one_is_meant_and_names_may_be_lower_case(platform: Signer):
+def test_signature_type_is_optional_and_names_any_case(platform: Signer):
     headers = {name.lower(): value for name, value in platform.sign(b"{}").items()}
     del headers["wechatpay-signature-type"]
     verify(merchant(), headers, b"{}", now=NOW)
 
 
-def test_certificate_and_public_key_are_both_believed_and_only_if_both_are_in_the_secret(platform: Signer):
+def test_only_keys_of_the_secret_are_accepted(platform: Signer):
     for sign_with in ("pub", "cert"):
         verify(merchant(), platform.sign(b"{}", sign_with), b"{}", now=NOW)
     with pytest.raises(Forged, match="unknown_serial"):
@@ -90,28 +88,26 @@ def test_certificate_and_public_key_are_both_believed_and_only_if_both_are_in_th
     "body",
     [b"[]", b"{}", b'{"id": 1, "event_type": "X", "resource": {"ciphertext": "!", "nonce": "0"}}', b"\xff", b'"x"'],
 )
-def test_what_is_signed_and_makes_no_sense_is_unreadable_and_not_a_crash(platform: Signer, body: bytes):
+def test_signed_nonsense_is_undecryptable(platform: Signer, body: bytes):
     with pytest.raises(Undecryptable):
-        Notary(merchant, FixedClock(NOW)).open(platform.sign(body), body)
+        NotificationReader(merchant, FixedClock(NOW)).read(platform.sign(body), body)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"privateKeyPem": "x"}', json.dumps({"apiV3Key": "short"})])
-def test_a_secret_that_is_not_filled_in_makes_payment_unavailable_and_is_not_repeated(text: str):
+def test_incomplete_secret_makes_payments_unavailable(text: str):
     with pytest.raises(PaymentAway) as refusal:
         Merchant.from_json(text)
     assert refusal.value.status == 503
     assert "short" not in str(refusal.value)
 
 
-def test_a_merchant_shows_none_of_its_keys():
+def test_merchant_shows_none_of_its_keys():
     shown = f"{merchant()!r} {merchant()}"
     assert KEYS.api_v3_key not in shown
     assert "private" not in shown.lower()
 
 
-def test_a_new_platform_key_is_taken_up_without_a_deployment_and_asked_for_by_age_alone(
-    platform: Signer, monkeypatch: pytest.MonkeyPatch
-):
+def test_rotated_platform_key_works_without_deployment(platform: Signer, monkeypatch: pytest.MonkeyPatch):
     """However many forged callbacks arrive, the secret is read once per while."""
     text = json.dumps({**KEYS.secret("http://x"), "platformPublicKeyId": "PUB_KEY_ID_OLD"})
     reads = []
@@ -124,14 +120,14 @@ def test_a_new_platform_key_is_taken_up_without_a_deployment_and_asked_for_by_ag
     monkeypatch.setattr("artiway.platform.secrets.aws.client", lambda _service: Manager())
     elapsed = [0.0]
     secret = Secret("arn", now=lambda: elapsed[0])
-    notary = Notary(lambda: merchant_from_json(secret.text()), FixedClock(NOW))
-    letter = b"{}"
+    reader = NotificationReader(lambda: merchant_from_json(secret.text()), FixedClock(NOW))
+    body = b"{}"
     for _ in range(50):
         with pytest.raises(Forged, match="unknown_serial"):
-            notary.open(platform.sign(letter), letter)
+            reader.read(platform.sign(body), body)
     assert len(reads) == 1
     text = json.dumps(KEYS.secret("http://x"))
     elapsed[0] = KEPT_S
-    with pytest.raises(Undecryptable):  # verified now: an empty letter cannot be opened
-        notary.open(platform.sign(letter), letter)
+    with pytest.raises(Undecryptable):  # verified now: an empty body cannot be opened
+        reader.read(platform.sign(body), body)
     assert len(reads) == 2

@@ -11,12 +11,12 @@ from artiway.platform import deployment
 
 @pytest.fixture
 def cloudformation():
-    """The address that CloudFormation gives, as a real server, and what it was told."""
-    told: list[dict[str, object]] = []
+    """CloudFormation's response URL as a real server, and the answers that it received."""
+    answers: list[dict[str, object]] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_PUT(self):
-            told.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+            answers.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
             self.send_response(200)
             self.end_headers()
 
@@ -26,7 +26,7 @@ def cloudformation():
     server = HTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/answer", told
+    yield f"http://127.0.0.1:{server.server_port}/answer", answers
     server.shutdown()
     thread.join()
     server.server_close()
@@ -44,25 +44,25 @@ def event(url, kind="Create", resource="Custom::Migration"):
     }
 
 
-def test_a_resource_is_performed_and_its_data_told(cloudformation):
-    url, told = cloudformation
+def test_custom_resource_returns_its_data(cloudformation):
+    url, answers = cloudformation
     deployment.answer_custom_resource(event(url), None, lambda action, given: {"action": action, **given})
-    assert told[0]["Status"] == "SUCCESS"
-    assert told[0]["Data"] == {"action": "migrate", "SchemaVersion": "1"}
-    assert told[0]["PhysicalResourceId"] == "Migration"
+    assert answers[0]["Status"] == "SUCCESS"
+    assert answers[0]["Data"] == {"action": "migrate", "SchemaVersion": "1"}
+    assert answers[0]["PhysicalResourceId"] == "Migration"
 
 
-def test_a_failure_is_told_so_that_the_deployment_ends_at_once(cloudformation):
-    url, told = cloudformation
+def test_failure_is_reported_to_cloudformation_at_once(cloudformation):
+    url, answers = cloudformation
 
     def perform(*_):
         raise ZeroDivisionError("division by zero")
 
     deployment.answer_custom_resource(event(url), None, perform)
-    assert (told[0]["Status"], told[0]["Reason"]) == ("FAILED", "ZeroDivisionError: division by zero")
+    assert (answers[0]["Status"], answers[0]["Reason"]) == ("FAILED", "ZeroDivisionError: division by zero")
 
 
-def test_deleting_a_stack_performs_nothing(cloudformation):
-    url, told = cloudformation
+def test_deleting_stack_performs_nothing(cloudformation):
+    url, answers = cloudformation
     deployment.answer_custom_resource(event(url, "Delete"), None, lambda *_: pytest.fail("performed"))
-    assert told[0]["Status"] == "SUCCESS"
+    assert answers[0]["Status"] == "SUCCESS"

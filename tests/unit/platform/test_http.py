@@ -11,9 +11,15 @@ import pytest
 from artiway.errors import Conflict, TooMany
 from artiway.platform import http
 from artiway.platform.database import DatabaseAway
+from artiway.platform.secrets import OptionalSecret
 
 TENANT, USER = uuid4(), uuid4()
 SECRET = "between us"
+
+
+class FixedSecret(OptionalSecret):
+    def text(self) -> str:
+        return self._arn
 
 
 class Body(http.Wire):
@@ -27,7 +33,7 @@ class Answer(http.Wire):
 
 @pytest.fixture
 def api():
-    api = http.Api("test", origin_secret=lambda: SECRET)
+    api = http.Api("test", origin_secret=lambda: FixedSecret(SECRET))
 
     @api.post("/things/<thing_id>", permission="thing.write", status=201)
     def make(thing_id: str, body: Body) -> tuple[Answer, int]:
@@ -102,14 +108,14 @@ def fields(answer):
     return {problem["field"]: problem["reason"] for problem in answer["details"]["fields"]}
 
 
-def test_a_good_request_is_answered_in_camel_case_with_its_ids(api):
+def test_answer_is_camel_case_with_request_ids(api):
     status, answer, headers = make(api, '{"firstName": "Ann"}')
     assert (status, answer) == (201, {"firstName": "7 Ann"})
     assert headers["x-request-id"] == "req-1"
     assert headers["x-trace-id"].startswith("1-")
 
 
-def test_a_body_in_base64_is_read_like_any_other(api):
+def test_body_in_base64_is_read_like_any_other(api):
     body = base64.b64encode(b'{"firstName": "Ann"}').decode()
     assert make(api, body, is_base64=True)[0] == 201
 
@@ -137,7 +143,7 @@ def test_a_body_in_base64_is_read_like_any_other(api):
         ("\udcff", "body"),
     ],
 )
-def test_a_bad_body_is_refused_and_the_field_named(api, body, field):
+def test_bad_body_is_refused_and_field_named(api, body, field):
     status, answer, _ = make(api, body)
     assert status == 422
     assert answer["code"] == "REQUEST_422_INVALID"
@@ -146,7 +152,7 @@ def test_a_bad_body_is_refused_and_the_field_named(api, body, field):
         assert field in fields(answer)
 
 
-def test_a_body_over_the_limit_is_refused_before_it_is_read(api):
+def test_body_over_the_limit_is_not_parsed(api):
     body = '{"firstName": "' + "a" * 1_000_000 + '"}'
     assert make(api, body)[:2][0] == 413
     assert make(api, base64.b64encode(body.encode()).decode(), is_base64=True)[1]["code"] == "REQUEST_413_TOO_LARGE"
@@ -158,7 +164,7 @@ def test_another_media_type_is_refused(api, media_type):
     assert (status, answer["code"]) == (415, "REQUEST_415_MEDIA_TYPE")
 
 
-def test_a_bad_query_names_its_parameter(api):
+def test_bad_query_names_its_parameter(api):
     status, answer, _ = call(api, "GET", "/things", query={"limit": "many"})
     assert (status, set(fields(answer))) == (422, {"limit"})
     assert call(api, "GET", "/things", query={"limit": "\0"})[0] == 422
@@ -172,38 +178,38 @@ def test_a_bad_query_names_its_parameter(api):
         ("weak", 403, "AUTH_403_FORBIDDEN"),
     ],
 )
-def test_who_may_not_is_told_so_before_the_body_is_looked_at(api, authorizer, status, code):
+def test_missing_permission_is_refused_before_the_body(api, authorizer, status, code):
     found, answer, _ = make(api, "{", authorizer=authorizer)
     assert (found, answer["code"]) == (status, code)
 
 
-def test_a_public_route_needs_nobody(api):
+def test_public_route_needs_no_identity(api):
     assert call(api, "GET", "/things", authorizer="nobody")[:2] == (200, {"limit": 5})
 
 
-def test_an_answer_without_content_has_no_body(api):
+def test_answer_without_content_has_no_body(api):
     assert api.handler(request("DELETE", "/things"), None)["body"] == ""
 
 
-def test_a_failure_keeps_its_code_and_facts(api):
+def test_failure_keeps_its_code_and_facts(api):
     status, answer, _ = call(api, "GET", "/fails/{kind}", path="/fails/conflict")
     assert (status, answer["code"], answer["details"]) == (409, "THING_409_TAKEN", {"owner": "you"})
 
 
 @pytest.mark.parametrize(("kind", "status", "seconds"), [("many", 429, "7"), ("away", 503, "2")])
-def test_what_may_pass_later_says_when(api, kind, status, seconds):
+def test_retryable_error_has_retry_after(api, kind, status, seconds):
     found, _, headers = call(api, "GET", "/fails/{kind}", path=f"/fails/{kind}")
     assert (found, headers["retry-after"]) == (status, seconds)
 
 
-def test_a_bug_is_logged_whole_and_shown_plain(api, capsys):
+def test_bug_is_logged_whole_and_shown_plain(api, capsys):
     status, answer, _ = call(api, "GET", "/fails/{kind}", path="/fails/bug")
     assert (status, answer["code"]) == (500, "PLATFORM_500_INTERNAL")
     assert "secret detail" not in json.dumps(answer)
     assert "secret detail" in capsys.readouterr().out
 
 
-def test_an_unknown_route_has_the_documented_shape(api):
+def test_unknown_route_has_documented_shape(api):
     status, answer, _ = call(api, "GET", "/nothing")
     assert (status, answer["code"], sorted(answer)) == (
         404,
@@ -212,19 +218,19 @@ def test_an_unknown_route_has_the_documented_shape(api):
     )
 
 
-def test_a_raw_route_gets_the_bytes_as_they_came(api):
+def test_raw_route_gets_bytes_as_they_came(api):
     body = base64.b64encode(b"\xff\x00not json").decode()
     status, answer, _ = call(api, "POST", "/raw", body=body, is_base64=True, headers={"content-type": "text/plain"})
     assert (status, answer) == (200, {"body": "\xff\x00not json"})
 
 
-def test_a_raw_route_that_is_refused_before_it_is_called_still_speaks_its_caller_s_language(api):
+def test_refused_raw_route_answers_in_wechats_format(api):
     status, answer, headers = call(api, "POST", "/raw", body="x" * 1_000_001, headers={"content-type": "text/plain"})
     assert (status, answer) == (413, {"code": "FAIL", "message": "the body is too large"})
     assert headers["x-request-id"] == "req-1"
 
 
-def test_cloudfront_s_word_for_the_viewer_s_address_is_taken(api):
+def test_viewer_address_of_cloudfront_is_used(api):
     headers = {"true-client-ip": "2001:db8::1", "x-origin-verify": SECRET}
     assert call(api, "GET", "/address", headers=headers)[1] == {"address": "2001:db8::1"}
 
@@ -242,12 +248,12 @@ def test_cloudfront_s_word_for_the_viewer_s_address_is_taken(api):
         {"cloudfront-viewer-address": "6.6.6.6:1", "x-forwarded-for": "6.6.6.6", "x-origin-verify": SECRET},
     ],
 )
-def test_who_is_not_cloudfront_cannot_say_where_it_is(api, headers):
+def test_viewer_address_of_others_is_ignored(api, headers):
     assert call(api, "GET", "/address", headers=headers)[1] == {"address": "10.0.0.1"}
 
 
-@pytest.mark.parametrize("secret", [None, lambda: ""])
-def test_without_a_secret_nobody_is_cloudfront(secret):
+@pytest.mark.parametrize("secret", [None, lambda: OptionalSecret("")])
+def test_without_secret_no_viewer_address_is_used(secret):
     api = http.Api("test", origin_secret=secret)
 
     @api.get("/address", public=True)
@@ -261,14 +267,14 @@ def test_without_a_secret_nobody_is_cloudfront(secret):
 
 
 @pytest.mark.parametrize(("key", "status"), [(None, 200), ("k" * 200, 200), ("", 422), ("k" * 201, 422), ("a\tb", 422)])
-def test_a_keyed_route_sees_a_key_that_is_whole_or_none(api, key, status):
+def test_keyed_route_gets_valid_key_or_none(api, key, status):
     headers = {} if key is None else {"idempotency-key": key}
     found, answer, _ = call(api, "POST", "/keyed", headers=headers)
     assert found == status
     assert answer == {"key": key} if status == 200 else "Idempotency-Key" in fields(answer)
 
 
-def test_a_list_at_hand_is_walked_page_by_page_and_each_item_is_seen_once():
+def test_pages_contain_each_item_once():
     items, seen, cursor = list(range(7)), [], None
     while True:
         page, cursor = http.page_of(items, cursor, 3)
@@ -280,7 +286,7 @@ def test_a_list_at_hand_is_walked_page_by_page_and_each_item_is_seen_once():
     assert http.page_of([], None, 3) == ([], None)
 
 
-def test_the_trace_of_the_caller_goes_on(api):
+def test_trace_of_the_caller_is_kept(api):
     trace = "1-65f00000-0123456789abcdef01234567"
     _, _, headers = call(api, "GET", "/things", headers={"x-amzn-trace-id": f"Root={trace};Sampled=1"})
     assert headers["x-trace-id"] == trace

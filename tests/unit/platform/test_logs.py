@@ -62,7 +62,7 @@ def fields_of_log_calls():
                     yield from ((f"{file.name}:{node.lineno}", keyword.arg) for keyword in node.keywords)
 
 
-def test_a_line_is_a_message_with_fields_and_its_context(written):
+def test_line_is_message_with_fields_and_its_context(written):
     with tracing.traced("1-65f00000-0123456789abcdef01234567"), logs.context(request_id="r"):
         Logger("points").info("hold placed", task_id="t", amount_points=3)
     (line,) = written()
@@ -72,7 +72,7 @@ def test_a_line_is_a_message_with_fields_and_its_context(written):
     assert (line["level"], line["logger"]) == ("INFO", "points")
 
 
-def test_a_context_inside_another_ends_alone(written):
+def test_context_inside_another_ends_alone(written):
     with logs.context(request_id="r", route="outer"):
         with logs.context(route="inner"):
             Logger("x").info("inside")
@@ -84,7 +84,7 @@ def test_a_context_inside_another_ends_alone(written):
     assert not {"request_id", "route"} & set(after)
 
 
-def test_no_field_has_a_name_that_logging_refuses():
+def test_no_field_has_name_that_logging_refuses():
     refused = {*RESERVED_LOG_ATTRS, "message", "logger", "service", "stacklevel"} - {"exc_info", "stack_info"}
     assert [found for found in fields_of_log_calls() if found[1] in refused] == []
 
@@ -114,7 +114,7 @@ def test_secrets_are_masked_by_shape_in_any_text(written, value):
         assert secret not in text
 
 
-def test_an_exception_is_written_with_its_secrets_masked(written):
+def test_exception_is_written_with_its_secrets_masked(written):
     try:
         raise ValueError("postgresql://artiway_app:S3cr3t@host/db is away")
     except ValueError:
@@ -124,13 +124,13 @@ def test_an_exception_is_written_with_its_secrets_masked(written):
     assert "S3cr3t" not in line["exception"]
 
 
-def test_lines_below_the_level_are_not_written(written, level):
+def test_lines_below_level_are_not_written(written, level):
     level("WARNING")
     Logger("x").info("quiet")
     assert written() == []
 
 
-def test_a_sampled_request_is_written_in_full(written, sampled):
+def test_sampled_request_is_written_in_full(written, sampled):
     sampled(1.0)
     with logs.context(request_id="r"):
         Logger("x").debug("detail")
@@ -138,7 +138,7 @@ def test_a_sampled_request_is_written_in_full(written, sampled):
     assert [line["message"] for line in written()] == ["detail", "more"]
 
 
-def test_a_request_not_sampled_keeps_the_level(written, sampled):
+def test_request_not_sampled_keeps_level(written, sampled):
     sampled(1e-300)
     with logs.context(request_id="r"):
         Logger("x").info("quiet")
@@ -156,7 +156,7 @@ def test_lines_of_one_request_are_sampled_together(written, sampled, monkeypatch
     assert [line["request_id"] for line in written()] == ["first", "first"]
 
 
-def test_the_level_of_lambda_opens_no_library():
+def test_level_of_lambda_opens_no_library():
     script = (
         "import logging; logging.getLogger().setLevel('DEBUG')  # as the runtime does\n"
         "from artiway.platform.logs import Logger\n"
@@ -173,7 +173,7 @@ def test_the_level_of_lambda_opens_no_library():
     assert "request whole" not in ran.stderr
 
 
-def test_a_metric_is_a_line_that_cloudwatch_understands(written):
+def test_metric_is_line_that_cloudwatch_understands(written):
     metrics.emit("OutboxOldestSeconds", 3.5, "Seconds", lane="vip_short")
     (line,) = written()
     definition = line["_aws"]["CloudWatchMetrics"][0]

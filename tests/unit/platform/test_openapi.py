@@ -39,17 +39,17 @@ def template_routes() -> dict[str, set[str]]:
     return routes
 
 
-def test_the_document_is_the_one_that_the_routes_make():
+def test_document_is_one_that_routes_make():
     assert openapi.text() == builder.document(), "run `make openapi`"
 
 
-def test_the_template_routes_exactly_what_the_handlers_take():
+def test_template_routes_equal_the_handlers_routes():
     declared = {name: set(api.rules) for name, api in builder.apis().items()}
     routed = {name: routes for name, routes in template_routes().items() if routes}
     assert routed == declared
 
 
-def test_every_operation_names_its_permission_and_documents_its_errors():
+def test_every_operation_documents_permission_and_errors():
     for path, operations in json.loads(openapi.text())["paths"].items():
         for method, operation in operations.items():
             assert operation["x-permission"], (method, path)
@@ -70,7 +70,7 @@ KEYED = {
 }
 
 
-def test_routes_that_the_contract_gives_an_idempotency_key_document_it():
+def test_routes_that_contract_gives_idempotency_key_document_it():
     keyed = {
         (path.removeprefix(BASE), method)
         for path, operations in json.loads(openapi.text())["paths"].items()
@@ -80,7 +80,7 @@ def test_routes_that_the_contract_gives_an_idempotency_key_document_it():
     assert keyed >= KEYED
 
 
-def test_every_list_takes_cursor_and_limit_and_gives_the_next():
+def test_every_list_has_cursor_and_limit():
     document = json.loads(openapi.text())
     lists = 0
     for path, operations in document["paths"].items():
@@ -97,7 +97,7 @@ def test_every_list_takes_cursor_and_limit_and_gives_the_next():
     assert lists > 10
 
 
-def test_every_answer_documents_the_headers_that_it_carries():
+def test_every_answer_documents_headers_that_it_carries():
     document = json.loads(openapi.text())
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
@@ -111,13 +111,13 @@ def test_every_answer_documents_the_headers_that_it_carries():
                 assert ("RateLimit-Remaining" in names) == is_limited, (method, path, status)
 
 
-def test_the_states_on_the_wire_are_those_of_the_domain():
+def test_states_on_wire_are_those_of_domain():
     schemas = json.loads(openapi.text())["components"]["schemas"]
     for body, states in (("AcceptedBody", TaskStatus), ("NodeBody", NodeStatus), ("ReasonBody", NodeStatus)):
         assert schemas[body]["properties"]["status"]["enum"] == list(states)
 
 
-def test_every_reference_in_the_document_leads_somewhere():
+def test_every_reference_of_the_document_resolves():
     document = json.loads(openapi.text())
     for kind in ("schemas", "responses", "headers"):
         names = set(re.findall(rf'"#/components/{kind}/([\w-]+)"', openapi.text()))
@@ -134,12 +134,12 @@ def test_every_reference_in_the_document_leads_somewhere():
         ("DELETE", "/api/v1/health/", "REQUEST_405_METHOD", ["GET"]),
     ],
 )
-def test_a_request_that_no_route_takes_is_explained(method, path, code, allow):
+def test_request_that_no_route_takes_is_explained(method, path, code, allow):
     error = openapi.explain_missing(method, path)
     assert (error.code, error.details.get("allow")) == (code, allow)
 
 
-def test_the_page_carries_everything_inside_it():
+def test_page_carries_everything_inside_it():
     page = openapi.page()
     assert "SwaggerUIBundle" in page
     assert not re.search(r'<(script|link)[^>]+(src|href)="https?:', page)

@@ -294,11 +294,11 @@ def client_of(*servers, host="127.0.0.1", **options):
 
 class TestAddresses:
     @pytest.mark.parametrize("address", PRIVATE_ADDRESSES)
-    def test_a_special_address_is_not_public(self, address):
+    def test_special_address_is_not_public(self, address):
         assert not is_public(address)
 
     @pytest.mark.parametrize("address", PUBLIC_ADDRESSES)
-    def test_a_global_unicast_address_is_public(self, address):
+    def test_global_unicast_address_is_public(self, address):
         assert is_public(address)
 
     @pytest.mark.parametrize("text", ["", "x", "8.8.8", "08.8.8.8", "2606:4700::1111%1", "8.8.8.8 "])
@@ -306,7 +306,7 @@ class TestAddresses:
         assert not is_public(text)
 
     @pytest.mark.parametrize("host", SPELLINGS)
-    def test_no_spelling_of_a_private_host_is_called(self, host):
+    def test_no_spelling_of_private_host_is_called(self, host):
         client = Client(dial=never, resolve=never)
         for url in (f"http://{host}/", f"https://{host}:8443/x"):
             with pytest.raises(TargetRefused):
@@ -315,7 +315,7 @@ class TestAddresses:
                 client.call("GET", url, deadline_s=LONG_S)
 
     @pytest.mark.parametrize("address", PRIVATE_ADDRESSES)
-    def test_a_name_with_a_private_address_is_refused(self, address):
+    def test_name_with_private_address_is_refused(self, address):
         client = Client(dial=never, resolve=resolver([address]))
         with pytest.raises(TargetRefused):
             client.call("GET", "https://shop.example.com/", deadline_s=LONG_S)
@@ -327,7 +327,7 @@ class TestAddresses:
             client.call("GET", "https://shop.example.com/", deadline_s=LONG_S)
 
     @pytest.mark.parametrize("address", PUBLIC_ADDRESSES)
-    def test_the_connection_goes_to_the_checked_address(self, address):
+    def test_connection_goes_to_checked_address(self, address):
         dialled = []
 
         def dial(*place):
@@ -341,7 +341,7 @@ class TestAddresses:
         assert dialled == [(address, 8080)]
         assert resolve.asked == [("shop.example.com", 8080)]
 
-    def test_the_next_address_is_called_when_one_fails(self, serve):
+    def test_next_address_is_called_when_one_fails(self, serve):
         server = serve(b"HTTP/1.1 200 OK\r\n\r\nok")
         dialled = []
 
@@ -358,7 +358,7 @@ class TestAddresses:
         assert answer.body == b"ok"
         assert dialled == ["10.0.0.1", "10.0.0.2", "127.0.0.1"]
 
-    def test_a_name_without_an_address_may_be_retried(self):
+    def test_name_without_address_may_be_retried(self):
         def unknown(_host, _port):
             raise socket.gaierror(socket.EAI_NONAME, "unknown")
 
@@ -398,7 +398,7 @@ class TestUrls:
             "http://example.com/" + "a" * 9_000,
         ],
     )
-    def test_what_is_no_plain_url_is_refused(self, url):
+    def test_invalid_url_is_refused(self, url):
         with pytest.raises(TargetRefused):
             Client(dial=never, resolve=never).check(url)
 
@@ -410,7 +410,7 @@ class TestUrls:
     @pytest.mark.parametrize(
         "place", ["example.com", "EXAMPLE.com:8080", "xn--bcher-kva.example.com", "my_shop.cn:8443"]
     )
-    def test_a_public_name_is_not_refused(self, place):
+    def test_public_name_is_not_refused(self, place):
         assert Client(dial=never, resolve=never).check(f"https://{place}/hook?x=1#y").path == "/hook?x=1"
 
     def test_ports_are_numbers_and_ranges(self):
@@ -419,13 +419,13 @@ class TestUrls:
             with pytest.raises(ValueError):
                 parse_ports(text)
 
-    def test_a_check_refuses_a_name_that_is_private_now(self):
+    def test_check_refuses_name_that_is_private_now(self):
         client = Client(resolve=resolver(["10.0.0.1"]), dial=never)
         client.check("https://shop.example.com/")
         with pytest.raises(TargetRefused):
             client.check("https://shop.example.com/", lookup_s=LONG_S)
 
-    def test_a_check_does_not_need_a_name_server(self):
+    def test_check_does_not_need_name_server(self):
         def away(_host, _port):
             raise socket.gaierror(socket.EAI_AGAIN, "away")
 
@@ -436,7 +436,7 @@ class TestUrls:
 
 
 class TestAllowedTargets:
-    def test_the_list_names_hosts_with_ports(self):
+    def test_list_names_hosts_with_ports(self):
         assert parse_targets(" 127.0.0.1:9000, Box.LAN:80,,[::1]:81 ") == {
             ("127.0.0.1", 9000),
             ("box.lan", 80),
@@ -445,11 +445,11 @@ class TestAllowedTargets:
         assert parse_targets("") == frozenset()
 
     @pytest.mark.parametrize("text", ["x", "127.0.0.1", "x:", "x:0", "x:70000", "127.1:80", "http://x:80", "x:80 y:81"])
-    def test_an_entry_that_is_no_pair_is_an_error(self, text):
+    def test_entry_that_is_no_pair_is_error(self, text):
         with pytest.raises(ValueError, match=text.split(":")[0]):
             parse_targets(text)
 
-    def test_a_listed_target_is_called_and_no_other(self, serve):
+    def test_listed_target_is_called_and_no_other(self, serve):
         server, other = serve(b"HTTP/1.1 200 OK\r\n\r\n"), serve(b"HTTP/1.1 200 OK\r\n\r\n")
         client = client_of(server, ports=frozenset({server.port, other.port}))
         assert client.call("GET", url_of(server), deadline_s=LONG_S).status == 200
@@ -461,7 +461,7 @@ class TestAllowedTargets:
         assert len(server.requests) == 1
         assert other.requests == []
 
-    def test_a_redirect_to_a_private_place_is_not_followed(self, serve):
+    def test_redirect_to_private_place_is_not_followed(self, serve):
         inside = serve(b"HTTP/1.1 200 OK\r\n\r\nsecret")
         location = url_of(inside).encode()
         for status in (301, 302, 303, 307, 308):
@@ -470,7 +470,7 @@ class TestAllowedTargets:
             assert (answer.status, answer.headers["location"]) == (status, location.decode())
         assert inside.requests == []
 
-    def test_no_proxy_of_the_environment_is_asked(self, serve, monkeypatch):
+    def test_proxy_of_the_environment_is_ignored(self, serve, monkeypatch):
         server, proxy = serve(b"HTTP/1.1 200 OK\r\n\r\n"), serve(b"HTTP/1.1 200 OK\r\n\r\n")
         for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "https_proxy"):
             monkeypatch.setenv(name, url_of(proxy))
@@ -515,16 +515,16 @@ class TestRequests:
             {"Proxy-Authorization": "x"},
         ],
     )
-    def test_a_header_that_would_inject_is_refused(self, headers):
+    def test_header_that_would_inject_is_refused(self, headers):
         with pytest.raises(RequestRefused):
             Client(dial=never, resolve=never).call("GET", f"http://{PUBLIC}/", deadline_s=LONG_S, headers=headers)
 
     @pytest.mark.parametrize("method", ["", "get", "CONNECT", "TRACE", "GET /", "GET\r\n", "A" * 21])
-    def test_a_method_that_is_none_is_refused(self, method):
+    def test_method_that_is_none_is_refused(self, method):
         with pytest.raises(RequestRefused):
             Client(dial=never, resolve=never).call(method, f"http://{PUBLIC}/", deadline_s=LONG_S)
 
-    def test_an_answer_before_the_whole_request_counts(self, serve):
+    def test_answer_before_whole_request_counts(self, serve):
         def refuse(_script, connection):
             connection.recv(1_000)
             connection.sendall(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
@@ -552,7 +552,7 @@ class TestAnswers:
             (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", b""),
         ],
     )
-    def test_the_body_is_framed_as_the_header_says(self, serve, text, body):
+    def test_body_is_framed_as_header_says(self, serve, text, body):
         server = serve(text)
         assert client_of(server).call("GET", url_of(server), deadline_s=LONG_S).body == body
 
@@ -576,7 +576,7 @@ class TestAnswers:
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
         ],
     )
-    def test_an_answer_that_breaks_off_is_bad(self, serve, text):
+    def test_answer_that_breaks_off_is_bad(self, serve, text):
         server = serve(text)
         with pytest.raises(BadAnswer):
             client_of(server).call("GET", url_of(server), deadline_s=LONG_S)
@@ -590,7 +590,7 @@ class TestAnswers:
         ],
         ids=["long line", "many lines", "large"],
     )
-    def test_a_header_beyond_its_bounds_is_bad(self, serve, header):
+    def test_header_beyond_its_bounds_is_bad(self, serve, header):
         server = serve(b"HTTP/1.1 200 OK\r\n" + header + b"\r\n\r\nok")
         with pytest.raises(BadAnswer, match="header"):
             client_of(server).call("GET", url_of(server), deadline_s=LONG_S)
@@ -600,7 +600,7 @@ class TestAnswers:
         with pytest.raises(BadAnswer, match="header"):
             client_of(server).call("GET", url_of(server), deadline_s=LONG_S)
 
-    def test_a_body_beyond_its_bound_is_refused(self, serve):
+    def test_body_beyond_its_bound_is_refused(self, serve):
         server = serve(b"HTTP/1.1 200 OK\r\n\r\n" + b"a" * 1_001)
         client = client_of(server)
         with pytest.raises(AnswerTooLarge):
@@ -609,7 +609,7 @@ class TestAnswers:
         assert start.body == b"a" * 1_000
         assert client.call("GET", url_of(server), deadline_s=LONG_S, answer_bytes=1_001).body == b"a" * 1_001
 
-    def test_a_streamed_answer_arrives_chunk_by_chunk(self, serve):
+    def test_streamed_answer_arrives_chunk_by_chunk(self, serve):
         is_read = threading.Event()
 
         def speak(script, connection):
@@ -625,7 +625,7 @@ class TestAnswers:
             is_read.set()
             assert (response.status, first, b"".join(chunks)) == (200, b"one", b"two")
 
-    def test_leaving_a_stream_early_closes_the_connection(self, serve):
+    def test_leaving_stream_early_closes_connection(self, serve):
         is_closed = threading.Event()
 
         def speak(script, connection):
@@ -671,13 +671,13 @@ class TestDeadlines:
         ],
         ids=["silence", "status", "header", "body", "length", "chunk", "chunk size", "trailer"],
     )
-    def test_a_dripping_answer_is_cut_at_its_deadline(self, serve, scene):
+    def test_dripping_answer_is_cut_at_its_deadline(self, serve, scene):
         server = serve(scene)
         with pytest.raises(DeadlineExceeded) as failed:
             client_of(server).call("POST", url_of(server), deadline_s=SHORT_S, body=b"{}")
         assert failed.value.is_retryable
 
-    def test_a_dripping_handshake_is_cut_at_its_deadline(self, serve):
+    def test_dripping_handshake_is_cut_at_its_deadline(self, serve):
         def scene(script, connection):
             connection.recv(1_000)
             connection.sendall(b"\x16\x03\x03\x40\x00\x02\x00\x3f\xfc")  # the beginning of a record of 16 KB
@@ -687,14 +687,14 @@ class TestDeadlines:
         with pytest.raises(DeadlineExceeded):
             client_of(server).call("GET", url_of(server, scheme="https"), deadline_s=SHORT_S)
 
-    def test_a_request_that_nobody_reads_is_cut(self, serve):
+    def test_unread_request_ends_at_the_deadline(self, serve):
         is_over = threading.Event()
         server = serve(lambda _script, _connection: is_over.wait(LONG_S))
         with pytest.raises(DeadlineExceeded):
             client_of(server).call("POST", url_of(server), deadline_s=SHORT_S, body=b"x" * 50_000_000)
         is_over.set()
 
-    def test_a_silent_name_server_is_cut(self):
+    def test_silent_name_server_is_cut(self):
         is_over = threading.Event()
         client = Client(resolve=lambda *_: is_over.wait(LONG_S), dial=never)
         with pytest.raises(DeadlineExceeded):
@@ -711,7 +711,7 @@ class TestDeadlines:
         assert len(begun) == 2
         is_over.set()
 
-    def test_a_pause_of_the_reader_counts_too(self, serve):
+    def test_pause_of_reader_counts_too(self, serve):
         server = serve(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\none")
         with client_of(server).stream("GET", url_of(server), deadline_s=SHORT_S) as response:
             threading.Event().wait(SHORT_S * 1.5)
@@ -719,7 +719,7 @@ class TestDeadlines:
                 response.read()
 
     @pytest.mark.parametrize("deadline_s", [0, -1, 3_601, float("nan")])
-    def test_a_deadline_has_bounds_of_its_own(self, deadline_s):
+    def test_deadline_has_bounds_of_its_own(self, deadline_s):
         with pytest.raises(ValueError):
             Client(dial=never, resolve=never).call("GET", f"http://{PUBLIC}/", deadline_s=deadline_s)
 
@@ -757,7 +757,7 @@ def certificates(tmp_path_factory):
 
 class TestTls:
     @pytest.mark.parametrize("host", ["shop.example.com", "127.0.0.1"])
-    def test_the_certificate_is_checked_by_the_name(self, serve, certificates, host):
+    def test_certificate_is_checked_by_name(self, serve, certificates, host):
         asked = []
         context, tls = certificates
         context.sni_callback = lambda _socket, name, _context: asked.append(name)
@@ -767,7 +767,7 @@ class TestTls:
         assert answer.body == b"ok"
         assert asked == ["shop.example.com" if host == "shop.example.com" else None]
 
-    def test_a_certificate_of_another_name_is_refused(self, serve, certificates):
+    def test_certificate_of_another_name_is_refused(self, serve, certificates):
         context, tls = certificates
         server = serve(b"HTTP/1.1 200 OK\r\n\r\n", context)
         client = client_of(server, host="other.example.com", resolve=resolver(["127.0.0.1"]), tls=tls)
@@ -775,18 +775,18 @@ class TestTls:
             client.call("GET", url_of(server, scheme="https", host="other.example.com"), deadline_s=LONG_S)
         assert server.requests == []
 
-    def test_an_unknown_issuer_is_refused(self, serve, certificates):
+    def test_unknown_issuer_is_refused(self, serve, certificates):
         server = serve(b"HTTP/1.1 200 OK\r\n\r\n", certificates[0])
         with pytest.raises(ConnectFailed, match="certificate"):
             client_of(server).call("GET", url_of(server, scheme="https"), deadline_s=LONG_S)
 
-    def test_a_process_has_one_tls_context(self):
+    def test_process_has_one_tls_context(self):
         assert tls_context() is tls_context()
         assert tls_context().verify_mode is ssl.CERT_REQUIRED
         assert tls_context().check_hostname
 
 
-def test_the_module_imports_the_standard_library_alone():
+def test_module_imports_standard_library_alone():
     tree = ast.parse(Path(outbound.__file__).read_text("utf-8"))
     names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}

@@ -31,19 +31,19 @@ class TestIds:
         assert all(value.version == 7 and value.variant == "specified in RFC 4122" for value in made)
         assert made == sorted(set(made))
 
-    def test_ids_can_be_drawn_from_somewhere_else(self):
+    def test_ids_can_use_another_source(self):
         with ids.drawn_from(lambda: (1, 2)):
             assert ids.new_id() == ids.new_id() == UUID("00000000-0001-7000-8000-000000000002")
         assert ids.new_id() != ids.new_id()
 
-    def test_an_id_survives_the_wire(self):
+    def test_id_survives_wire(self):
         value = ids.new_id()
         assert ids.from_wire("task", ids.to_wire("task", value)) == value
 
     @pytest.mark.parametrize(
         "text", ["", "task_", "task", "usr_" + "0" * 32, "task_" + "g" * 32, "task_" + "A" * 32, "task_" + "0" * 33]
     )
-    def test_a_word_that_is_no_id_is_not_found(self, text):
+    def test_word_that_is_no_id_is_not_found(self, text):
         with pytest.raises(NotFound):
             ids.from_wire("task", text)
 
@@ -54,12 +54,12 @@ class TestIds:
 
 
 class TestTracing:
-    def test_a_trace_id_is_read_from_a_header_or_as_it_is(self):
+    def test_trace_id_is_parsed_from_header_or_text(self):
         assert tracing.parse("Root=1-65f00000-0123456789abcdef01234567;Parent=53;Sampled=1") is not None
         assert tracing.parse("1-65f00000-0123456789abcdef01234567") is not None
         assert tracing.parse("Root=evil\nheader") is None
 
-    def test_a_new_trace_is_made_where_none_came_along(self):
+    def test_new_trace_is_made_where_none_came_along(self):
         with tracing.traced(None) as trace_id:
             assert tracing.parse(trace_id) == trace_id == tracing.current()
 
@@ -81,7 +81,7 @@ class TestConsumer:
         assert handled == ["1", "6"]
         assert [failure["itemIdentifier"] for failure in answer["batchItemFailures"]] == ["2", "3", "4", "5"]
 
-    def test_a_handler_that_raises_fails_its_own_record_only(self):
+    def test_handler_that_raises_fails_its_own_record_only(self):
         def handle(message):
             if message.data["n"] == 2:
                 raise ZeroDivisionError
@@ -89,7 +89,7 @@ class TestConsumer:
         event = {"Records": [record(str(n), {"type": "t", "data": {"n": n}}) for n in (1, 2, 3)]}
         assert consume(event, handle) == {"batchItemFailures": [{"itemIdentifier": "2"}]}
 
-    def test_the_trace_of_the_sender_goes_on(self):
+    def test_trace_of_the_sender_is_kept(self):
         seen: list[str] = []
         trace = "1-65f00000-0123456789abcdef01234567"
         event = {"Records": [record("1", {"type": "t"}, traceId={"stringValue": trace})]}
@@ -103,7 +103,7 @@ class TestBatchConsumer:
             raise PoisonMessage("no number")
         return message.data["n"]
 
-    def test_what_can_be_decoded_is_handled_in_one_act(self):
+    def test_decoded_records_are_handled_in_one_call(self):
         handled: list[list[int]] = []
         records = [record("1", {"type": "t", "data": {"n": 1}}), record("2", "{"), record("3", {"type": "t"})]
         records.append(record("4", {"type": "t", "data": {"n": 4}}))
@@ -111,7 +111,7 @@ class TestBatchConsumer:
         assert handled == [[1, 4]]
         assert [failure["itemIdentifier"] for failure in answer["batchItemFailures"]] == ["2", "3"]
 
-    def test_an_act_that_fails_brings_all_of_its_messages_back(self):
+    def test_failed_batch_call_returns_all_messages(self):
         records = [record(str(n), {"type": "t", "data": {"n": n}}) for n in (1, 2)]
         answer = consume_batch({"Records": records}, lambda _: 1 / 0, decode=self.number)
         assert [failure["itemIdentifier"] for failure in answer["batchItemFailures"]] == ["1", "2"]
@@ -119,7 +119,7 @@ class TestBatchConsumer:
 
 class TestRounds:
     @given(st.lists(st.sampled_from("abc"), max_size=30))
-    def test_a_round_has_each_aggregate_once_and_the_rounds_keep_the_order(self, aggregates):
+    def test_rounds_keep_the_order_of_each_aggregate(self, aggregates):
         envelopes = [Envelope(number, None, name, "q", "{}", 0, "") for number, name in enumerate(aggregates)]
         rounds = in_rounds(list(reversed(envelopes)))
         assert all(len({e.aggregate for e in messages}) == len(messages) for messages in rounds)
@@ -131,7 +131,7 @@ class TestRounds:
 
 class TestDatabasePassword:
     @pytest.mark.parametrize("session_token", [None, "a/b+c=="])
-    def test_the_iam_token_is_the_one_that_botocore_makes(self, session_token, monkeypatch):
+    def test_iam_token_is_one_that_botocore_makes(self, session_token, monkeypatch):
         environment = {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG"}
         if session_token:
             environment["AWS_SESSION_TOKEN"] = session_token
@@ -150,7 +150,7 @@ class TestDatabasePassword:
         )
         assert sorted(ours.partition("?")[2].split("&")) == sorted(theirs.partition("?")[2].split("&"))
 
-    def test_the_cache_token_is_the_one_that_botocore_signs(self, monkeypatch):
+    def test_cache_token_is_one_that_botocore_signs(self, monkeypatch):
         environment = {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG"}
         at = datetime(2026, 11, 16, 2, 30, tzinfo=UTC)
         monkeypatch.setattr("botocore.auth.get_current_datetime", lambda: at.replace(tzinfo=None))
@@ -163,7 +163,7 @@ class TestDatabasePassword:
         theirs = request.url.removeprefix("http://")
         assert sorted(ours.partition("?")[2].split("&")) == sorted(theirs.partition("?")[2].split("&"))
 
-    def test_a_redis_address_with_a_user_alone_is_signed_at_each_connection(self, monkeypatch):
+    def test_redis_user_without_password_uses_iam_tokens(self, monkeypatch):
         for name, value in {"AWS_REGION": "r", "AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s"}.items():
             monkeypatch.setenv(name, value)
         client = redis.connect("rediss://artiway-dev@cache.example:6379/0", timeout_s=1)
@@ -173,14 +173,14 @@ class TestDatabasePassword:
         plain = redis.connect("redis://127.0.0.1:6379/0", timeout_s=1)
         assert plain.connection_pool.connection_kwargs["credential_provider"] is None
 
-    def test_an_address_with_a_password_is_left_alone(self, monkeypatch):
+    def test_address_with_password_is_left_alone(self, monkeypatch):
         monkeypatch.setenv("AWS_REGION", "eu-central-1")
         url = "postgresql://artiway_app:pw@127.0.0.1:5/artiway"
         assert with_iam_password(url) == url
 
 
 class TestNamedSql:
-    def test_an_array_is_one_text(self):
+    def test_array_is_one_text(self):
         made = ids.new_id()
         assert sql.array([made, made]) == f"{{{made},{made}}}"
         assert sql.array([1, -2]) == "{1,-2}"

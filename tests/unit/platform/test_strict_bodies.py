@@ -85,7 +85,7 @@ def handlers() -> dict[str, http.Api]:
     """By route; the authorizer's word is enough, so that nothing but the body is looked at."""
     found = {}
     for api in apis().values():
-        api.gate = None
+        api.access_check = None
         found |= dict.fromkeys(api.rules, api)
     return found
 
@@ -118,18 +118,18 @@ def refusals(handlers: dict[str, http.Api], operation: Operation, body: Any) -> 
 
 @pytest.mark.parametrize("value", ["5", True, 5.0], ids=["text", "true", "fraction"])
 @pytest.mark.parametrize(("operation", "place"), NUMBERS, ids=label)
-def test_only_a_number_is_taken_for_a_number(handlers, operation, place, value):
+def test_only_number_is_taken_for_number(handlers, operation, place, value):
     assert label(place) in refusals(handlers, operation, body_with(of(operation), place, value))
 
 
 @pytest.mark.parametrize("value", ["true", 1], ids=["text", "number"])
 @pytest.mark.parametrize(("operation", "place"), FLAGS, ids=label)
-def test_only_a_boolean_is_taken_for_a_boolean(handlers, operation, place, value):
+def test_only_boolean_is_taken_for_boolean(handlers, operation, place, value):
     assert label(place) in refusals(handlers, operation, body_with(of(operation), place, value))
 
 
 @pytest.mark.parametrize(("operation", "place"), NAMES, ids=label)
-def test_a_field_has_no_second_name(handlers, operation, place):
+def test_field_has_no_second_name(handlers, operation, place):
     *parents, name = place
     schema = of(operation)
     holder = next(part for known, part in places(schema) if known == tuple(parents))
@@ -140,7 +140,7 @@ def test_a_field_has_no_second_name(handlers, operation, place):
 
 
 @pytest.mark.parametrize("operation", WITH_BODY, ids=label)
-def test_what_json_has_as_text_is_still_read(handlers, operation):
+def test_fullest_documented_body_is_accepted(handlers, operation):
     """Times, days and words: the fullest body that the document describes is one that its route reads."""
 
     def full(schema: Schema) -> Any:
@@ -155,7 +155,7 @@ def test_what_json_has_as_text_is_still_read(handlers, operation):
     http._check_body(handlers[route]._handlers[route], json.dumps(full(of(operation))))
 
 
-def test_the_document_has_numbers_flags_and_names_to_try():
+def test_document_has_numbers_flags_and_names_to_try():
     assert len(NUMBERS) > 5
     assert FLAGS
     assert len(NAMES) > 20

@@ -17,7 +17,7 @@ FOLDER = Path(__file__).parents[3] / "functions/points"
 
 
 @pytest.mark.parametrize("reference", ["=1+1", "+cmd", "-2", "@SUM(A1)", "\tx"])
-def test_a_reference_that_looks_like_a_formula_is_defused(reference: str):
+def test_reference_that_looks_like_formula_is_defused(reference: str):
     entry = Entry(UUID(int=1), UUID(int=2), 1, Kind.GIFT, 5, 0, 5, 0, reference, NOON)
     answer = load_handler(FOLDER)._csv([entry], "next")
     header, row = csv.reader(io.StringIO(answer.body))

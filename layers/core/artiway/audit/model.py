@@ -1,4 +1,4 @@
-"""Who did what to which thing, when. Written once, never changed."""
+"""Audit entries: actor, action, target and time. An entry is never changed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LARGEST_DETAILS = 16_384
 
 class CursorInvalid(Refused):
     def __init__(self) -> None:
-        super().__init__("this cursor was not given out by us", field="cursor")
+        super().__init__("this cursor is not valid", field="cursor")
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class AuditEntry:
 
 @dataclass(frozen=True)
 class AuditFilter:
-    """All that is given must match; `start` is included, `end` is not."""
+    """All given fields must match. `start` is inclusive, `end` exclusive."""
 
     actor_id: UUID | None = None
     action: str | None = None
@@ -52,7 +52,7 @@ class AuditPage:
 
 
 def to_cursor(entry: AuditEntry) -> str:
-    """The place after an entry, opaque to the client."""
+    """The cursor after an entry, opaque to the client."""
     return base64.urlsafe_b64encode(f"{entry.at.isoformat()} {entry.audit_id.hex}".encode()).decode().rstrip("=")
 
 
@@ -69,7 +69,7 @@ def from_cursor(cursor: str) -> tuple[datetime, UUID]:
 
 
 def storable(details: Mapping[str, Any]) -> str:
-    """As JSON that PostgreSQL takes: no NUL, no lone surrogate, of bounded size. No act fails for its record."""
+    """JSON that PostgreSQL accepts: no NUL, no lone surrogate, limited size. No change fails because of its entry."""
     text = json.dumps(_clean(details), ensure_ascii=False, default=str)
     if len(text.encode()) <= LARGEST_DETAILS:
         return text
@@ -87,6 +87,6 @@ def _clean(value: Any) -> Any:
         return {clean_text(str(key), 200): _clean(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_clean(item) for item in value]
-    if isinstance(value, float) and value - value != 0:  # NaN and the infinities are no JSON
+    if isinstance(value, float) and value - value != 0:  # NaN and infinity are not valid JSON
         return str(value)
     return value

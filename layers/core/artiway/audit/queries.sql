@@ -4,7 +4,7 @@ VALUES (%(audit_id)s, coalesce(current_tenant(), %(tenant_id)s), %(actor_id)s, %
         %(details)s::jsonb, %(trace_id)s);
 
 -- name: find
--- Newest first. The row policies decide whose entries are seen, so a tenant's page and the platform's are one query.
+-- Newest first. The row policies filter by tenant, so tenants and operators use the same query.
 SELECT audit_id, tenant_id, actor_id, action, target, details, trace_id, at
   FROM audit_log
  WHERE (%(actor_id)s::uuid IS NULL OR actor_id = %(actor_id)s)
@@ -17,7 +17,7 @@ SELECT audit_id, tenant_id, actor_id, action, target, details, trace_id, at
  LIMIT %(limit)s;
 
 -- name: purge_old
--- The policy old_rows guards the age a second time: nothing younger can be deleted, whatever is asked here.
+-- The row policy old_rows checks the age again: no younger row can be deleted.
 DELETE FROM audit_log
  WHERE audit_id IN (SELECT audit_id FROM audit_log
                      WHERE at < now() - interval '180 days'

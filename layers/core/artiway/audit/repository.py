@@ -1,4 +1,4 @@
-"""The audit log in PostgreSQL. An entry commits or vanishes with the act that it tells of."""
+"""The audit log in PostgreSQL. An entry is part of the transaction of its change."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class AuditLog:
         details: Mapping[str, Any] | None = None,
         tenant_id: UUID | None = None,
     ) -> None:
-        """Write down an act inside its own transaction. Secrets in the details are masked.
+        """Store an entry in the transaction of the change. Secrets in the details are masked.
 
-        `tenant_id` names the tenant concerned where the transaction itself has none.
+        `tenant_id` is the tenant concerned, for a transaction without a tenant.
         """
         entry = {
             "audit_id": ids.new_id(),
@@ -54,7 +54,7 @@ class AuditLog:
     def find(
         self, tx: Transaction, wanted: AuditFilter, *, cursor: str | None = None, limit: int = MOST_ITEMS
     ) -> AuditPage:
-        """One page, newest first: of the tenant in a tenant's transaction, of all in the service's."""
+        """One page, newest first: the tenant's entries in a tenant transaction, all in a service transaction."""
         limit = max(1, min(limit, MOST_ITEMS))
         after_at, after_id = from_cursor(cursor) if cursor else (None, None)
         rows = tx.all(SQL["find"], {**asdict(wanted), "after_at": after_at, "after_id": after_id, "limit": limit + 1})
@@ -75,3 +75,7 @@ class AuditTrail:
     def find(self, wanted: AuditFilter, *, cursor: str | None, limit: int) -> AuditPage:
         with self._service.service_transaction() as tx:
             return self._log.find(tx, wanted, cursor=cursor, limit=limit)
+
+    def purge(self, *, limit: int) -> int:
+        with self._service.service_transaction() as tx:
+            return self._log.purge(tx, limit=limit)

@@ -16,18 +16,18 @@ from artiway.bootstrap.base import (
     settings,
 )
 from artiway.bootstrap.delivery import artefact_objects, due_deliveries, outbound, task_feed, uploads, webhooks
-from artiway.bootstrap.deployment import migrate, token_jwks
+from artiway.bootstrap.deployment import owner_database_url
 from artiway.bootstrap.geo import geo
 from artiway.bootstrap.health import guard, health
 from artiway.bootstrap.idempotency import idempotency
 from artiway.bootstrap.identity import (
     access,
+    access_check,
     accounts,
+    administrators,
     api_keys,
     auth,
     cached_access,
-    gate,
-    make_administrator,
     origin_secret,
     people,
     tenants,
@@ -38,7 +38,7 @@ from artiway.bootstrap.outbox import outbox, relay, service_outbox
 from artiway.bootstrap.payments import alerts, bills, callbacks, order_sweep, orders, reconciliation, wechat_pay
 from artiway.bootstrap.points import grants, points, points_overview
 from artiway.bootstrap.push import push
-from artiway.bootstrap.recovery import dead_letters, invariants, purge_expired, sweeper
+from artiway.bootstrap.recovery import dead_letters, invariants, purge, sweeper
 from artiway.bootstrap.scheduling import fair_queues, operations, scheduler, scheduling_store
 from artiway.bootstrap.tasks import (
     catalogue,
@@ -53,7 +53,9 @@ from artiway.bootstrap.tasks import (
 
 __all__ = [
     "access",
+    "access_check",
     "accounts",
+    "administrators",
     "alerts",
     "api_keys",
     "artefact_objects",
@@ -71,7 +73,6 @@ __all__ = [
     "due_deliveries",
     "fair_queues",
     "forget_all",
-    "gate",
     "geo",
     "grants",
     "guard",
@@ -79,8 +80,6 @@ __all__ = [
     "idempotency",
     "invariants",
     "locks",
-    "make_administrator",
-    "migrate",
     "node_store",
     "nodes",
     "operations",
@@ -89,11 +88,12 @@ __all__ = [
     "origin_secret",
     "outbound",
     "outbox",
+    "owner_database_url",
     "people",
     "points",
     "points_overview",
     "progress",
-    "purge_expired",
+    "purge",
     "push",
     "rate_limiter",
     "reconciliation",
@@ -111,7 +111,6 @@ __all__ = [
     "task_store",
     "tasks",
     "tenants",
-    "token_jwks",
     "token_verifier",
     "uploads",
     "webhooks",

@@ -1,4 +1,4 @@
-"""Who did what: the audit log."""
+"""The audit log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every feature stands on: settings, databases, Redis, the clock. Made on first use."""
+"""Settings, databases, Redis and the clock, which every feature uses. Made on first use."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def cache() -> Cache:
 
 @once
 def redis_breaker() -> Breaker:
-    """One for all users of the client."""
+    """Shared by all users of the Redis client."""
     from artiway.platform.breaker import Breaker
 
     return Breaker(rest_s=settings().redis_rest_s)

@@ -14,45 +14,27 @@ if TYPE_CHECKING:
 
 @once
 def health() -> HealthService:
+    from artiway.health.checks import PostgresCheck, RedisCheck
     from artiway.health.service import HealthService
-    from artiway.platform import redis as platform_redis
 
-    def postgres_answers() -> None:
-        with base.service_database().service_transaction():
-            pass
-
-    def redis_answers() -> None:
-        with platform_redis.translated():
-            base.redis().ping()
-
-    return HealthService({"postgres": postgres_answers, "redis": redis_answers})
+    return HealthService({"postgres": PostgresCheck(base.service_database()), "redis": RedisCheck(base.redis())})
 
 
 @once
 def guard() -> Guard:
-    from artiway.health.service import Guard, Meter
+    from artiway.health.meters import RedisMeters
+    from artiway.health.model import Meter
+    from artiway.health.service import Guard, waiting_nodes
     from artiway.outbox.repository import PostgresStore
-    from artiway.platform import redis as platform_redis
 
-    def waiting() -> int:
-        return sum(lane.depth for lane in operations().lanes())
-
-    def redis_memory() -> float:
-        with platform_redis.translated():
-            found = base.redis().info("memory")
-        return 100 * float(found["used_memory"]) / float(found["maxmemory"] or found["total_system_memory"])
-
-    def redis_connections() -> int:
-        with platform_redis.translated():
-            return int(base.redis().info("clients")["connected_clients"])
-
-    oldest = PostgresStore(base.service_database()).oldest_unsent_age_s
+    settings, redis = base.settings(), RedisMeters(base.redis())
+    outbox_age_s = PostgresStore(base.service_database()).oldest_unsent_age_s
     return Guard(
         health(),
         [
-            Meter("outboxOldest", oldest, base.settings().guard_outbox_s, "s"),
-            Meter("nodesWaiting", waiting, base.settings().guard_waiting, "nodes"),
-            Meter("redisMemory", redis_memory, base.settings().guard_redis_memory_percent, "%"),
-            Meter("redisConnections", redis_connections, base.settings().guard_redis_connections, "connections"),
+            Meter("outboxOldest", outbox_age_s, settings.guard_outbox_s, "s"),
+            Meter("nodesWaiting", waiting_nodes(operations().lanes), settings.guard_waiting, "nodes"),
+            Meter("redisMemory", redis.memory_percent, settings.guard_redis_memory_percent, "%"),
+            Meter("redisConnections", redis.connections, settings.guard_redis_connections, "connections"),
         ],
     )

@@ -1,4 +1,4 @@
-"""Requests that run once however often they are sent."""
+"""Requests that run once per idempotency key."""
 
 from __future__ import annotations
 

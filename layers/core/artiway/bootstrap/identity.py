@@ -12,42 +12,39 @@ from artiway.bootstrap.once import once
 
 if TYPE_CHECKING:
     from artiway.identity.access.service import AccessService, CachedAccess
+    from artiway.identity.access_check import AccessCheck
+    from artiway.identity.administrators import AdministratorService
     from artiway.identity.keys.service import ApiKeyService
     from artiway.identity.passwords import Argon2Passwords
     from artiway.identity.people.service import PeopleService
     from artiway.identity.repository import PostgresAccounts
     from artiway.identity.service import AuthService
     from artiway.identity.tenants.service import TenantService
-    from artiway.identity.tokens import Verifier
-    from artiway.platform.gate import AccessGate
-    from artiway.platform.secrets import Secret
+    from artiway.identity.token_verifier import Verifier
+    from artiway.platform.secrets import OptionalSecret
 
 
 @once
 def token_verifier() -> Verifier:
-    from artiway.identity.tokens import Verifier
+    from artiway.identity.token_verifier import Verifier
 
     return Verifier(base.settings().token_jwks, issuer=base.settings().token_issuer)
 
 
 @once
-def gate() -> AccessGate:
-    """What stands before every protected route: `http.Api("area", gate=bootstrap.gate)`."""
-    from artiway.platform.gate import AccessGate
+def access_check() -> AccessCheck:
+    """Runs before every protected route: `http.Api("area", access_check=bootstrap.access_check)`."""
+    from artiway.identity.access_check import AccessCheck
 
-    return AccessGate(access(), base.rate_limiter(), idempotency)
+    return AccessCheck(access(), base.rate_limiter(), idempotency)
 
 
 @once
-def _origin_secret() -> Secret:
-    from artiway.platform.secrets import Secret
+def origin_secret() -> OptionalSecret:
+    """The secret that CloudFront sends with every request. A stack without CloudFront has none."""
+    from artiway.platform.secrets import OptionalSecret
 
-    return Secret(base.settings().origin_secret_arn)
-
-
-def origin_secret() -> str:
-    """What CloudFront sends with every request and nobody else knows; empty where there is no CloudFront."""
-    return _origin_secret().text() if base.settings().origin_secret_arn else ""
+    return OptionalSecret(base.settings().origin_secret_arn)
 
 
 @once
@@ -82,16 +79,11 @@ def accounts() -> PostgresAccounts:
     return PostgresAccounts(base.service_database(), audit())
 
 
-def make_administrator(login: str, password: str) -> str:
-    """The platform's administrator, by whom all others are made. Asked again, it only sets the password."""
-    from artiway.identity.model import email_of
-    from artiway.ids import to_wire
+@once
+def administrators() -> AdministratorService:
+    from artiway.identity.administrators import AdministratorService
 
-    email, passwords, store = email_of(login), _passwords(), accounts()
-    known = store.account_by_login(email)
-    if known is not None and passwords.matches(known.password_hash, password):
-        return to_wire("usr", known.user_id)
-    return to_wire("usr", store.put_administrator(email=email, password_hash=passwords.hash(password)))
+    return AdministratorService(accounts(), _passwords())
 
 
 @once
@@ -102,10 +94,10 @@ def auth() -> AuthService:
     from artiway.identity.locating import Locating
     from artiway.identity.model import Throttle
     from artiway.identity.service import AuthService, Lifetimes
+    from artiway.identity.wechat_login import WechatLoginClient
     from artiway.platform.clock import SystemClock
     from artiway.platform.kms import KmsSigner
     from artiway.platform.secrets import Secret
-    from artiway.platform.wechat_login import WechatClient
 
     refresh_secret = Secret(base.settings().refresh_secret_arn)
     wechat_secret = Secret(base.settings().wechat_login_secret_arn)
@@ -113,7 +105,7 @@ def auth() -> AuthService:
         accounts(),
         _passwords(),
         KmsSigner(base.settings().token_key_id),
-        WechatClient(base.settings().wechat_login_url, lambda: json.loads(wechat_secret.text())),
+        WechatLoginClient(base.settings().wechat_login_url, lambda: json.loads(wechat_secret.text())),
         Locating(lambda address: geo().locate(address), wait_s=base.settings().login_location_wait_s),
         cached_access(),
         SystemClock(),
@@ -137,7 +129,7 @@ def auth() -> AuthService:
 
 @once
 def tenants() -> TenantService:
-    """`tenants().policies([…])` is what each may use now."""
+    """`tenants().policies([…])` returns the limits of each tenant."""
     from artiway.identity.tenants.repository import PostgresTenants
     from artiway.identity.tenants.service import TenantService
 

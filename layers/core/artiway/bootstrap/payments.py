@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @once
 def merchant() -> Callable[[], Merchant]:
-    """Read anew every few minutes and at no one's request: keys rotate without a deployment."""
+    """Read again every five minutes, so that keys rotate without a deployment."""
     from artiway.payments.wechat import merchant_from_json
     from artiway.platform.secrets import Secret
 
@@ -85,9 +85,9 @@ def orders() -> OrderService:
 @once
 def callbacks() -> CallbackService:
     from artiway.payments.callbacks import CallbackService
-    from artiway.payments.wechat import Notary
+    from artiway.payments.wechat import NotificationReader
 
-    return CallbackService(Notary(merchant(), base.clock()), _credit(), _orders(), base.clock())
+    return CallbackService(NotificationReader(merchant(), base.clock()), _credit(), _orders(), base.clock())
 
 
 @once

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @once
 def points() -> PointsService:
-    """Joins the transaction of whoever calls it on `database()`."""
+    """Joins the caller's open transaction on `database()`."""
     from artiway.points.repository import PostgresLedger
     from artiway.points.service import PointsService
 
@@ -25,7 +25,7 @@ def points() -> PointsService:
 
 @once
 def grants() -> PointsService:
-    """For gifts, on a connection of its own: a gift is in its receiver's tenant, the request's key in the giver's."""
+    """For gifts, on its own connection: a gift commits in the receiver's tenant, its key in the sender's."""
     from artiway.points.repository import PostgresLedger
     from artiway.points.service import PointsService
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from artiway.bootstrap import base
-from artiway.bootstrap.audit import audit
+from artiway.bootstrap.audit import audit, audit_trail
 from artiway.bootstrap.delivery import artefact_objects
 from artiway.bootstrap.identity import accounts
 from artiway.bootstrap.once import once
@@ -17,6 +17,7 @@ from artiway.bootstrap.tasks import nodes, task_store
 if TYPE_CHECKING:
     from artiway.recovery.deadletters import DeadLetters
     from artiway.recovery.invariants import Invariants
+    from artiway.recovery.purge import ExpiredRows, PurgeService
     from artiway.recovery.repository import AuditJournal
     from artiway.recovery.service import Sweeper
 
@@ -72,13 +73,11 @@ def dead_letters() -> DeadLetters:
     )
 
 
-def purge_expired() -> dict[str, int]:
-    """Delete a batch of expired idempotency keys, audit entries, sessions and logins of all tenants."""
-    from artiway.idempotency import repository as idempotency_keys
+@once
+def purge() -> PurgeService:
+    from artiway.idempotency.repository import ExpiredKeys
+    from artiway.recovery.purge import PurgeService
 
-    limit, batches = base.settings().purge_batch, base.settings().purge_batches
-    return {
-        "idempotency_keys": idempotency_keys.purge(base.service_database(), batch=limit, batches=batches),
-        "audit_entries": audit_journal().purge(limit=limit),
-        "accounts": accounts().purge(limit=limit),
-    }
+    keys = ExpiredKeys(base.service_database(), batches=base.settings().purge_batches)
+    stores: dict[str, ExpiredRows] = {"idempotency_keys": keys, "audit_entries": audit_trail(), "accounts": accounts()}
+    return PurgeService(stores, batch=base.settings().purge_batch)

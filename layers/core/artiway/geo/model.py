@@ -1,4 +1,4 @@
-"""Where an address is, in words. The sources differ in encoding and shape; each parser is one small function."""
+"""Parsers for the answers of location services, which differ in encoding and format."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class SourceFailed(Exception):
-    """A source was away, slow, or said something that is not a location."""
+    """A source did not answer in time, or its answer is not a location."""
 
 
 def parse_address(text: str) -> Address | None:
-    """The address, without a zone, and as IPv4 where IPv6 only wraps it."""
+    """The address without a zone; an IPv4-mapped IPv6 address as IPv4."""
     try:
         address = ipaddress.ip_address(text.strip().partition("%")[0])
     except ValueError:
@@ -31,7 +31,7 @@ def parse_address(text: str) -> Address | None:
 
 def parse_pconline(body: bytes) -> str:
     """GBK and flat: `{"pro": "广东省", "city": "深圳市", "addr": "广东省深圳市 电信", "err": ""}`."""
-    answer = _object(body, "gb18030")  # GBK's superset: a rare character does not spoil the answer
+    answer = _object(body, "gb18030")  # GBK's superset, because some answers contain rare characters
     return _location(answer.get("addr") or f"{_text(answer.get('pro'))}{_text(answer.get('city'))}")
 
 
@@ -62,8 +62,8 @@ def _text(value: object) -> str:
 
 
 def _location(value: object) -> str:
-    """One line of printable text, whatever a source sends: it ends up in a database and on a page."""
-    printable = "".join(letter if letter.isprintable() else " " for letter in _text(value))
+    """One line of printable text: it is stored in the database and shown on a page."""
+    printable = "".join(character if character.isprintable() else " " for character in _text(value))
     location = " ".join(printable.split())[:LONGEST_LOCATION].strip()
     if not location:
         raise SourceFailed("an empty location")

@@ -21,16 +21,16 @@ MOST_CALLS = 8
 
 
 class HttpSource:
-    """One address of the settings, with `{address}` in it, and the parser for what it answers."""
+    """One URL of the settings with `{address}` in it, and the parser of its answer."""
 
     def __init__(self, name: str, url: str) -> None:
         self.name, self._url, self._parse = name, url, PARSERS[name]
         self._calls = threading.BoundedSemaphore(MOST_CALLS)
 
     def locate(self, address: str, *, timeout_s: float) -> str:
-        """In a thread of its own: a slow name server, or an answer that drips, obeys no socket's limit.
+        """Calls in a thread: a socket timeout covers neither a slow name server nor an answer that comes byte by byte.
 
-        A thread that is left behind ends with its connection; `MOST_CALLS` of them are the most there can be.
+        A thread that did not finish in time ends with its connection. There are at most `MOST_CALLS` threads.
         """
         if not self._calls.acquire(blocking=False):
             raise SourceFailed("too many calls under way")
@@ -50,7 +50,7 @@ class HttpSource:
             answers.put(self._parse(self._fetch(address, timeout_s)))
         except SourceFailed as error:
             answers.put(error)
-        except Exception as error:  # noqa: BLE001 (whatever a stranger's answer breaks, the login goes on)
+        except Exception as error:  # noqa: BLE001 (no error of a source may fail a login)
             answers.put(SourceFailed(type(error).__name__))
         finally:
             self._calls.release()
@@ -61,7 +61,7 @@ class HttpSource:
             self._url.format(address=address),
             timeout=timeout_s,
             retries=False,
-            redirect=False,  # a source that sends us elsewhere could send us inside
+            redirect=False,  # a redirect could lead to a private address
             preload_content=False,
         )
         try:
@@ -83,5 +83,5 @@ def _pool() -> PoolManager:
 
 
 def report(source: str, is_success: bool) -> None:
-    """Its average is the rate of success."""
+    """The average of this metric is the success rate."""
     metrics.emit("GeoSuccess", 100 if is_success else 0, "Percent", source=source)

@@ -1,4 +1,4 @@
-"""Finds where an address is, from several sources in order, within one limit. At worst it says "unknown"."""
+"""The location of an IP address from several sources in order, within one time limit; else "unknown"."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from artiway.geo.model import LOCAL, UNKNOWN, SourceFailed, parse_address
+from artiway.platform.ports import Cache
 
 CACHE_S = 3_600
 
@@ -18,12 +19,8 @@ class Source(Protocol):
         """The location, or SourceFailed within `timeout_s`."""
 
 
-class Cache(Protocol):
-    def get(self, key: str, load: Callable[[], str | None], *, ttl_s: float) -> str | None: ...
-
-
 class GeoService:
-    """A failure of a source never reaches the caller; `report(source, is_success)` hears of each asking."""
+    """A failure of a source never reaches the caller. `report(source, is_success)` is called after each query."""
 
     def __init__(
         self,
@@ -43,18 +40,18 @@ class GeoService:
         if parsed is None:
             return UNKNOWN
         if not parsed.is_global:
-            return LOCAL  # nobody outside can know, and nobody outside is told
-        return self._cache.get(f"geo:{parsed}", lambda: self._ask(str(parsed)), ttl_s=CACHE_S) or UNKNOWN
+            return LOCAL  # no source knows a private address, and none shall receive it
+        return self._cache.get(f"geo:{parsed}", lambda: self._query(str(parsed)), ttl_s=CACHE_S) or UNKNOWN
 
-    def _ask(self, address: str) -> str | None:
-        """None when all fail: the cache keeps that for five minutes only, and the sources rest as long."""
+    def _query(self, address: str) -> str | None:
+        """None if all sources fail. The cache keeps a null for five minutes; until then no source is queried."""
         deadline = self._now() + self._limit_s
         for source in self._sources:
-            left_s = deadline - self._now()
-            if left_s <= 0:
+            remaining_s = deadline - self._now()
+            if remaining_s <= 0:
                 break
             try:
-                location = source.locate(address, timeout_s=min(left_s, self._source_timeout_s))
+                location = source.locate(address, timeout_s=min(remaining_s, self._source_timeout_s))
             except SourceFailed:
                 self._report(source.name, False)
             else:

@@ -1,4 +1,4 @@
-"""A repeated request: the same key, and what became of it the first time."""
+"""Idempotency keys and the stored answers of their requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LONGEST_KEY = 200
 
 
 class InProgress(Conflict):
-    """The first request with this key is still at work; its answer is not known yet."""
+    """The first request with this key is still running."""
 
     code = "IDEM_409_IN_PROGRESS"
 
@@ -36,7 +36,7 @@ class KeyInvalid(Refused):
 
 @dataclass(frozen=True)
 class Answer:
-    """What was said, and to which request."""
+    """A stored answer and the hash of its request."""
 
     request_hash: str
     status: int
@@ -44,7 +44,7 @@ class Answer:
 
 
 def key_of_user(user_id: UUID, key: str) -> str:
-    """A key belongs to the user who sent it: the same word of a colleague is another key."""
+    """A key belongs to the user who sent it: the same text of another user is another key."""
     return f"{user_id.hex}:{key}"
 
 

@@ -1,4 +1,4 @@
-"""Idempotency keys in PostgreSQL, under a lock per key that lasts as long as the transaction."""
+"""Idempotency keys in PostgreSQL, with an advisory lock per key until the transaction ends."""
 
 from __future__ import annotations
 
@@ -43,13 +43,19 @@ class PostgresKeys:
             yield _Claim(tx, of_user, key)
 
 
-def purge(database: Database, *, batch: int, batches: int) -> int:
-    """Delete keys that are no longer answered, over all tenants: batch by batch, each in a transaction of its own."""
-    total = 0
-    for _ in range(batches):
-        with database.service_transaction() as tx:
-            purged = tx.run(SQL["purge_expired"], {"keep_hours": KEEP_HOURS, "limit": batch})
-        total += purged
-        if purged < batch:
-            break
-    return total
+class ExpiredKeys:
+    """The keys of all tenants whose answers are no longer repeated."""
+
+    def __init__(self, service_database: Database, *, batches: int) -> None:
+        self._service, self._batches = service_database, batches
+
+    def purge(self, *, limit: int) -> int:
+        """Delete up to `batches` times `limit` keys, each batch in its own transaction."""
+        total = 0
+        for _ in range(self._batches):
+            with self._service.service_transaction() as tx:
+                purged = tx.run(SQL["purge_expired"], {"keep_hours": KEEP_HOURS, "limit": limit})
+            total += purged
+            if purged < limit:
+                break
+        return total

@@ -1,4 +1,4 @@
-"""Runs a request once, however often it is sent. A key belongs to the user who sent it."""
+"""Runs a request once per idempotency key. A key belongs to the user who sent it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from artiway.idempotency.model import Answer, KeyReused, check_key
 
 
 class Claim(Protocol):
-    """A key that nobody else works on while the transaction lasts."""
+    """A locked key: no other request uses it until the transaction ends."""
 
     def known(self, request_hash: str) -> Answer | None: ...
 
@@ -24,7 +24,7 @@ class Store(Protocol):
 
 
 class IdempotencyService:
-    """The answer is written with the effect, in one transaction: either both are there or neither is."""
+    """The answer and the effect commit in one transaction."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -40,7 +40,7 @@ class IdempotencyService:
     ) -> tuple[int, str]:
         """The answer (status, body): the stored one for a repeated request, else that of `perform`.
 
-        A failure of `perform` undoes everything, the key too, so that the client may try again with it.
+        If `perform` fails, the transaction rolls back with the key, so that the client may use the key again.
         """
         check_key(key)
         with self._store.claim(tenant_id, user_id, key) as claim:

@@ -1,4 +1,4 @@
-"""Looks up where a login comes from while the password is being checked, and never makes it wait for long."""
+"""Looks up the location of a login's address in a thread while the password is checked."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Locating:
     def begin(self, address: str) -> Callable[[], str]:
         found = [UNKNOWN]
 
-        def look() -> None:
+        def locate() -> None:
             try:
                 found[0] = self._locate(address)
             except Exception:
                 logger.exception("location failed")
 
-        # A daemon: a source that hangs keeps neither this login nor the process.
-        thread = threading.Thread(target=look, name="locating", daemon=True)
+        # A daemon thread: a source that hangs delays neither the login nor the end of the process.
+        thread = threading.Thread(target=locate, name="locating", daemon=True)
         thread.start()
 
         def collect() -> str:

@@ -1,4 +1,4 @@
-"""Tenants, people, what they may do, and what shows that they are who they say."""
+"""Tenants, users, permissions, sessions and API keys."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Permission(StrEnum):
     OPS_WRITE = "ops.write"
 
 
-# What a permission includes beside itself. Nothing that is included includes anything in turn.
+# Permissions that a permission includes. An included permission includes no other.
 INCLUDED: Mapping[str, frozenset[str]] = {
     Permission.JOB_WRITE: frozenset({Permission.JOB_READ, Permission.WEBHOOK_MANAGE}),
 }
@@ -53,7 +53,7 @@ def with_included(permissions: Iterable[str]) -> frozenset[str]:
 
 
 def effective_permissions(*sets: Iterable[str]) -> frozenset[str]:
-    """What all of the sets grant, each with what its permissions include."""
+    """The permissions that every set grants, included permissions counted."""
     return frozenset.intersection(*map(with_included, sets))
 
 
@@ -76,12 +76,12 @@ class UserStatus(StrEnum):
 
 class LoginMethod(StrEnum):
     REGISTER = "register"
-    PASSWORD = "password"  # noqa: S105 (a way in, not a secret)
+    PASSWORD = "password"  # noqa: S105 (a login method, not a secret)
     WECHAT_MINI = "wechat_mini"
     WECHAT_WEB = "wechat_web"
 
 
-# --- what can be wrong
+# --- errors
 
 
 class LoginTaken(Conflict):
@@ -89,7 +89,7 @@ class LoginTaken(Conflict):
 
 
 class BadCredentials(Unauthenticated):
-    """Says the same of an unknown login as of a wrong password."""
+    """The same message for an unknown login and a wrong password."""
 
     code = "AUTH_401_BAD_CREDENTIALS"
 
@@ -117,7 +117,7 @@ class AccountClosed(NotAllowed):
 
 
 class TenantSuspended(NotAllowed):
-    """Only for a caller who has proved who they are: another caller learns nothing about a tenant."""
+    """Raised after authentication only, so that other callers learn nothing about a tenant."""
 
     code = "TENANT_403_SUSPENDED"
 
@@ -173,24 +173,24 @@ class RoleInUse(Conflict):
 
 
 class NotYours(NotAllowed):
-    """Nobody gives, takes or touches what is beyond their own permissions."""
+    """A user may not grant, remove or change permissions that they do not have."""
 
     def __init__(self, missing: frozenset[str]) -> None:
         super().__init__("this reaches beyond your own permissions", missing=sorted(missing))
 
 
 class BeyondParent(NotAllowed):
-    """A key that is made by a key ends no later, signs no less and makes no keys."""
+    """A key made by a key expires no later, must sign if its parent must, and cannot make keys."""
 
     code = "KEY_403_BEYOND_PARENT"
 
 
-# --- what there is
+# --- values
 
 
 @dataclass(frozen=True)
 class Tenant:
-    """The overrides are NULL where the tier's default holds."""
+    """An override that is None means the tier's default."""
 
     tenant_id: UUID
     name: str
@@ -209,7 +209,7 @@ OVERRIDES = ("weight", "concurrency", "queue_depth", "rate_per_second", "burst")
 
 @dataclass(frozen=True)
 class Policy:
-    """What a tenant may use now: its overrides over the defaults of its tier."""
+    """A tenant's limits now: its overrides, and its tier's defaults for the rest."""
 
     tenant_id: UUID
     tier: str
@@ -253,7 +253,7 @@ class User:
 
 @dataclass(frozen=True)
 class Actor:
-    """Who is acting, and the most that they can give. With `key_id` it is an API key that acts, not its person."""
+    """The caller and their permissions. With `key_id` the caller is an API key, not its user."""
 
     tenant_id: UUID
     user_id: UUID
@@ -276,7 +276,7 @@ class Me:
 
 @dataclass(frozen=True)
 class Account:
-    """A person as the login sees them."""
+    """A user as the login needs them."""
 
     tenant_id: UUID
     user_id: UUID
@@ -302,7 +302,7 @@ class WechatPerson:
 
 @dataclass(frozen=True)
 class NewSession:
-    """A family of refresh tokens and its first member, of whom only the hash is kept."""
+    """A session and its first refresh token, of which only the hash is stored."""
 
     tenant_id: UUID
     session_id: UUID
@@ -336,7 +336,7 @@ class Tokens:
 
 @dataclass(frozen=True)
 class RefreshState:
-    """All that decides about a presented refresh token."""
+    """The facts that decide about a refresh token."""
 
     tenant_id: UUID
     session_id: UUID
@@ -354,7 +354,7 @@ class RefreshState:
 
 class RefreshVerdict(StrEnum):
     ROTATE = "rotate"
-    REPEAT = "repeat"  # an answer that was lost on its way: the same successor again
+    REPEAT = "repeat"  # the answer was lost: return the same successor again
     REUSED = "reused"
     EXPIRED = "expired"
     REFUSED = "refused"
@@ -363,7 +363,7 @@ class RefreshVerdict(StrEnum):
 
 def judge_refresh(state: RefreshState, *, now: datetime, grace: timedelta) -> RefreshVerdict:
     is_late = state.used_at is not None and now > state.used_at + grace
-    # A successor that was used has arrived: no answer was lost, and the grace is for lost answers.
+    # A used successor proves that the client received it. The grace is for lost answers only.
     if is_late or state.is_successor_used:
         return RefreshVerdict.REUSED
     if state.is_revoked or not state.is_open:
@@ -374,7 +374,7 @@ def judge_refresh(state: RefreshState, *, now: datetime, grace: timedelta) -> Re
         return RefreshVerdict.SUSPENDED
     if state.used_at is None:
         return RefreshVerdict.ROTATE
-    # With another server secret than then, the successor cannot be computed again; that is no theft.
+    # After a change of the server secret the successor cannot be computed again; that is no theft.
     return RefreshVerdict.REPEAT if state.is_successor_known else RefreshVerdict.REFUSED
 
 
@@ -393,7 +393,7 @@ class ApiKey:
 
 @dataclass(frozen=True)
 class Access:
-    """What somebody may do now, and how often, whether they came with a token or a key."""
+    """The permissions and rate limit of a session or an API key, as they are now."""
 
     tenant_id: UUID
     user_id: UUID
@@ -418,7 +418,7 @@ class PeopleLimits:
 
 @dataclass(frozen=True)
 class Throttle:
-    """After so many failures within the window each further one doubles the wait."""
+    """After this many failures within the window each further failure doubles the wait."""
 
     account_failures: int = 5
     address_failures: int = 50
@@ -427,7 +427,7 @@ class Throttle:
     longest_wait: timedelta = timedelta(minutes=15)
 
 
-# --- words people type
+# --- parsing of logins
 
 _EMAIL = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})+")
 _PHONE = re.compile(r"\+?[0-9][0-9 -]{4,22}[0-9]")
@@ -435,14 +435,14 @@ _CHINESE_MOBILE = re.compile(r"1[0-9]{10}")
 
 
 def email_of(text: str) -> str:
-    """The one spelling of an address. Case does not make two people."""
+    """The normal form of an e-mail address: lower case."""
     if not _EMAIL.fullmatch(text) or len(text) > 254:
         raise Refused("the request is not valid", fields=[{"field": "email", "reason": "not an e-mail address"}])
     return text.lower()
 
 
 def phone_of(text: str) -> str:
-    """The one spelling of a number: international, without separators. Eleven digits from 1 on are Chinese mobiles."""
+    """The normal form of a phone number: +country, no separators. Eleven digits from 1 are a Chinese mobile."""
     if _PHONE.fullmatch(text):
         digits = re.sub(r"[ -]", "", text)
         if _CHINESE_MOBILE.fullmatch(digits):
@@ -454,14 +454,14 @@ def phone_of(text: str) -> str:
 
 
 def login_of(text: str) -> str:
-    """An e-mail address or a phone number in its one spelling; a word that is neither is nobody's."""
+    """The normal form of an e-mail address or phone number. Raises BadCredentials for any other text."""
     try:
         return email_of(text) if "@" in text else phone_of(text)
     except Refused:
         raise BadCredentials from None
 
 
-# --- what proves it
+# --- hashes and signatures
 
 
 def digest(text: str) -> bytes:
@@ -473,12 +473,12 @@ def text_to_sign(*, method: str, target: str, timestamp: str, nonce: str, body: 
 
 
 def signature_of(secret_hash: bytes, message: bytes) -> str:
-    """The signing key is the hash of the secret, so that the secret itself is stored nowhere."""
+    """The signing key is the hash of the secret, so that the secret itself is not stored."""
     return hmac.new(secret_hash, message, hashlib.sha256).hexdigest()
 
 
 def as_details(values: Mapping[str, Any]) -> dict[str, Any]:
-    """For the audit log: plain words."""
+    """Values for the audit log, as JSON types."""
     return {
         name: sorted(value) if isinstance(value, frozenset | tuple) else value
         for name, value in values.items()

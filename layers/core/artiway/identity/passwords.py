@@ -1,4 +1,4 @@
-"""Passwords: argon2id with the parameters of OWASP's first choice. One hash costs a core some 70 ms and 19 MB."""
+"""Passwords: argon2id with the parameters of OWASP's first choice. One hash takes about 70 ms and 19 MB."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class Argon2Passwords:
         return PasswordHasher(time_cost=PASSES, memory_cost=MEMORY_KIB, parallelism=LANES)
 
     @cached_property
-    def _nobody(self) -> str:
-        return self._hasher.hash("a password that nobody has")
+    def _unused_hash(self) -> str:
+        return self._hasher.hash("a password that no user has")
 
     def hash(self, password: str) -> str:
         return self._hasher.hash(password)
 
     def matches(self, password_hash: str | None, password: str) -> bool:
-        """Costs the same for somebody who does not exist or has no password."""
+        """Takes the same time for an unknown user and for one without a password."""
         from argon2.exceptions import Argon2Error, InvalidHashError
 
         try:
-            return self._hasher.verify(password_hash or self._nobody, password) and password_hash is not None
+            return self._hasher.verify(password_hash or self._unused_hash, password) and password_hash is not None
         except (Argon2Error, InvalidHashError):
             return False
 

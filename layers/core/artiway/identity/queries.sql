@@ -12,8 +12,8 @@ INSERT INTO user_role (tenant_id, user_id, role)
 SELECT %(tenant_id)s, %(user_id)s, role FROM unnest(%(roles)s::text[]) AS role;
 
 -- name: insert_session
--- No row for a person or a tenant that was closed while the login was under way. Logins of one person wait for each
--- other here, so that two of them cannot both find room for one more session.
+-- No row if the user or the tenant was closed during the login. The row lock makes logins of one user wait for each
+-- other, so that two of them cannot both pass the limit of sessions.
 INSERT INTO session (tenant_id, session_id, user_id, created_at, expires_at)
 SELECT tenant_id, %(session_id)s, user_id, %(created_at)s, %(expires_at)s
   FROM app_user JOIN tenant USING (tenant_id)
@@ -70,7 +70,7 @@ SELECT permissions FROM built_in_role WHERE name = %(name)s;
 UPDATE app_user SET password_hash = %(password_hash)s, updated_at = now() WHERE user_id = %(user_id)s;
 
 -- name: lock_wechat
--- One first login at a time for one person: by the unionid, which two apps share, else by the openid.
+-- One first login of a person at a time: by the unionid, which apps share, else by the openid.
 SELECT pg_advisory_xact_lock(hashtextextended('wechat:' || %(person)s, 0));
 
 -- name: wechat_identity
@@ -123,8 +123,8 @@ UPDATE session SET revoked_at = now(), revoked_reason = %(reason)s
  WHERE user_id = %(user_id)s AND revoked_at IS NULL;
 
 -- name: count_attempt
--- Changes no row while the subject is blocked. The check and the count are one statement: attempts that come
--- together cannot all pass before the first is counted.
+-- Changes no row while the subject is blocked. Check and count are one statement, so that concurrent attempts cannot all
+-- pass before the first is counted.
 INSERT INTO login_failure AS known (subject, failures, last_at, blocked_until)
 VALUES (%(subject)s, 1, clock_timestamp(), '-infinity')
 ON CONFLICT (subject) DO UPDATE
@@ -149,7 +149,7 @@ UPDATE login_failure SET failures = greatest(failures - 1, 0), blocked_until = '
  WHERE subject = %(subject)s;
 
 -- name: purge_sessions
--- Refresh tokens go with their session.
+-- Refresh tokens are deleted with their session.
 DELETE FROM session
  WHERE (tenant_id, session_id) IN (SELECT tenant_id, session_id FROM session
                                     WHERE expires_at < now() - interval '1 day' LIMIT %(limit)s);

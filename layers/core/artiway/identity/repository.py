@@ -30,7 +30,7 @@ SQL = sql.load("artiway.identity")
 
 
 class PostgresAccounts:
-    """A login names no tenant, so these questions go across all of them."""
+    """A login names no tenant, so these queries cross all tenants."""
 
     def __init__(self, database: Database, audit: AuditLog) -> None:
         self._database, self._audit = database, audit
@@ -57,7 +57,7 @@ class PostgresAccounts:
                 self._open(tx, session, login)
 
     def put_administrator(self, *, email: str, password_hash: str) -> UUID:
-        """The platform's tenant with this administrator in it, whatever of it was there before."""
+        """Create the platform's tenant and this administrator as far as they do not exist, and set the password."""
         with self._database.service_transaction() as tx:
             tx.run(SQL["lock_platform"])
             row = tx.one(SQL["platform_tenant"])
@@ -129,7 +129,7 @@ class PostgresAccounts:
             tx.run(SQL["revoke_session"], {"tenant_id": tenant_id, "session_id": session_id, "reason": reason})
 
     def count_attempt(self, subjects: Sequence[tuple[bytes, int]], throttle: Throttle) -> int:
-        """All subjects in one order, so that two attempts never wait for each other in a circle."""
+        """All attempts lock the subjects in the same order, so that they cannot deadlock."""
         with self._database.service_transaction() as tx:
             for subject, free in subjects:
                 facts = {
@@ -150,7 +150,7 @@ class PostgresAccounts:
             tx.run(SQL["forgive_account"], {"subject": account})
 
     def purge(self, *, limit: int) -> int:
-        """Forget sessions, failures and logins whose time is over."""
+        """Delete expired sessions, failures and logins."""
         with self._database.service_transaction() as tx:
             names = ("purge_sessions", "purge_ended_sessions", "purge_failures", "purge_logins")
             return sum(tx.run(SQL[name], {"limit": limit}) for name in names)

@@ -1,4 +1,4 @@
-"""Coming in and staying in: registration, logins, refresh, logout."""
+"""Registration, logins, refresh and logout."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Protocol
 from uuid import UUID
 
 from artiway.errors import ArtiwayError
 from artiway.identity import tokens
+from artiway.identity.access.service import Revocations
 from artiway.identity.model import (
     OWNER,
     SECRET_BYTES,
@@ -62,7 +63,7 @@ class Passwords(Protocol):
 
 
 class Store(Protocol):
-    """Works across tenants: a login names none."""
+    """Works across tenants, because a login names no tenant."""
 
     def add_tenant(
         self,
@@ -72,48 +73,42 @@ class Store(Protocol):
         login: LoginEvent | None,
         wechat: WechatPerson | None = None,
     ) -> None:
-        """All of it or nothing. Raises LoginTaken for an e-mail, phone or WeChat identity that somebody has."""
+        """Store all of it in one transaction. Raises LoginTaken if the e-mail, phone or WeChat identity is in use."""
 
     def account_by_login(self, login: str) -> Account | None: ...
 
     def account_by_wechat(self, person: WechatPerson) -> Account | None:
-        """By the identity itself, else by its unionid, and then the identity is remembered for next time."""
+        """By the identity, else by its unionid; then the identity is stored for the next login."""
 
     def permissions_of_role(self, name: str) -> tuple[str, ...]: ...
 
     def open_session(self, session: NewSession, login: LoginEvent, *, most: int) -> Sequence[UUID] | None:
-        """The person's oldest sessions, which were ended to keep `most` open. None if the account was closed."""
+        """The user's oldest sessions that were ended to keep `most` open. None if the account was closed."""
 
     def set_password_hash(self, user_id: UUID, password_hash: str) -> None: ...
 
     def refresh_state(self, token_hash: bytes, *, successor_hash: bytes) -> RefreshState | None: ...
 
     def rotate(self, token_hash: bytes, successor: NewSession) -> bool:
-        """Use the token and store its successor, in one transaction. False if it was used or ended meanwhile."""
+        """Mark the token used and store its successor in one transaction. False if it was used or ended meanwhile."""
 
     def revoke_session(self, tenant_id: UUID, session_id: UUID, reason: str) -> None: ...
 
     def count_attempt(self, subjects: Sequence[tuple[bytes, int]], throttle: Throttle) -> int:
-        """Count a failure in advance for each (subject, failures that cost nothing). Returns seconds to wait, or 0."""
+        """Count a failure in advance for each (subject, free failures). Returns the seconds to wait, or 0."""
 
     def forgive(self, *, account: bytes, address: bytes) -> None:
-        """The attempt succeeded: the account starts anew, the address has one failure less."""
+        """After a success: reset the account's failures, and count one failure less for the address."""
 
 
 class WechatLogin(Protocol):
-    def exchange(self, app: str, code: str) -> Any:
-        """The person behind a code: appid, openid and perhaps a unionid."""
+    def exchange(self, app: str, code: str) -> WechatPerson:
+        """The person to whom WeChat gave this code."""
 
 
 class Locator(Protocol):
     def begin(self, address: str) -> Callable[[], str]:
-        """Start looking; the returned function gives what was found, and waits only so long."""
-
-
-class Revocations(Protocol):
-    """What others have cached about somebody's access."""
-
-    def forget_session(self, tenant_id: UUID, session_id: UUID) -> None: ...
+        """Start a lookup. The returned function waits a limited time for the location."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +120,7 @@ class Lifetimes:
 
 
 class AuthService:
-    """Who comes in gets a short-lived access token and a line of refresh tokens, each good for one use."""
+    """A login returns a short-lived access token and a refresh token. Each refresh token is valid for one use."""
 
     def __init__(
         self,
@@ -150,21 +145,21 @@ class AuthService:
         self._sessions_per_user = sessions_per_user
 
     def register(self, *, tenant_name: str, email: str, password: str, phone: str | None, address: str) -> Tokens:
-        """A new tenant with its owner, who is logged in at once."""
-        found_location = self._locator.begin(address)
+        """Create a tenant with its owner, and log the owner in."""
+        location = self._locator.begin(address)
         spelled_email, spelled_phone = email_of(email), phone_of(phone) if phone else None
-        return self._admit_newcomer(
+        return self._register(
             tenant_name,
             method=LoginMethod.REGISTER,
             address=address,
-            found_location=found_location,
+            location=location,
             email=spelled_email,
             phone=spelled_phone,
             password_hash=self._passwords.hash(password),
         )
 
     def login(self, *, login: str, password: str, address: str) -> Tokens:
-        """By e-mail or phone. The attempt counts as failed until it has succeeded, so that none is free."""
+        """Log in by e-mail or phone. The attempt counts as failed until it succeeds, so parallel guesses count too."""
         try:
             spelled = login_of(login)
         except BadCredentials:
@@ -179,7 +174,7 @@ class AuthService:
         )
         if wait_s:
             raise LoginThrottled(wait_s)
-        found_location = self._locator.begin(address)
+        location = self._locator.begin(address)
         account = self._store.account_by_login(spelled) if spelled else None
         is_right = self._passwords.matches(account.password_hash if account else None, password)
         if account is None or account.password_hash is None or not is_right:
@@ -187,29 +182,28 @@ class AuthService:
         self._store.forgive(account=account_subject, address=address_subject)
         if self._passwords.is_outdated(account.password_hash):
             self._store.set_password_hash(account.user_id, self._passwords.hash(password))
-        return self._admit(account, LoginMethod.PASSWORD, address, found_location)
+        return self._admit(account, LoginMethod.PASSWORD, address, location)
 
     def login_by_wechat(self, *, app: str, code: str, address: str) -> Tokens:
-        """A person whom WeChat vouches for. The first time makes a tenant of their own."""
-        found_location = self._locator.begin(address)
-        answer = self._wechat.exchange(app, code)
-        person = WechatPerson(answer.appid, answer.openid, answer.unionid)
+        """Log in with a code from WeChat. The first login creates a tenant for the user."""
+        location = self._locator.begin(address)
+        person = self._wechat.exchange(app, code)
         method = LoginMethod.WECHAT_MINI if app == "mini" else LoginMethod.WECHAT_WEB
         account = self._store.account_by_wechat(person)
         if account is None:
             try:
-                return self._admit_newcomer(
-                    "WeChat", method=method, address=address, found_location=found_location, wechat=person
-                )
-            except LoginTaken:  # a parallel first login won: both are the same person
+                return self._register("WeChat", method=method, address=address, location=location, wechat=person)
+            except LoginTaken:  # a parallel first login of the same person was faster
                 account = self._store.account_by_wechat(person)
         if account is None:
             raise ArtiwayError("the WeChat identity is taken and cannot be found")
-        return self._admit(account, method, address, found_location)
+        return self._admit(account, method, address, location)
 
     def refresh(self, token: str) -> Tokens:
-        """A new pair for an unused token. Again within the grace gives the same successor, as long as that is unused;
-        later, or once the successor was used, it is theft."""
+        """A new pair for an unused token. Within the grace a repeated call returns the same unused successor.
+
+        After the grace, or once the successor was used, the token counts as stolen and the session ends.
+        """
         token_hash, successor = digest(token), self._successor_of(token)
         for _ in range(ROTATE_TRIES):
             state = self._store.refresh_state(token_hash, successor_hash=digest(successor))
@@ -226,13 +220,12 @@ class AuthService:
                 case RefreshVerdict.EXPIRED:
                     raise tokens.TokenExpired("the session has expired")
                 case RefreshVerdict.SUSPENDED:
-                    raise TenantSuspended  # the token stays unused: the session goes on once the tenant is active
+                    raise TenantSuspended  # the token stays unused: it works again once the tenant is active
                 case RefreshVerdict.REPEAT:
                     return self._tokens_for(state, successor)
                 case RefreshVerdict.ROTATE:
-                    pair = self._tokens_for(
-                        state, successor
-                    )  # signed first: a token that cannot be signed uses up none
+                    # Signed first: if signing fails, the refresh token stays unused.
+                    pair = self._tokens_for(state, successor)
                     follow_up = NewSession(
                         tenant_id=state.tenant_id,
                         session_id=state.session_id,
@@ -249,15 +242,15 @@ class AuthService:
     def logout(self, *, tenant_id: UUID, session_id: UUID) -> None:
         self._revoke(tenant_id, session_id, "logout")
 
-    # --- inside
+    # --- helpers
 
-    def _admit_newcomer(
+    def _register(
         self,
         tenant_name: str,
         *,
         method: LoginMethod,
         address: str,
-        found_location: Callable[[], str],
+        location: Callable[[], str],
         email: str | None = None,
         phone: str | None = None,
         password_hash: str | None = None,
@@ -268,19 +261,19 @@ class AuthService:
         account = Account(tenant.tenant_id, owner.user_id, password_hash, True, self._store.permissions_of_role(OWNER))
         session, refresh_token = self._new_session(account)
         pair = self._sign(account, session.session_id, refresh_token)
-        login = self._login_event(account, method, address, found_location)
+        login = self._login_event(account, method, address, location)
         self._store.add_tenant(tenant, owner, session, login, wechat)
         logger.info("tenant registered", tenant=to_wire("tnt", tenant.tenant_id), method=method)
         return replace(pair, is_new=True)
 
-    def _admit(self, account: Account, method: LoginMethod, address: str, found_location: Callable[[], str]) -> Tokens:
+    def _admit(self, account: Account, method: LoginMethod, address: str, location: Callable[[], str]) -> Tokens:
         if not account.is_open:
             raise AccountClosed
         if account.is_suspended:
             raise TenantSuspended
         session, refresh_token = self._new_session(account)
         pair = self._sign(account, session.session_id, refresh_token)
-        login = self._login_event(account, method, address, found_location)
+        login = self._login_event(account, method, address, location)
         ended = self._store.open_session(session, login, most=self._sessions_per_user)
         if ended is None:
             raise AccountClosed
@@ -303,7 +296,7 @@ class AuthService:
         return session, token
 
     def _login_event(
-        self, account: Account, method: LoginMethod, address: str, found_location: Callable[[], str]
+        self, account: Account, method: LoginMethod, address: str, location: Callable[[], str]
     ) -> LoginEvent:
         return LoginEvent(
             tenant_id=account.tenant_id,
@@ -311,12 +304,12 @@ class AuthService:
             user_id=account.user_id,
             method=method,
             address=address[:64],
-            location=found_location()[:200],
+            location=location()[:200],
             logged_at=self._clock.now(),
         )
 
     def _successor_of(self, token: str) -> str:
-        """The same each time and known to nobody without the secret, so that a repeated answer needs nothing stored."""
+        """Derived from the token and a server secret, so that a repeated answer needs no stored token."""
         mac = hmac.new(self._refresh_secret(), token.encode(), hashlib.sha256).digest()
         return REFRESH_PREFIX + base64.urlsafe_b64encode(mac).rstrip(b"=").decode()
 

@@ -78,13 +78,13 @@ class PostgresStore:
     @contextlib.contextmanager
     def claim(self, tenant_id: UUID | None, aggregates: Sequence[str]) -> Iterator[_Claim]:
         # A message that was sent and not marked is sent again, so the commit need not wait for the disk.
-        with self._database.losable_transaction(tenant_id) as tx:
+        with self._database.async_commit_transaction(tenant_id) as tx:
             tx.run(SQL["lock_aggregates"], {"aggregates": list(aggregates)})
             yield _Claim(tx, self._unsent(tx, aggregates, DELIVER_LIMIT))
 
     @contextlib.contextmanager
     def claim_overdue(self, *, age_s: int, limit: int) -> Iterator[_Claim]:
-        with self._database.losable_transaction(None) as tx:
+        with self._database.async_commit_transaction(None) as tx:
             rows = tx.all(SQL["lock_overdue_aggregates"], {"age_s": age_s, "limit": limit})
             yield _Claim(tx, self._unsent(tx, [row["aggregate"] for row in rows], limit))
 

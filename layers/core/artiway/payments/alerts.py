@@ -1,4 +1,4 @@
-"""Tells people once: an alert is a row beside the change that it tells of, published after the commit."""
+"""Alerts for operators: a row in the transaction of the change, published to SNS once after the commit."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class SnsTopic:
 
 
 class Alerts:
-    """At least once, and not again for the same key. `database` is the service role's: alerts cross tenants."""
+    """Publishes each key at least once. `database` uses the service role, because alerts cross tenants."""
 
     def __init__(self, database: Database, topic: Topic, clock: Clock) -> None:
         self._database, self._topic, self._clock = database, topic, clock
 
     def write(self, tx: Transaction, key: str, kind: str, details: Mapping[str, Any]) -> bool:
-        """Put it beside the change. False where it has been said before."""
+        """Store the alert in the transaction of the change. False if the key is stored already."""
         text = json.dumps(details, ensure_ascii=False, default=str)
         if not tx.run(SQL["add_alert"], {"key": key, "kind": kind, "details": text, "now": self._clock.now()}):
             return False
@@ -49,7 +49,7 @@ class Alerts:
         return True
 
     def deliver(self, keys: Sequence[str] | None = None) -> int:
-        """Publish what is unsent: the named ones, or whatever an earlier run left behind."""
+        """Publish unsent alerts: those of `keys`, or all of them."""
         with self._database.service_transaction() as tx:
             rows = tx.all(SQL["unsent_alerts"], {"keys": list(keys) if keys is not None else None, "limit": BATCH})
             for row in rows:

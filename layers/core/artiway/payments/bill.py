@@ -1,4 +1,4 @@
-"""WeChat's trade bill: read without trusting it, and compared with our books both ways. Pure."""
+"""Parses WeChat's trade bill and compares it with our records in both directions. No I/O."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ _PAID, _REFUNDED = "SUCCESS", "REFUND"
 
 
 def parse(text: str) -> Bill:
-    """Read a bill. Raises BillBroken for anything that does not add up."""
+    """Parse a bill. Raises BillBroken if its columns, rows or totals are not consistent."""
     lines = [line for line in text.replace("\r\n", "\n").split("\n") if line]
     if len(lines) < 3:
         raise BillBroken("the bill has no summary")
     header = _header(lines[0])
     summary_header = _header(lines[-2])
     if not summary_header or summary_header[0] != _SUMMARY_COUNT:
-        raise BillBroken("the bill's summary is not where it should be")
+        raise BillBroken("the bill's summary is not in its last two lines")
     missing = [name for name in _NEEDED if name not in header]
     amount, refund_amount = _first(header, _AMOUNT), _first(header, _REFUND_AMOUNT)
     if missing or amount is None or refund_amount is None:
@@ -85,17 +85,17 @@ def parse(text: str) -> Bill:
         ],
     )
     if summary[_SUMMARY_COUNT] != str(len(rows)):
-        raise BillBroken("the bill's rows are not as many as it says")
+        raise BillBroken("the bill's row count does not match its summary")
     total, refunds = _first(summary_header, _SUMMARY_TOTAL), _first(summary_header, _SUMMARY_REFUNDS)
     if total is not None and fen(summary[total]) != sum(fen(row[amount]) for row in rows):
-        raise BillBroken("the bill's amounts are not what it sums them to")
+        raise BillBroken("the bill's amounts do not match its summary")
     if refunds is not None and fen(summary[refunds]) != sum(refund.amount_fen for refund in bill.refunds):
-        raise BillBroken("the bill's refunds are not what it sums them to")
+        raise BillBroken("the bill's refunds do not match its summary")
     return bill
 
 
 def fen(yuan: str) -> int:
-    """Exactly: 0.29 yuan are 29 fen."""
+    """Without rounding: 0.29 yuan are 29 fen."""
     try:
         value = Decimal(yuan) * 100
         if value != value.to_integral_value():
@@ -115,12 +115,12 @@ def _first(header: Iterable[str], names: Iterable[str]) -> str | None:
 
 
 def _row(header: list[str], line: str) -> dict[str, str]:
-    """Nothing is quoted and names may hold commas and backticks: a value begins with a backtick after a comma."""
+    """Values are not quoted and may contain commas: each value starts with a backtick after a comma."""
     if not line.startswith("`"):
-        raise BillBroken("a row does not begin as it should")
+        raise BillBroken("a row does not start with a backtick")
     values = line[1:].split(",`")
     if len(values) > len(header) and "商品名称" in header:
-        # Only the merchant's own words can hold the separator: they take what is too much.
+        # Only the merchant's product name can contain the separator, so extra values belong to it.
         at, extra = header.index("商品名称"), len(values) - len(header)
         values[at : at + extra + 1] = [",`".join(values[at : at + extra + 1])]
     if len(values) != len(header):
@@ -149,14 +149,14 @@ class OurRefund:
 
 
 @dataclass(frozen=True)
-class Books:
-    """What we have of a day, and whatever else of ours the day's bill speaks of."""
+class OurRecords:
+    """Our payments and refunds of a day, and all others that the day's bill names."""
 
     paid: Mapping[str, OurPayment]  # by transaction, paid on that day
     orders: Mapping[str, OurPayment]  # by number, all that the bill names
     refunds: Mapping[str, OurRefund]  # by number, begun on that day
     known_refunds: Mapping[str, OurRefund]  # by number, all that the bill names
-    known_strays: Mapping[str, int | None]  # transactions recorded and not credited: a person knows of them
+    known_strays: Mapping[str, int | None]  # transactions stored and not credited: an alert was sent for them
 
 
 @dataclass(frozen=True)
@@ -169,13 +169,13 @@ class Finding:
     order_id: UUID | None = None
 
 
-def compare(bill: Bill, books: Books) -> list[Finding]:
-    """Every way in which the two disagree, each once."""
+def compare(bill: Bill, records: OurRecords) -> list[Finding]:
+    """Every difference, each once."""
     findings = []
     for theirs in bill.payments:
-        if theirs.transaction_id in books.known_strays:
+        if theirs.transaction_id in records.known_strays:
             continue
-        ours = books.orders.get(theirs.out_trade_no)
+        ours = records.orders.get(theirs.out_trade_no)
         if ours is None:
             findings.append(Finding(Difference.MISSING_HERE, theirs.out_trade_no, None, theirs.amount_fen))
         elif ours.amount_fen != theirs.amount_fen:
@@ -185,11 +185,11 @@ def compare(bill: Bill, books: Books) -> list[Finding]:
     listed = {theirs.transaction_id for theirs in bill.payments}
     findings += [
         _of(ours, Difference.MISSING_THERE, ours.amount_fen, None)
-        for transaction_id, ours in books.paid.items()
+        for transaction_id, ours in records.paid.items()
         if transaction_id not in listed
     ]
     for refund in bill.refunds:
-        known = books.known_refunds.get(refund.out_refund_no)
+        known = records.known_refunds.get(refund.out_refund_no)
         if known is None:
             findings.append(Finding(Difference.REFUND_MISSING_HERE, refund.out_refund_no, None, refund.amount_fen))
         elif known.amount_fen != refund.amount_fen:
@@ -197,7 +197,7 @@ def compare(bill: Bill, books: Books) -> list[Finding]:
     listed_refunds = {refund.out_refund_no for refund in bill.refunds}
     findings += [
         _of_refund(known, Difference.REFUND_MISSING_THERE, known.amount_fen, None)
-        for number, known in books.refunds.items()
+        for number, known in records.refunds.items()
         if number not in listed_refunds
     ]
     return findings

@@ -1,11 +1,11 @@
-"""What WeChat tells us of its own accord. Believed when signed, answered when committed."""
+"""WeChat's notifications: verified before they are read, answered after the commit."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Protocol
 
-from artiway.payments.credit import Acts, CreditService
+from artiway.payments.credit import CreditService, OrderStore
 from artiway.payments.model import Answer, Forged, Notification, Source, Undecryptable
 from artiway.platform import metrics
 from artiway.platform.clock import Clock
@@ -14,27 +14,27 @@ from artiway.platform.logs import Logger
 logger = Logger("callbacks")
 
 
-class Notary(Protocol):
-    def open(self, headers: Mapping[str, str], body: bytes) -> Notification:
+class NotificationReader(Protocol):
+    def read(self, headers: Mapping[str, str], body: bytes) -> Notification:
         """Raises Forged, Undecryptable."""
 
 
 class CallbackService:
-    def __init__(self, notary: Notary, credit: CreditService, acts: Acts, clock: Clock) -> None:
-        self._notary, self._credit, self._acts, self._clock = notary, credit, acts, clock
+    def __init__(self, reader: NotificationReader, credit: CreditService, orders: OrderStore, clock: Clock) -> None:
+        self._reader, self._credit, self._orders, self._clock = reader, credit, orders, clock
 
     def receive(self, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Returns DONE only after whatever it says is in the database. Whatever is raised means: send it again."""
+        """Returns DONE after the commit. Any exception makes WeChat send the notification again."""
         try:
-            notification = self._notary.open(headers, body)
+            notification = self._reader.read(headers, body)
         except Forged as forged:
-            # WeChat tests us with bad signatures: counted apart, so that nobody is called for them.
+            # WeChat sends bad signatures as a test: a separate metric keeps them out of the alarms.
             metrics.emit("CallbacksRefused", 1, reason=forged.reason)
             logger.warning("callback refused", reason=forged.reason)
             return Answer.NOT_FROM_WECHAT
         except Undecryptable:
             day = self._clock.now().date().isoformat()
-            self._acts.alert(f"undecryptable:{day}", "CALLBACK_UNDECRYPTABLE", {"day": day})
+            self._orders.alert(f"undecryptable:{day}", "CALLBACK_UNDECRYPTABLE", {"day": day})
             return Answer.UNREADABLE
         outcome = ""
         if notification.payment is not None:

@@ -1,4 +1,4 @@
-"""The one function that turns a payment into points, whoever told us of it; and its mirror for refunds."""
+"""Turns a payment into points, whether a callback, a query or the bill reported it, and does the same for refunds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from artiway.payments.model import (
     Outcome,
     Payment,
     Refund,
-    RefundNews,
+    RefundReport,
     RefundStatus,
     Source,
     may_become,
@@ -26,15 +26,15 @@ from artiway.points.model import Change, Kind
 from artiway.points.service import PointsService
 
 
-class OrderAct(Protocol):
+class LockedOrder(Protocol):
     """An order under its row lock, in an open transaction of its tenant."""
 
     order: Order
 
     def complete(self, payment: Payment, now: datetime) -> None: ...
 
-    def note(self, payment: Payment, outcome: Outcome, source: Source, now: datetime) -> bool:
-        """Record what became of it. False where the transaction is credited already, for whichever order."""
+    def record_transaction(self, payment: Payment, outcome: Outcome, source: Source, now: datetime) -> bool:
+        """Store the transaction with its outcome. False if it is credited already, to this or another order."""
 
     def flag(self, flag: Flag) -> None: ...
 
@@ -47,31 +47,34 @@ class OrderAct(Protocol):
     def refund_of_key(self, idempotency_key: str, *, kept_since: datetime) -> Refund | None: ...
 
     def add_refund(self, refund: Refund, *, wechat_id: str | None, idempotency_key: str | None) -> bool:
-        """Also reserves its amount and points on the order. False where the number is another order's refund.
+        """Also reserves its amount and points on the order. False if another order has a refund with this number.
 
-        Raises KeyReused where the key is that of a refund of another order.
+        Raises KeyReused if the key belongs to a refund of another order.
         """
 
-    def move_refund(self, refund: Refund, news: RefundNews, now: datetime) -> None: ...
+    def move_refund(self, refund: Refund, report: RefundReport, now: datetime) -> None: ...
 
-    def unreserve(self, refund: Refund) -> None: ...
+    def release_refund(self, refund: Refund) -> None: ...
 
-    def debited(self, refund: Refund, points_taken: int) -> None: ...
+    def record_debit(self, refund: Refund, points_taken: int) -> None: ...
 
-    def settle_status(self) -> None:
-        """Bring the order's status to what its refunds say."""
+    def update_status(self) -> None:
+        """Set the order's status from the states of its refunds."""
 
 
-class Acts(Protocol):
+class LockableOrders(Protocol):
+    def lock(self, tenant_id: UUID, order_id: UUID) -> AbstractContextManager[LockedOrder]:
+        """Open a transaction of the tenant and take the order's row lock. Raises NotFound."""
+
+
+class OrderStore(LockableOrders, Protocol):
     def by_trade_no(self, out_trade_no: str) -> Order | None: ...
 
-    def act(self, tenant_id: UUID, order_id: UUID) -> AbstractContextManager[OrderAct]: ...
+    def reassign(self, payment: Payment, order: Order) -> None:
+        """Move the row of a transaction that was not credited to the order that the payment names now."""
 
-    def adopt(self, payment: Payment, order: Order) -> None:
-        """Give a report of this transaction that was not credited to the order that it names now."""
-
-    def keep_stray(self, payment: Payment, outcome: Outcome, source: Source, now: datetime) -> None:
-        """Store a payment for no order of ours, and alert once."""
+    def store_stray(self, payment: Payment, outcome: Outcome, source: Source, now: datetime) -> None:
+        """Store a payment that belongs to no order, and alert once."""
 
     def alert(self, key: str, kind: str, details: Mapping[str, Any]) -> None: ...
 
@@ -81,111 +84,125 @@ class Locks(Protocol):
 
 
 class CreditService:
-    """Credits a payment exactly once. The unique ledger key and the order's row make it right; the lock saves work."""
+    """Credits a payment exactly once.
+
+    The unique ledger key and the order's row lock guarantee that; the Redis lock only saves work.
+    """
 
     def __init__(
-        self, acts: Acts, points: PointsService, locks: Locks, clock: Clock, *, lock_ttl_s: float, lock_wait_s: float
+        self,
+        orders: OrderStore,
+        points: PointsService,
+        locks: Locks,
+        clock: Clock,
+        *,
+        lock_ttl_s: float,
+        lock_wait_s: float,
     ) -> None:
-        self._acts, self._points, self._locks, self._clock = acts, points, locks, clock
+        self._orders, self._points, self._locks, self._clock = orders, points, locks, clock
         self._lock_ttl_s, self._lock_wait_s = lock_ttl_s, lock_wait_s
 
     def record(self, payment: Payment, source: Source) -> Outcome:
-        """Bring the order to what WeChat says of it. Returns only after the commit."""
+        """Apply a payment that WeChat reported to its order. Returns after the commit."""
         if not payment.is_paid:
             return Outcome.UNPAID
-        order = self._acts.by_trade_no(payment.out_trade_no)
+        order = self._orders.by_trade_no(payment.out_trade_no)
         if order is None:
-            self._acts.keep_stray(payment, Outcome.ORPHAN, source, self._clock.now())
+            self._orders.store_stray(payment, Outcome.ORPHAN, source, self._clock.now())
             return Outcome.ORPHAN
         if (payment.mchid, payment.appid) != (order.mchid, order.appid):
-            self._acts.keep_stray(payment, Outcome.FOREIGN, source, self._clock.now())
+            self._orders.store_stray(payment, Outcome.FOREIGN, source, self._clock.now())
             return Outcome.FOREIGN
         with self._locked(order):
             if payment.pays(order):
-                self._acts.adopt(payment, order)
-            with self._acts.act(order.tenant_id, order.order_id) as act:
-                return self._credit(act, payment, source)
+                self._orders.reassign(payment, order)
+            with self._orders.lock(order.tenant_id, order.order_id) as locked:
+                return self._credit(locked, payment, source)
 
-    def _credit(self, act: OrderAct, payment: Payment, source: Source) -> Outcome:
-        order, now = act.order, self._clock.now()
+    def _credit(self, locked: LockedOrder, payment: Payment, source: Source) -> Outcome:
+        order, now = locked.order, self._clock.now()
         facts = _facts(order, payment)
         if order.transaction_id == payment.transaction_id:
             return Outcome.ALREADY
         if not payment.pays(order):
-            act.note(payment, Outcome.MISMATCH, source, now)
-            act.flag(Flag.MISMATCH)
-            act.alert(f"mismatch:{payment.transaction_id}", "PAYMENT_MISMATCH", facts)
+            locked.record_transaction(payment, Outcome.MISMATCH, source, now)
+            locked.flag(Flag.MISMATCH)
+            locked.alert(f"mismatch:{payment.transaction_id}", "PAYMENT_MISMATCH", facts)
             return Outcome.MISMATCH
         outcome = Outcome.CREDITED if order.transaction_id is None else Outcome.OVERPAID
-        if not act.note(payment, outcome, source, now):
-            # The money paid for another order. This one stays as it is until a payment of its own arrives.
-            act.flag(Flag.MISMATCH)
+        if not locked.record_transaction(payment, outcome, source, now):
+            # The transaction paid for another order. This order waits for a payment of its own.
+            locked.flag(Flag.MISMATCH)
             key = f"another-order:{payment.transaction_id}:{order.order_id.hex}"
-            act.alert(key, "PAYMENT_OF_ANOTHER_ORDER", facts)
+            locked.alert(key, "PAYMENT_OF_ANOTHER_ORDER", facts)
             return Outcome.MISMATCH
         if outcome is Outcome.OVERPAID:
-            act.flag(Flag.OVERPAID)
-            act.alert(f"overpaid:{payment.transaction_id}", "PAYMENT_TWICE", facts)
+            locked.flag(Flag.OVERPAID)
+            locked.alert(f"overpaid:{payment.transaction_id}", "PAYMENT_TWICE", facts)
             return outcome
-        act.complete(payment, now)
+        locked.complete(payment, now)
         reference = to_wire("ord", order.order_id)
         change = Change(order.user_id, Kind.RECHARGE, order.points, reference, payment.ledger_key)
         if self._points.credit(tenant_id=order.tenant_id, change=change).reference != reference:
-            raise RuntimeError("the ledger has this payment for another order")  # undoes all of the above
+            raise RuntimeError("the ledger has this payment for another order")  # rolls the transaction back
         if not order.status.is_open:
-            act.alert(f"late:{payment.transaction_id}", "PAYMENT_AFTER_CLOSE", facts)
+            locked.alert(f"late:{payment.transaction_id}", "PAYMENT_AFTER_CLOSE", facts)
         if order.openid and payment.payer_openid and order.openid != payment.payer_openid:
-            act.alert(f"payer:{payment.transaction_id}", "PAYMENT_BY_ANOTHER", facts)
-        for refund in act.refunds():  # begun at WeChat and heard of before the payment
+            locked.alert(f"payer:{payment.transaction_id}", "PAYMENT_BY_ANOTHER", facts)
+        for refund in locked.refunds():  # refunds made at WeChat whose reports arrived before the payment
             if not refund.is_debited:
-                self._take_points(act, refund)
-                act.settle_status()
+                self._take_points(locked, refund)
+                locked.update_status()
         return Outcome.CREDITED
 
-    def record_refund(self, news: RefundNews) -> None:
-        """Bring a refund to what WeChat says of it, whether we began it or not."""
-        order = self._acts.by_trade_no(news.out_trade_no)
+    def record_refund(self, report: RefundReport) -> None:
+        """Apply a refund that WeChat reported, also one that was made in WeChat's own console."""
+        order = self._orders.by_trade_no(report.out_trade_no)
         if order is None:
-            facts = {"outTradeNo": news.out_trade_no, "outRefundNo": news.out_refund_no, "amountFen": news.amount_fen}
-            self._acts.alert(f"orphan-refund:{news.out_refund_no}", "REFUND_WITHOUT_ORDER", facts)
+            facts = {
+                "outTradeNo": report.out_trade_no,
+                "outRefundNo": report.out_refund_no,
+                "amountFen": report.amount_fen,
+            }
+            self._orders.alert(f"orphan-refund:{report.out_refund_no}", "REFUND_WITHOUT_ORDER", facts)
             return
-        with self._locked(order), self._acts.act(order.tenant_id, order.order_id) as act:
-            known = next((one for one in act.refunds() if one.out_refund_no == news.out_refund_no), None)
-            if not news.is_about(act.order, known):
-                self._alert_mismatch(act, news, known)
+        with self._locked(order), self._orders.lock(order.tenant_id, order.order_id) as locked:
+            known = next((one for one in locked.refunds() if one.out_refund_no == report.out_refund_no), None)
+            if not report.is_about(locked.order, known):
+                self._alert_mismatch(locked, report, known)
                 return
             if known is None:
-                self._add_external(act, news)
-            elif may_become(known.status, news.status):
-                self._move(act, known, news)
-            act.settle_status()
+                self._add_external(locked, report)
+            elif may_become(known.status, report.status):
+                self._move(locked, known, report)
+            locked.update_status()
 
-    def _move(self, act: OrderAct, refund: Refund, news: RefundNews) -> None:
-        act.move_refund(refund, news, self._clock.now())
+    def _move(self, locked: LockedOrder, refund: Refund, report: RefundReport) -> None:
+        locked.move_refund(refund, report, self._clock.now())
         facts = _refund_facts(refund)
-        if news.status is RefundStatus.ABNORMAL:
-            act.alert(f"abnormal:{refund.out_refund_no}", "REFUND_ABNORMAL", facts)
-        if news.status is RefundStatus.CLOSED:
-            act.unreserve(refund)
-            act.alert(f"refund-closed:{refund.out_refund_no}", "REFUND_CLOSED", facts)
+        if report.status is RefundStatus.ABNORMAL:
+            locked.alert(f"abnormal:{refund.out_refund_no}", "REFUND_ABNORMAL", facts)
+        if report.status is RefundStatus.CLOSED:
+            locked.release_refund(refund)
+            locked.alert(f"refund-closed:{refund.out_refund_no}", "REFUND_CLOSED", facts)
             if refund.points_taken:
-                change = self._change(act.order, refund, refund.points_taken, f"refund:{refund.refund_id}:return")
+                change = self._change(locked.order, refund, refund.points_taken, f"refund:{refund.refund_id}:return")
                 self._points.credit(tenant_id=refund.tenant_id, change=change)
 
-    def _add_external(self, act: OrderAct, news: RefundNews) -> None:
-        """The money has left by another door. The points follow as far as they are still there."""
-        order, now = act.order, self._clock.now()
-        amount_fen = min(news.amount_fen, order.amount_fen - order.refunded_fen)
-        if news.status is RefundStatus.CLOSED:
+    def _add_external(self, locked: LockedOrder, report: RefundReport) -> None:
+        """Store a refund that was made at WeChat. Its points are debited as far as the balance allows."""
+        order, now = locked.order, self._clock.now()
+        amount_fen = min(report.amount_fen, order.amount_fen - order.refunded_fen)
+        if report.status is RefundStatus.CLOSED:
             return
-        if amount_fen <= 0:  # all of it is refunded already, by our account
-            self._alert_mismatch(act, news, None)
+        if amount_fen <= 0:  # our refunds already cover the whole amount
+            self._alert_mismatch(locked, report, None)
             return
         refund = Refund(
             tenant_id=order.tenant_id,
             refund_id=new_id(),
             order_id=order.order_id,
-            out_refund_no=news.out_refund_no,
+            out_refund_no=report.out_refund_no,
             amount_fen=amount_fen,
             points=order.points_for(amount_fen),
             points_taken=0,
@@ -193,55 +210,57 @@ class CreditService:
             is_external=True,
             reason="begun at WeChat",
             request_body="",
-            status=news.status,
-            started_at=news.started_at or now,
+            status=report.status,
+            started_at=report.started_at or now,
             request_hash=None,
             query_tries=0,
         )
-        if not act.add_refund(refund, wechat_id=news.wechat_id, idempotency_key=None):
-            self._alert_mismatch(act, news, None)
+        if not locked.add_refund(refund, wechat_id=report.wechat_id, idempotency_key=None):
+            self._alert_mismatch(locked, report, None)
             return
-        act.alert(f"external-refund:{news.out_refund_no}", "REFUND_BEGUN_ELSEWHERE", _refund_facts(refund))
+        locked.alert(f"external-refund:{report.out_refund_no}", "REFUND_BEGUN_ELSEWHERE", _refund_facts(refund))
         if order.transaction_id is not None:
-            self._take_points(act, refund)
+            self._take_points(locked, refund)
 
     @staticmethod
-    def _alert_mismatch(act: OrderAct, news: RefundNews, refund: Refund | None) -> None:
-        """Changes nothing: a later report that agrees, or a query, still can. Once for each different report."""
+    def _alert_mismatch(locked: LockedOrder, report: RefundReport, refund: Refund | None) -> None:
+        """Alert once for each different report and change nothing: a later report or a query may agree."""
         facts = {
-            "orderId": to_wire("ord", act.order.order_id),
-            "outRefundNo": news.out_refund_no,
-            "status": news.status,
-            "mchid": news.mchid,
-            "transactionId": news.transaction_id,
-            "refundFen": news.amount_fen,
-            "totalFen": news.total_fen,
-            "currency": news.currency,
+            "orderId": to_wire("ord", locked.order.order_id),
+            "outRefundNo": report.out_refund_no,
+            "status": report.status,
+            "mchid": report.mchid,
+            "transactionId": report.transaction_id,
+            "refundFen": report.amount_fen,
+            "totalFen": report.total_fen,
+            "currency": report.currency,
             "ourRefundFen": None if refund is None else refund.amount_fen,
-            "ourTotalFen": act.order.amount_fen,
+            "ourTotalFen": locked.order.amount_fen,
         }
-        said = ":".join(
+        reported = ":".join(
             str(facts[name]) for name in ("status", "mchid", "transactionId", "refundFen", "totalFen", "currency")
         )
-        act.alert(f"refund-mismatch:{act.order.order_id.hex}:{news.out_refund_no}:{said}", "REFUND_MISMATCH", facts)
+        locked.alert(
+            f"refund-mismatch:{locked.order.order_id.hex}:{report.out_refund_no}:{reported}", "REFUND_MISMATCH", facts
+        )
 
-    def _take_points(self, act: OrderAct, refund: Refund) -> None:
-        change = self._change(act.order, refund, refund.points, f"refund:{refund.refund_id}")
+    def _take_points(self, locked: LockedOrder, refund: Refund) -> None:
+        change = self._change(locked.order, refund, refund.points, f"refund:{refund.refund_id}")
         taken = self._points.debit_at_most(tenant_id=refund.tenant_id, change=change) if refund.points else 0
-        act.debited(refund, taken)
+        locked.record_debit(refund, taken)
         if taken < refund.points:
             facts = {**_refund_facts(refund), "missingPoints": refund.points - taken}
-            act.alert(f"short:{refund.out_refund_no}", "REFUND_POINTS_SPENT", facts)
+            locked.alert(f"short:{refund.out_refund_no}", "REFUND_POINTS_SPENT", facts)
 
     @staticmethod
     def _change(order: Order, refund: Refund, amount: int, key: str) -> Change:
         return Change(order.user_id, Kind.REFUND, amount, to_wire("ref", refund.refund_id), key)
 
     def _locked(self, order: Order) -> AbstractContextManager[object]:
-        """The lock, held already: one that cannot be had is found out before the work begins. Raises LockTaken."""
+        """Take the lock before any database work, so that a taken lock fails early. Raises LockTaken."""
         with ExitStack() as stack:
             lock = self._locks.hold(f"order:{order.out_trade_no}", ttl_s=self._lock_ttl_s, wait_s=self._lock_wait_s)
-            # Without Redis the row lock and the unique key do.
+            # Without Redis the row lock and the unique key are enough.
             with suppress(Unavailable):
                 stack.enter_context(lock)
             return stack.pop_all()

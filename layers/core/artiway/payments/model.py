@@ -13,7 +13,7 @@ CURRENCY = "CNY"
 
 
 class OrderStatus(StrEnum):
-    """PAID means that money is known to have arrived, COMPLETED that points are credited; both in one transaction."""
+    """PAID: WeChat reported the payment. COMPLETED: the points are credited. Both happen in one transaction."""
 
     CREATED = "CREATED"
     PAYING = "PAYING"
@@ -49,7 +49,7 @@ class Flag(StrEnum):
 
 
 class Answer(StrEnum):
-    """What became of a callback, and so how WeChat is answered."""
+    """The result of a callback, which decides the answer to WeChat."""
 
     DONE = "done"
     NOT_FROM_WECHAT = "not from WeChat"
@@ -57,7 +57,7 @@ class Answer(StrEnum):
 
 
 class Source(StrEnum):
-    """Who told us of a payment. All of them go through the one credit function."""
+    """Where a payment was reported. All sources use the same credit function."""
 
     CALLBACK = "callback"
     QUERY = "query"
@@ -65,7 +65,7 @@ class Source(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What became of a payment that we were told of."""
+    """The result of recording a reported payment."""
 
     CREDITED = "CREDITED"
     ALREADY = "ALREADY"
@@ -100,7 +100,7 @@ class Package:
 
 @dataclass(frozen=True)
 class OpenLimits:
-    """How many orders may be neither paid nor closed at once: each is queried at WeChat until it is."""
+    """How many orders may be open at once. The sweep queries each open order at WeChat."""
 
     per_user: int
     per_tenant: int
@@ -135,7 +135,7 @@ class Order:
     query_tries: int
 
     def points_for(self, refund_fen: int) -> int:
-        """The points that a further refund takes back: its share, rounded up, and at the end exactly all."""
+        """The points that a further refund debits: its share, rounded up. A full refund debits exactly all points."""
         refunded_fen = self.refunded_fen + refund_fen
         share = -(-self.points * refunded_fen // self.amount_fen)
         return share - self.refunded_points
@@ -143,7 +143,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Payment:
-    """A transaction as WeChat states it. `is_paid` also holds once a refund has begun."""
+    """A transaction as WeChat reports it. `is_paid` stays true after a refund has started."""
 
     mchid: str
     appid: str
@@ -190,8 +190,8 @@ class Refund:
 
 
 @dataclass(frozen=True)
-class RefundNews:
-    """A refund as WeChat states it."""
+class RefundReport:
+    """A refund as WeChat reports it."""
 
     out_trade_no: str
     out_refund_no: str
@@ -199,14 +199,14 @@ class RefundNews:
     status: RefundStatus
     amount_fen: int
     started_at: datetime | None = None
-    # For comparison, as far as it is stated: a notification names the merchant, an answer the currency.
+    # Compared if present: a notification has the merchant, an answer the currency.
     mchid: str | None = None
     transaction_id: str | None = None
     total_fen: int | None = None
     currency: str | None = None
 
     def is_about(self, order: Order, refund: Refund | None) -> bool:
-        """Whether all that it states agrees with the order, and with our refund if there is one."""
+        """Whether every field that is present equals the order's, and our refund's if there is one."""
         expected_fen = self.amount_fen if refund is None else refund.amount_fen
         pairs: list[tuple[object, object]] = [
             (self.mchid, order.mchid),
@@ -215,21 +215,21 @@ class RefundNews:
             (self.transaction_id, order.transaction_id or self.transaction_id),
             (self.amount_fen, expected_fen),
         ]
-        return 0 < self.amount_fen <= order.amount_fen and all(said in (None, ours) for said, ours in pairs)
+        return 0 < self.amount_fen <= order.amount_fen and all(theirs in (None, ours) for theirs, ours in pairs)
 
 
 @dataclass(frozen=True)
 class Notification:
-    """What WeChat tells us of its own accord, verified and opened. Of a kind that we do not know, it is empty."""
+    """A verified and decrypted notification. For an unknown event type it has neither payment nor refund."""
 
     notification_id: str
     event_type: str
     payment: Payment | None = None
-    refund: RefundNews | None = None
+    refund: RefundReport | None = None
 
 
 def may_become(now: RefundStatus, then: RefundStatus) -> bool:
-    """A refund's state never goes backwards, in whatever order we hear of it."""
+    """A refund's state never goes back, in whatever order the reports arrive."""
     if now.is_final or now is then:
         return False
     return then.is_final or _PROGRESS[then] > _PROGRESS[now]
@@ -242,7 +242,7 @@ def status_after_refunds(order: Order, refunds: list[Refund]) -> OrderStatus:
     return OrderStatus.REFUNDED if returned_fen >= order.amount_fen else OrderStatus.COMPLETED
 
 
-# --- what a caller is told
+# --- errors of the API
 
 
 class OrderNotOpen(Conflict):
@@ -271,7 +271,7 @@ class PrepayRefused(Refused):
 
 
 class PaymentAway(Unavailable):
-    """WeChat Pay did not answer in a way that we can trust. The same request may be sent again."""
+    """WeChat Pay sent no verified answer. The client may send the same request again."""
 
     code = "ORDER_503_PAYMENT_AWAY"
 
@@ -280,19 +280,19 @@ class PaymentAway(Unavailable):
         self.reason = reason
 
 
-# --- what the gateway says
+# --- errors of the gateway
 
 
 class OutcomeUnknown(Exception):
-    """No answer, or none that can be verified: it may or may not have happened. Query before acting."""
+    """No verified answer: WeChat may or may not have done it. Query before the next step."""
 
 
 class RateLimited(OutcomeUnknown):
-    """Too many requests: stop asking for now."""
+    """WeChat limits our rate: stop sending for now."""
 
 
 class GatewayRefused(Exception):
-    """WeChat said no, verifiably. `code` is theirs without underscores: both spellings occur."""
+    """A signed refusal. `code` is WeChat's without underscores: both spellings occur."""
 
     def __init__(self, code: str, status: int) -> None:
         super().__init__(code)
@@ -304,15 +304,15 @@ class BillNotReady(Exception):
 
 
 class NoBill(Exception):
-    """There was no trade that day, says WeChat."""
+    """WeChat reports that the day had no trade."""
 
 
 class BillBroken(Exception):
-    """The bill is not what it claims to be. Nothing may be concluded from it."""
+    """The bill does not match its own hash or totals, so it is not compared."""
 
 
 class Forged(Exception):
-    """A notification that WeChat did not sign, or not now. `reason` is a fixed word, safe to count and to log."""
+    """A notification without a valid, recent signature. `reason` is a fixed word, safe for metrics and logs."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -320,4 +320,4 @@ class Forged(Exception):
 
 
 class Undecryptable(Exception):
-    """Signed by WeChat and yet not readable: our APIv3 key is not theirs."""
+    """WeChat signed it but our APIv3 key does not decrypt it."""

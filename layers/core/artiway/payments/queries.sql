@@ -7,7 +7,7 @@ VALUES (current_tenant(), %(order_id)s, %(user_id)s, %(out_trade_no)s, %(mchid)s
 ON CONFLICT (tenant_id, idempotency_key) DO NOTHING;
 
 -- name: lock_open_orders
--- Ends with the transaction: of two orders of a tenant that are made at once the second counts the first.
+-- Held until the transaction ends: of two concurrent orders of a tenant the second counts the first.
 SELECT pg_advisory_xact_lock(hashtextextended('open orders:' || current_tenant(), 0));
 
 -- name: count_open_orders
@@ -16,7 +16,7 @@ SELECT count(*) AS of_tenant, count(*) FILTER (WHERE user_id = %(user_id)s) AS o
  WHERE status IN ('CREATED', 'PAYING');
 
 -- name: forget_order_key
--- A key is kept for a day; after that it may name another order.
+-- A key is valid for a day. Afterwards a new order may use it.
 UPDATE pay_order SET idempotency_key = NULL WHERE idempotency_key = %(idempotency_key)s AND created_at < %(kept_since)s;
 
 -- name: order_of_key
@@ -42,7 +42,7 @@ SELECT tenant_id, order_id, user_id, out_trade_no, mchid, appid, package_id, amo
    FOR UPDATE;
 
 -- name: order_of_trade_no
--- Across tenants: a notification names no tenant.
+-- Across tenants, because a notification names no tenant.
 SELECT tenant_id, order_id, user_id, out_trade_no, mchid, appid, package_id, amount_fen, points, channel, openid, status,
        close_reason, flag, prepay_body, prepay_code, prepay_until, created_at, expires_at, transaction_id, paid_at,
        refunded_fen, refunded_points, request_hash, query_tries
@@ -60,8 +60,8 @@ SELECT tenant_id, order_id, user_id, out_trade_no, mchid, appid, package_id, amo
  LIMIT %(limit)s;
 
 -- name: keep_prepay
--- The answer may come after the payment: it never moves an order that is no longer open. Of two requests at once the first
--- code stays, so that both answer with it.
+-- The answer may arrive after the payment, so only an open order changes. Of two concurrent requests the first code
+-- stays, so that both return the same one.
 UPDATE pay_order
    SET prepay_code = %(code)s, prepay_until = %(until)s, status = 'PAYING'
  WHERE order_id = %(order_id)s AND status IN ('CREATED', 'PAYING') AND (prepay_until IS NULL OR prepay_until <= %(now)s);
@@ -70,7 +70,7 @@ UPDATE pay_order
 UPDATE pay_order SET status = 'CLOSED', close_reason = %(reason)s WHERE order_id = %(order_id)s AND status IN ('CREATED', 'PAYING');
 
 -- name: complete_order
--- A payment that arrives for a closed order counts too. PAID and COMPLETED are one step.
+-- A payment also completes a closed order. PAID and COMPLETED are one step.
 UPDATE pay_order
    SET status = 'COMPLETED', close_reason = NULL, transaction_id = %(transaction_id)s, paid_at = %(paid_at)s, completed_at = %(now)s,
        payer_openid = %(payer_openid)s, payer_total_fen = %(payer_total_fen)s,
@@ -80,15 +80,15 @@ UPDATE pay_order
 -- name: flag_order
 UPDATE pay_order SET flag = %(flag)s WHERE order_id = %(order_id)s;
 
--- name: adopt_transaction
--- Across tenants: a payment that was reported for another order, app or number, and is not credited, is this order's now.
+-- name: reassign_transaction
+-- Across tenants: a payment that was reported for another order and not credited moves to this order.
 UPDATE pay_transaction
    SET tenant_id = %(tenant_id)s, order_id = %(order_id)s, out_trade_no = %(out_trade_no)s
  WHERE mchid = %(mchid)s AND transaction_id = %(transaction_id)s AND outcome <> 'CREDITED'
    AND (tenant_id, order_id) IS DISTINCT FROM (%(tenant_id)s::uuid, %(order_id)s::uuid);
 
--- name: note_transaction
--- A wrong report may be followed by a right one; what was credited stays so. No row means: credited already, perhaps for
+-- name: record_transaction
+-- A later report replaces an earlier one, but never a credited one. No row: the transaction is credited already, maybe to
 -- another order or in another tenant, whose row is not visible here.
 INSERT INTO pay_transaction (mchid, transaction_id, tenant_id, order_id, out_trade_no, outcome, amount_fen, currency, paid_at, source, seen_at)
 VALUES (%(mchid)s, %(transaction_id)s, current_tenant(), %(order_id)s, %(out_trade_no)s, %(outcome)s, %(amount_fen)s, %(currency)s,
@@ -99,13 +99,13 @@ ON CONFLICT (mchid, transaction_id) DO UPDATE
  WHERE pay_transaction.outcome <> 'CREDITED'
    AND pay_transaction.tenant_id = excluded.tenant_id AND pay_transaction.order_id = excluded.order_id;
 
--- name: note_stray_transaction
+-- name: record_stray_transaction
 INSERT INTO pay_transaction (mchid, transaction_id, out_trade_no, outcome, amount_fen, currency, paid_at, source, seen_at)
 VALUES (%(mchid)s, %(transaction_id)s, %(out_trade_no)s, %(outcome)s, %(amount_fen)s, %(currency)s, %(paid_at)s, %(source)s, %(now)s)
 ON CONFLICT (mchid, transaction_id) DO NOTHING;
 
 -- name: claim_due_orders
--- The lease keeps two runs from asking for the same orders; what a dead run had claimed is due again when it ends.
+-- The lease keeps two runs from querying the same orders. If a run dies, its orders are due again when the lease ends.
 UPDATE pay_order AS claimed
    SET next_query_at = %(leased_until)s, query_tries = claimed.query_tries + 1
   FROM (SELECT tenant_id, order_id
@@ -119,11 +119,11 @@ RETURNING claimed.tenant_id, claimed.order_id, user_id, out_trade_no, mchid, app
           status, close_reason, flag, prepay_body, prepay_code, prepay_until, created_at, expires_at, transaction_id, paid_at,
           refunded_fen, refunded_points, request_hash, query_tries;
 
--- name: put_off_orders
+-- name: postpone_order
 UPDATE pay_order SET next_query_at = %(at)s WHERE tenant_id = %(tenant_id)s AND order_id = %(order_id)s;
 
 -- name: claim_poll
--- A page that asks again and again causes one query per while.
+-- A page that polls often causes one query per interval.
 UPDATE pay_order
    SET polled_at = %(now)s
  WHERE order_id = %(order_id)s AND status IN ('CREATED', 'PAYING') AND (polled_at IS NULL OR polled_at <= %(asked_before)s);
@@ -182,7 +182,7 @@ UPDATE pay_refund AS claimed
 RETURNING claimed.tenant_id, claimed.refund_id, order_id, out_refund_no, amount_fen, points, points_taken, is_debited, is_external, reason,
           request_body, status, started_at, request_hash, query_tries;
 
--- name: put_off_refund
+-- name: postpone_refund
 UPDATE pay_refund SET next_query_at = %(at)s WHERE tenant_id = %(tenant_id)s AND refund_id = %(refund_id)s;
 
 -- name: add_alert
@@ -216,7 +216,7 @@ ON CONFLICT (day) DO UPDATE
        updated_at = excluded.updated_at;
 
 -- name: payments_between
--- By WeChat's own time of payment, whenever we heard of it.
+-- By WeChat's time of payment, not by the time at which the report arrived.
 SELECT tenant_id, order_id, out_trade_no, transaction_id, amount_fen
   FROM pay_order
  WHERE paid_at >= %(start)s AND paid_at < %(end)s;
@@ -242,7 +242,7 @@ VALUES (%(day)s, %(kind)s, %(reference)s, %(tenant_id)s, %(order_id)s, %(ours_fe
 ON CONFLICT (day, kind, reference) DO NOTHING;
 
 -- name: resolve_differences
--- What an earlier comparison found and this one does not is no longer one.
+-- A difference that this comparison does not find any more is repaired.
 UPDATE bill_difference
    SET resolution = 'REPAIRED', resolved_at = %(now)s
  WHERE day = %(day)s AND resolution = 'OPEN' AND NOT (kind || ':' || reference = ANY (%(still)s));

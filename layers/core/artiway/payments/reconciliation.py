@@ -1,4 +1,4 @@
-"""Once a day: WeChat's bill against our books, both ways. A finding is stored and told once; a re-run is harmless."""
+"""Compares WeChat's daily bill with our records. A finding is stored and alerted once, so a run can be repeated."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import date, datetime, time, timedelta, timezone
 from typing import Any, Protocol
 
 from artiway.payments import bill as bills
-from artiway.payments.bill import Bill, Books, Difference, Finding
+from artiway.payments.bill import Bill, Difference, Finding, OurRecords
 from artiway.payments.credit import CreditService
 from artiway.payments.model import (
     BillBroken,
@@ -32,7 +32,7 @@ class BillGateway(Protocol):
     def query(self, out_trade_no: str) -> Payment: ...
 
 
-class Ledger(Protocol):
+class BillStore(Protocol):
     """Our side of the comparison."""
 
     def done_days(self, first: date, last: date) -> set[date]: ...
@@ -41,7 +41,7 @@ class Ledger(Protocol):
 
     def keep_unfinished(self, day: date, status: str, error: str, now: datetime) -> None: ...
 
-    def books(self, bill: Bill, *, start: datetime, end: datetime) -> Books: ...
+    def records(self, bill: Bill, *, start: datetime, end: datetime) -> OurRecords: ...
 
     def keep_findings(self, day: date, bill: Bill, findings: Sequence[Finding], now: datetime) -> None: ...
 
@@ -53,33 +53,33 @@ class Ledger(Protocol):
 
 
 class ReconciliationService:
-    """A day is done when its bill was compared. Until then every run tries it again; missed days are made up for."""
+    """A day is done once its bill is compared. Every run retries the days that are not done."""
 
     def __init__(
         self,
         gateway: BillGateway,
-        ledger: Ledger,
+        store: BillStore,
         credit: CreditService,
         clock: Clock,
         *,
         alarm_hour: int,
         back_fill_days: int,
     ) -> None:
-        self._gateway, self._ledger, self._credit, self._clock = gateway, ledger, credit, clock
+        self._gateway, self._store, self._credit, self._clock = gateway, store, credit, clock
         self._alarm_at, self._back_fill = time(alarm_hour), timedelta(days=back_fill_days)
 
     def run(self, day: date | None = None) -> dict[str, str]:
-        """Compare all days that are due, or the given one again. Returns what became of each."""
+        """Compare all days that are due, or the given one again. Returns the status of each day."""
         days = [day] if day is not None else self.due_days()
         return {one.isoformat(): self._reconcile(one) for one in days}
 
     def due_days(self) -> list[date]:
-        """Yesterday, and since our first payment whatever is not done and WeChat still keeps. Days are Shanghai's."""
+        """The days since our first payment that are not done and that WeChat still keeps, in Shanghai's time zone."""
         yesterday = self._today() - timedelta(days=1)
-        first_paid_at = self._ledger.first_paid_at()
+        first_paid_at = self._store.first_paid_at()
         first = first_paid_at.astimezone(SHANGHAI).date() if first_paid_at else yesterday
         first = min(max(first, yesterday - self._back_fill), yesterday)
-        done = self._ledger.done_days(first, yesterday)
+        done = self._store.done_days(first, yesterday)
         count = (yesterday - first).days + 1
         return [one for one in (first + timedelta(days=n) for n in range(count)) if one not in done]
 
@@ -88,33 +88,33 @@ class ReconciliationService:
         try:
             bill = bills.parse(self._gateway.bill(day))
         except BillNotReady:
-            self._ledger.keep_unfinished(day, "WAITING", "not ready", now)
+            self._store.keep_unfinished(day, "WAITING", "not ready", now)
             self._alarm_if_late(day)
             return "WAITING"
         except NoBill:
-            bill = bills.EMPTY_BILL  # right only if we have nothing either: the comparison will tell
+            bill = bills.EMPTY_BILL  # correct only if we have no payments either; the comparison checks that
         except (BillBroken, OutcomeUnknown, GatewayRefused) as error:
             logger.error("bill not compared", day=day.isoformat(), reason=str(error))
-            self._ledger.keep_unfinished(day, "FAILED", str(error), now)
+            self._store.keep_unfinished(day, "FAILED", str(error), now)
             if isinstance(error, BillBroken):
-                self._ledger.alert(f"bill:{day}:broken", "BILL_BROKEN", {"day": day.isoformat(), "reason": str(error)})
+                self._store.alert(f"bill:{day}:broken", "BILL_BROKEN", {"day": day.isoformat(), "reason": str(error)})
             self._alarm_if_late(day)
             return "FAILED"
         start = datetime.combine(day, time(), SHANGHAI)
-        books = self._ledger.books(bill, start=start, end=start + timedelta(days=1))
-        findings = bills.compare(bill, books)
-        self._ledger.keep_findings(day, bill, findings, now)
+        records = self._store.records(bill, start=start, end=start + timedelta(days=1))
+        findings = bills.compare(bill, records)
+        self._store.keep_findings(day, bill, findings, now)
         missing = [finding for finding in findings if finding.kind is Difference.UNPAID_HERE]
         unsettled = [finding for finding in missing if not self._is_settled(day, finding)]
         if unsettled:
             return "COMPARED"
-        self._ledger.finish(day, self._clock.now())
+        self._store.finish(day, self._clock.now())
         return "DONE"
 
     def _is_settled(self, day: date, finding: Finding) -> bool:
-        """A payment that is missing here is credited on WeChat's signed word, never on the bill alone.
+        """Credit a missing payment after a signed query, never from the bill alone.
 
-        False where WeChat gave no word: the day is compared again.
+        False if the query has no outcome: the day is compared again.
         """
         try:
             outcome = self._credit.record(self._gateway.query(finding.reference), Source.BILL)
@@ -124,13 +124,13 @@ class ReconciliationService:
             logger.warning("difference not repaired", day=day.isoformat(), reason=refusal.code)
             return True
         if outcome in {Outcome.CREDITED, Outcome.ALREADY}:
-            self._ledger.resolve(day, finding.kind, finding.reference, self._clock.now())
+            self._store.resolve(day, finding.kind, finding.reference, self._clock.now())
         return True
 
     def _alarm_if_late(self, day: date) -> None:
         local = self._clock.now().astimezone(SHANGHAI)
         if day < self._today() - timedelta(days=1) or local.time() >= self._alarm_at:
-            self._ledger.alert(f"bill:{day}:late", "BILL_LATE", {"day": day.isoformat()})
+            self._store.alert(f"bill:{day}:late", "BILL_LATE", {"day": day.isoformat()})
 
     def _today(self) -> date:
         return self._clock.now().astimezone(SHANGHAI).date()

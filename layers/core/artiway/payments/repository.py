@@ -1,4 +1,4 @@
-"""Orders, refunds and bills in PostgreSQL. An order's changes are its tenant's; only looking one up crosses tenants."""
+"""Orders, refunds and bills in PostgreSQL. An order changes in its tenant's transaction; only lookups cross tenants."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from artiway.errors import NotFound
 from artiway.idempotency.model import KeyReused
 from artiway.ids import to_wire
 from artiway.payments.alerts import SQL, Alerts
-from artiway.payments.bill import Bill, Books, Difference, Finding, OurPayment, OurRefund
+from artiway.payments.bill import Bill, Difference, Finding, OurPayment, OurRecords, OurRefund
 from artiway.payments.model import (
     Channel,
     CloseReason,
@@ -25,7 +25,7 @@ from artiway.payments.model import (
     Outcome,
     Payment,
     Refund,
-    RefundNews,
+    RefundReport,
     RefundStatus,
     Source,
     TooManyOpen,
@@ -36,7 +36,7 @@ from artiway.platform.database import Database, Row, Transaction
 KEY_LIFE = timedelta(hours=24)
 
 
-class PostgresOrderAct:
+class PostgresLockedOrder:
     """An order under its row lock."""
 
     def __init__(self, tx: Transaction, order: Order, alerts: Alerts, audit: AuditLog, query_after: timedelta) -> None:
@@ -46,9 +46,9 @@ class PostgresOrderAct:
         if self._tx.run(SQL["complete_order"], {**asdict(payment), "order_id": self.order.order_id, "now": now}) != 1:
             raise RuntimeError("an order under its lock changed")
 
-    def note(self, payment: Payment, outcome: Outcome, source: Source, now: datetime) -> bool:
+    def record_transaction(self, payment: Payment, outcome: Outcome, source: Source, now: datetime) -> bool:
         row = {**asdict(payment), "order_id": self.order.order_id, "outcome": outcome, "source": source, "now": now}
-        return self._tx.run(SQL["note_transaction"], row) == 1
+        return self._tx.run(SQL["record_transaction"], row) == 1
 
     def flag(self, flag: Flag) -> None:
         self._tx.run(SQL["flag_order"], {"order_id": self.order.order_id, "flag": flag})
@@ -82,30 +82,30 @@ class PostgresOrderAct:
         self._tx.run(SQL["reserve_refund"], row)
         return True
 
-    def move_refund(self, refund: Refund, news: RefundNews, now: datetime) -> None:
+    def move_refund(self, refund: Refund, report: RefundReport, now: datetime) -> None:
         row = {
             "refund_id": refund.refund_id,
-            "status": news.status,
-            "wechat_id": news.wechat_id,
-            "started_at": news.started_at,
-            "ended_at": now if news.status.is_final else None,
+            "status": report.status,
+            "wechat_id": report.wechat_id,
+            "started_at": report.started_at,
+            "ended_at": now if report.status.is_final else None,
         }
         self._tx.run(SQL["move_refund"], row)
 
-    def unreserve(self, refund: Refund) -> None:
+    def release_refund(self, refund: Refund) -> None:
         row = {"order_id": refund.order_id, "amount_fen": -refund.amount_fen, "points": -refund.points}
         self._tx.run(SQL["reserve_refund"], row)
 
-    def debited(self, refund: Refund, points_taken: int) -> None:
+    def record_debit(self, refund: Refund, points_taken: int) -> None:
         self._tx.run(SQL["debit_refund"], {"refund_id": refund.refund_id, "points_taken": points_taken})
 
-    def settle_status(self) -> None:
+    def update_status(self) -> None:
         status = status_after_refunds(self.order, self.refunds())
         self._tx.run(SQL["set_order_status"], {"order_id": self.order.order_id, "status": status})
 
 
 class PostgresOrders:
-    """`database` sees one tenant at a time, `service_database` finds the tenant of a number."""
+    """`database` sees one tenant at a time, `service_database` finds the tenant of an order number."""
 
     def __init__(
         self, database: Database, service_database: Database, alerts: Alerts, audit: AuditLog, *, query_after_s: int
@@ -149,12 +149,12 @@ class PostgresOrders:
             return tx.run(SQL["claim_poll"], row) == 1
 
     @contextlib.contextmanager
-    def act(self, tenant_id: UUID, order_id: UUID) -> Iterator[PostgresOrderAct]:
+    def lock(self, tenant_id: UUID, order_id: UUID) -> Iterator[PostgresLockedOrder]:
         with self._database.tenant_transaction(tenant_id) as tx:
             row = tx.one(SQL["lock_order"], {"order_id": order_id})
             if row is None:
                 raise NotFound("there is no such order")
-            yield PostgresOrderAct(tx, _order(row), self._alerts, self._audit, self._query_after)
+            yield PostgresLockedOrder(tx, _order(row), self._alerts, self._audit, self._query_after)
 
     # --- across tenants
 
@@ -163,12 +163,12 @@ class PostgresOrders:
             row = tx.one(SQL["order_of_trade_no"], {"out_trade_no": out_trade_no})
         return _order(row) if row else None
 
-    def adopt(self, payment: Payment, order: Order) -> None:
+    def reassign(self, payment: Payment, order: Order) -> None:
         row = {**asdict(payment), "tenant_id": order.tenant_id, "order_id": order.order_id}
         with self._service.service_transaction() as tx:
-            tx.run(SQL["adopt_transaction"], row)
+            tx.run(SQL["reassign_transaction"], row)
 
-    def keep_stray(self, payment: Payment, outcome: Outcome, source: Source, now: datetime) -> None:
+    def store_stray(self, payment: Payment, outcome: Outcome, source: Source, now: datetime) -> None:
         facts = {
             "mchid": payment.mchid,
             "transactionId": payment.transaction_id,
@@ -177,7 +177,7 @@ class PostgresOrders:
         }
         with self._service.service_transaction() as tx:
             row = {**asdict(payment), "outcome": outcome, "source": source, "now": now}
-            tx.run(SQL["note_stray_transaction"], row)
+            tx.run(SQL["record_stray_transaction"], row)
             key = f"{outcome.lower()}:{payment.mchid}:{payment.transaction_id}"
             self._alerts.write(tx, key, f"PAYMENT_{outcome}", facts)
 
@@ -190,18 +190,18 @@ class PostgresOrders:
             rows = tx.all(SQL["claim_due_orders"], {"now": now, "leased_until": leased_until, "limit": limit})
         return [_order(row) for row in rows]
 
-    def put_off_order(self, order: Order, at: datetime) -> None:
+    def postpone_order(self, order: Order, at: datetime) -> None:
         with self._service.service_transaction() as tx:
-            tx.run(SQL["put_off_orders"], {"tenant_id": order.tenant_id, "order_id": order.order_id, "at": at})
+            tx.run(SQL["postpone_order"], {"tenant_id": order.tenant_id, "order_id": order.order_id, "at": at})
 
     def claim_due_refunds(self, *, now: datetime, leased_until: datetime, limit: int) -> Sequence[Refund]:
         with self._service.service_transaction() as tx:
             rows = tx.all(SQL["claim_due_refunds"], {"now": now, "leased_until": leased_until, "limit": limit})
         return [_refund(row) for row in rows]
 
-    def put_off_refund(self, refund: Refund, at: datetime) -> None:
+    def postpone_refund(self, refund: Refund, at: datetime) -> None:
         with self._service.service_transaction() as tx:
-            tx.run(SQL["put_off_refund"], {"tenant_id": refund.tenant_id, "refund_id": refund.refund_id, "at": at})
+            tx.run(SQL["postpone_refund"], {"tenant_id": refund.tenant_id, "refund_id": refund.refund_id, "at": at})
 
 
 class PostgresBills:
@@ -224,7 +224,7 @@ class PostgresBills:
         with self._service.service_transaction() as tx:
             tx.run(SQL["keep_bill_day"], {**_day(day, status, now), "last_error": error})
 
-    def books(self, bill: Bill, *, start: datetime, end: datetime) -> Books:
+    def records(self, bill: Bill, *, start: datetime, end: datetime) -> OurRecords:
         trade_nos = [payment.out_trade_no for payment in bill.payments]
         refund_nos = [refund.out_refund_no for refund in bill.refunds]
         transaction_ids = [payment.transaction_id for payment in bill.payments]
@@ -235,7 +235,7 @@ class PostgresBills:
             known_refunds = tx.all(SQL["known_refunds"], {"numbers": refund_nos})
             known = tx.all(SQL["known_payments"], {"ids": transaction_ids})
         credited = {row["transaction_id"] for row in known if row["outcome"] == Outcome.CREDITED}
-        return Books(
+        return OurRecords(
             paid={str(ours.transaction_id): ours for ours in paid},
             orders={ours.out_trade_no: ours for ours in orders},
             refunds={row["out_refund_no"]: _our_refund(row) for row in refunds},
@@ -244,15 +244,15 @@ class PostgresBills:
                 row["transaction_id"]: row["amount_fen"]
                 for row in known
                 if row["outcome"] in {Outcome.OVERPAID, Outcome.ORPHAN, Outcome.FOREIGN}
-                # The same transaction may have been reported for another merchant and be credited for ours.
+                # One transaction may be reported for another merchant and still be credited to ours.
                 and row["transaction_id"] not in credited
             },
         )
 
     def keep_findings(self, day: date, bill: Bill, findings: Sequence[Finding], now: datetime) -> None:
-        """Store what was found, and alert for what was not known before: once per day, kind and order.
+        """Store the findings and alert once per day, kind and order.
 
-        What an earlier comparison of the day had found and this one does not is marked as repaired.
+        A finding of an earlier comparison that this one does not have is marked as repaired.
         """
         with self._service.service_transaction() as tx:
             row = {
@@ -299,7 +299,7 @@ class PostgresBills:
 
 
 def _check_open(tx: Transaction, user_id: UUID, limits: OpenLimits) -> None:
-    """After the insert, so that a repeated request is never refused for its own order."""
+    """Runs after the insert, so that a repeated request is not refused because of its own order."""
     counted = tx.one(SQL["count_open_orders"], {"user_id": user_id})
     assert counted is not None
     if counted["of_user"] > limits.per_user:

@@ -1,9 +1,9 @@
-"""Orders: bought, paid for, closed, refunded. What WeChat says decides; what we do not know we ask again."""
+"""Orders: create, pay, close, refund. WeChat decides whether an order is paid; an unknown outcome is queried again."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -12,7 +12,7 @@ from uuid import UUID
 from artiway.errors import Conflict, NotFound, Refused
 from artiway.idempotency.model import KeyReused
 from artiway.ids import new_id, to_wire
-from artiway.payments.credit import CreditService, OrderAct
+from artiway.payments.credit import CreditService, LockableOrders, LockedOrder
 from artiway.payments.model import (
     Channel,
     CloseReason,
@@ -28,7 +28,7 @@ from artiway.payments.model import (
     PaymentAway,
     PrepayRefused,
     Refund,
-    RefundNews,
+    RefundReport,
     RefundStatus,
     RefundTooLarge,
     Source,
@@ -39,11 +39,11 @@ from artiway.points.service import PointsService
 
 PREPAY_TRIES = 2
 KEY_LIFE = timedelta(hours=24)
-_UNHEARD_OF = frozenset({"ORDERNOTEXIST", "RESOURCENOTEXISTS"})
+_NOT_KNOWN = frozenset({"ORDERNOTEXIST", "RESOURCENOTEXISTS"})
 
 
 class Gateway(Protocol):
-    """WeChat Pay. Every call returns what was verifiably said, or raises GatewayRefused or OutcomeUnknown."""
+    """WeChat Pay. Every call returns a verified answer, or raises GatewayRefused or OutcomeUnknown."""
 
     @property
     def identity(self) -> tuple[str, str]: ...
@@ -60,31 +60,29 @@ class Gateway(Protocol):
         self, *, order: Order, out_refund_no: str, amount_fen: int, reason: str, notify_url: str
     ) -> str: ...
 
-    def refund(self, request_body: str) -> RefundNews: ...
+    def refund(self, request_body: str) -> RefundReport: ...
 
-    def query_refund(self, out_refund_no: str) -> RefundNews: ...
+    def query_refund(self, out_refund_no: str) -> RefundReport: ...
 
 
-class Orders(Protocol):
+class Orders(LockableOrders, Protocol):
     """Each method is one transaction."""
 
     def add(self, order: Order, *, idempotency_key: str, next_query_at: datetime, limits: OpenLimits) -> Order:
-        """Store it. Returns the order that is stored under the key, which may be an older one. Raises TooManyOpen."""
+        """Store the order. Returns the order of the key, which may be an earlier one. Raises TooManyOpen."""
 
     def order(self, tenant_id: UUID, order_id: UUID) -> Order | None: ...
 
     def page(self, tenant_id: UUID, *, user_id: UUID | None, before: UUID | None, limit: int) -> Sequence[Order]: ...
 
     def keep_prepay(self, order: Order, code: str, until: datetime, *, now: datetime) -> None:
-        """Unless the order has a code that still works."""
+        """Store the code, unless the order has one that is still valid."""
 
     def close(self, order: Order, reason: CloseReason) -> bool:
-        """False where it is no longer open: a payment wins."""
+        """False if the order is no longer open: a payment comes first."""
 
     def claim_poll(self, order: Order, *, now: datetime, spacing: timedelta) -> bool:
-        """False where it is not open, or was asked for a moment ago."""
-
-    def act(self, tenant_id: UUID, order_id: UUID) -> AbstractContextManager[OrderAct]: ...
+        """False if the order is not open, or was queried less than `spacing` ago."""
 
 
 class OrderService:
@@ -111,7 +109,7 @@ class OrderService:
         self._poll_spacing = timedelta(seconds=poll_spacing_s)
 
     def order(self, *, tenant_id: UUID, order_id: UUID, user_id: UUID | None) -> Order:
-        """`user_id` limits it to one person's own orders."""
+        """`user_id` limits the search to that user's orders."""
         order = self._orders.order(tenant_id, order_id)
         if order is None or (user_id is not None and order.user_id != user_id):
             raise NotFound("there is no such order")
@@ -135,7 +133,7 @@ class OrderService:
         idempotency_key: str,
         request_hash: str,
     ) -> Order:
-        """The row is committed before WeChat is asked, so that a payment that beats the answer finds its order."""
+        """The row is committed before the prepay call, so that a payment that arrives first finds its order."""
         package = next((one for one in self.packages if one.package_id == package_id), None)
         if package is None:
             raise _invalid("packageId", "there is no such package")
@@ -187,7 +185,7 @@ class OrderService:
         return self._prepaid(stored)
 
     def pay_again(self, *, tenant_id: UUID, order_id: UUID, user_id: UUID) -> Order:
-        """The same code while it lives, a fresh one for the same number after that. Never a second number."""
+        """The same code while it is valid, then a new code for the same order number. Never a second order number."""
         order = self.order(tenant_id=tenant_id, order_id=order_id, user_id=user_id)
         if not order.status.is_open or self._clock.now() >= order.expires_at:
             raise OrderNotOpen("the order cannot be paid any more", status=order.status)
@@ -202,7 +200,7 @@ class OrderService:
             try:
                 code, until = self._gateway.prepay(order)
             except OutcomeUnknown as unknown:
-                # The same number with the same bytes is the same order there, however often it is sent.
+                # WeChat treats a repeated number with the same body as the same order, so a retry is safe.
                 if is_last_try:
                     raise PaymentAway(str(unknown)) from unknown
             except GatewayRefused as refusal:
@@ -210,78 +208,78 @@ class OrderService:
             else:
                 self._orders.keep_prepay(order, code, until, now=now)
                 break
-        return self._again(order)
+        return self._reload(order)
 
     def _refused(self, order: Order, refusal: GatewayRefused) -> Order:
         if refusal.code in {"ORDERPAID", "OUTTRADENOUSED", "ORDERCLOSED"}:
-            self.bring_up_to_date(order)
-            return self._again(order)
+            self.synchronise(order)
+            return self._reload(order)
         if refusal.code in {"PARAMERROR", "INVALIDREQUEST"}:
             self._orders.close(order, CloseReason.REFUSED)
             raise PrepayRefused("the payment service does not take this order", reason=refusal.code)
         raise PaymentAway(refusal.code)
 
-    # --- asking, closing
+    # --- querying, closing
 
     def poll(self, *, tenant_id: UUID, order_id: UUID, user_id: UUID) -> Order:
-        """For the page that a payer returns to: asks WeChat, seldom. The page itself grants nothing."""
+        """For the page that polls after a payment: queries WeChat at most once per spacing. The page grants nothing."""
         order = self.order(tenant_id=tenant_id, order_id=order_id, user_id=user_id)
         if not self._orders.claim_poll(order, now=self._clock.now(), spacing=self._poll_spacing):
             return order
         try:
-            self.bring_up_to_date(order)
+            self.synchronise(order)
         except OutcomeUnknown:
             return order
-        return self._again(order)
+        return self._reload(order)
 
     def close(self, *, tenant_id: UUID, order_id: UUID, user_id: UUID) -> Order:
-        """Close at WeChat first, then here. A payment that was faster wins."""
+        """Close at WeChat first, then here. A payment that arrived earlier stays valid."""
         order = self.order(tenant_id=tenant_id, order_id=order_id, user_id=user_id)
         if order.status is OrderStatus.CLOSED:
             return order
         if not order.status.is_open:
             raise OrderNotOpen("the order is paid", status=order.status)
         try:
-            self.close_there_and_here(order, CloseReason.REQUESTED)
+            self.close_at_wechat_first(order, CloseReason.REQUESTED)
         except OutcomeUnknown as unknown:
             raise PaymentAway(str(unknown)) from unknown
-        return self._again(order)
+        return self._reload(order)
 
-    def bring_up_to_date(self, order: Order) -> None:
-        """Ask WeChat about an open order and act on the answer. Raises OutcomeUnknown."""
-        self.apply(order, self.ask(order))
+    def synchronise(self, order: Order) -> None:
+        """Query WeChat for an open order and apply the answer. Raises OutcomeUnknown."""
+        self.apply(order, self.query(order))
 
-    def ask(self, order: Order) -> Payment | None:
-        """What WeChat says of an order; None where it has never heard of it. Writes nothing."""
+    def query(self, order: Order) -> Payment | None:
+        """The order at WeChat, or None if WeChat does not know the number. Writes nothing."""
         try:
             return self._gateway.query(order.out_trade_no)
         except GatewayRefused as refusal:
-            if refusal.code in _UNHEARD_OF:
+            if refusal.code in _NOT_KNOWN:
                 return None
             raise OutcomeUnknown(refusal.code) from refusal
 
     def apply(self, order: Order, payment: Payment | None) -> None:
-        """Bring an open order to what WeChat says. Whatever is written here yields to a payment."""
+        """Apply WeChat's answer to an open order. A payment overrides whatever is written here."""
         is_over = self._clock.now() >= order.expires_at + self._grace
         if payment is None:
-            if is_over:  # before that, the prepay may still be on its way
+            if is_over:  # until then the prepay request may still be in flight
                 self._orders.close(order, CloseReason.NEVER_PREPAID)
         elif payment.is_paid:
             self._credit.record(payment, Source.QUERY)
         elif payment.trade_state == "CLOSED":
             self._orders.close(order, CloseReason.CLOSED_THERE)
         elif is_over:
-            self.close_there_and_here(order, CloseReason.EXPIRED)
+            self.close_at_wechat_first(order, CloseReason.EXPIRED)
 
-    def close_there_and_here(self, order: Order, reason: CloseReason) -> None:
-        """Never here alone: what is open at WeChat can be paid."""
+    def close_at_wechat_first(self, order: Order, reason: CloseReason) -> None:
+        """An order that is open at WeChat can still be paid, so it is never closed only here."""
         try:
             self._gateway.close(order.out_trade_no)
         except GatewayRefused as refusal:
             if refusal.code == "ORDERPAID":
                 self._credit.record(self._gateway.query(order.out_trade_no), Source.QUERY)
                 return
-            if refusal.code not in _UNHEARD_OF | {"ORDERCLOSED"}:
+            if refusal.code not in _NOT_KNOWN | {"ORDERCLOSED"}:
                 raise OutcomeUnknown(refusal.code) from refusal
         self._orders.close(order, reason)
 
@@ -299,29 +297,37 @@ class OrderService:
         idempotency_key: str,
         request_hash: str,
     ) -> Refund:
-        """Take the points back and have the money returned. Points go first, so that they are not spent meanwhile."""
-        with self._orders.act(tenant_id, order_id) as act:
-            # Under the order's lock: of two requests with one key the second finds the first one's refund.
-            stored = act.refund_of_key(idempotency_key, kept_since=self._clock.now() - KEY_LIFE)
+        """Debit the points, then refund the money. In that order, so that the points cannot be spent in between."""
+        with self._orders.lock(tenant_id, order_id) as locked:
+            # Under the order's row lock: of two requests with one key the second finds the refund of the first.
+            stored = locked.refund_of_key(idempotency_key, kept_since=self._clock.now() - KEY_LIFE)
             if stored is None:
-                stored = self._reserve(act, amount_fen, reason, notify_url, idempotency_key, request_hash)
-                act.audit(actor_id, "order.refund", {"amountFen": amount_fen, "reason": reason})
+                stored = self._reserve(locked, amount_fen, reason, notify_url, idempotency_key, request_hash)
+                locked.audit(actor_id, "order.refund", {"amountFen": amount_fen, "reason": reason})
             elif stored.request_hash != request_hash:
                 raise KeyReused
         if stored.status is RefundStatus.REQUESTED:
-            with suppress(Conflict):  # the order is locked elsewhere: the refund is stored, and the sweep sends it
+            with suppress(
+                Conflict
+            ):  # another process has the order's lock: the refund is stored, and the sweep sends it
                 self.send_refund(stored)
         return next(one for one in self._refunds(stored) if one.refund_id == stored.refund_id)
 
     def _reserve(
-        self, act: OrderAct, amount_fen: int, reason: str, notify_url: str, idempotency_key: str, request_hash: str
+        self,
+        locked: LockedOrder,
+        amount_fen: int,
+        reason: str,
+        notify_url: str,
+        idempotency_key: str,
+        request_hash: str,
     ) -> Refund:
-        order, now, refund_id = act.order, self._clock.now(), new_id()
+        order, now, refund_id = locked.order, self._clock.now(), new_id()
         if order.transaction_id is None:
             raise OrderNotPaid("only what was paid can be refunded", status=order.status)
-        left_fen = order.amount_fen - order.refunded_fen
-        if amount_fen > left_fen:
-            raise RefundTooLarge("that is more than is left of the payment", leftFen=left_fen)
+        refundable_fen = order.amount_fen - order.refunded_fen
+        if amount_fen > refundable_fen:
+            raise RefundTooLarge("the amount is more than is left of the payment", leftFen=refundable_fen)
         body = self._gateway.refund_body(
             order=order, out_refund_no=refund_id.hex, amount_fen=amount_fen, reason=reason, notify_url=notify_url
         )
@@ -346,21 +352,21 @@ class OrderService:
         if points:
             change = Change(order.user_id, Kind.REFUND, points, to_wire("ref", refund_id), f"refund:{refund_id}")
             self._points.debit(tenant_id=order.tenant_id, change=change)
-        act.add_refund(refund, wechat_id=None, idempotency_key=idempotency_key)
-        act.settle_status()
+        locked.add_refund(refund, wechat_id=None, idempotency_key=idempotency_key)
+        locked.update_status()
         return refund
 
     def send_refund(self, refund: Refund) -> None:
-        """Ask for it, always with the same number. What is not answered, the sweep asks for again."""
+        """Send the refund request, always with the same number. The sweep repeats it if no answer comes."""
         try:
             self._credit.record_refund(self._gateway.refund(refund.request_body))
         except OutcomeUnknown:
             return
         except GatewayRefused:
-            self._look_after(refund)
+            self._follow_refused(refund)
 
     def follow_refund(self, refund: Refund) -> None:
-        """Ask how a refund is doing; send it again if WeChat has never heard of it. Raises OutcomeUnknown."""
+        """Query a refund; send it again if WeChat does not know its number. Raises OutcomeUnknown."""
         try:
             self._credit.record_refund(self._gateway.query_refund(refund.out_refund_no))
         except GatewayRefused as refusal:
@@ -369,28 +375,28 @@ class OrderService:
             try:
                 self._credit.record_refund(self._gateway.refund(refund.request_body))
             except GatewayRefused as again:
-                if again.code in {"NOTENOUGH", "RULELIMIT"}:  # our own account at WeChat is short; it may fill up
+                if again.code in {"NOTENOUGH", "RULELIMIT"}:  # our balance at WeChat is short and may be filled up
                     raise OutcomeUnknown(again.code) from again
-                self._give_up(refund)
+                self._close_refused(refund)
 
-    def _look_after(self, refund: Refund) -> None:
-        """It was refused: was it because it is there already?"""
+    def _follow_refused(self, refund: Refund) -> None:
+        """A refused request may mean that the refund exists already, so query it."""
         try:
             self.follow_refund(refund)
         except OutcomeUnknown:
             return
 
-    def _give_up(self, refund: Refund) -> None:
+    def _close_refused(self, refund: Refund) -> None:
         order = self._orders.order(refund.tenant_id, refund.order_id)
         assert order is not None
-        closed = RefundNews(order.out_trade_no, refund.out_refund_no, None, RefundStatus.CLOSED, refund.amount_fen)
+        closed = RefundReport(order.out_trade_no, refund.out_refund_no, None, RefundStatus.CLOSED, refund.amount_fen)
         self._credit.record_refund(closed)
 
     def _refunds(self, refund: Refund) -> list[Refund]:
-        with self._orders.act(refund.tenant_id, refund.order_id) as act:
-            return act.refunds()
+        with self._orders.lock(refund.tenant_id, refund.order_id) as locked:
+            return locked.refunds()
 
-    def _again(self, order: Order) -> Order:
+    def _reload(self, order: Order) -> Order:
         stored = self._orders.order(order.tenant_id, order.order_id)
         assert stored is not None
         return stored

@@ -1,4 +1,4 @@
-"""Every five minutes: whatever WeChat has not told us of, we ask for. Bounded, time-boxed, resumed next time."""
+"""Every five minutes the sweep queries WeChat for open orders and refunds, in batches and with a time limit."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ MOST_DOUBLINGS = 4
 
 class DueOrders(Protocol):
     def claim_due_orders(self, *, now: datetime, leased_until: datetime, limit: int) -> Sequence[Order]:
-        """Open orders that are due; nobody else gets them until the lease is over."""
+        """Open orders that are due. No other run claims them before the lease ends."""
 
-    def put_off_order(self, order: Order, at: datetime) -> None: ...
+    def postpone_order(self, order: Order, at: datetime) -> None: ...
 
     def claim_due_refunds(self, *, now: datetime, leased_until: datetime, limit: int) -> Sequence[Refund]: ...
 
-    def put_off_refund(self, refund: Refund, at: datetime) -> None: ...
+    def postpone_refund(self, refund: Refund, at: datetime) -> None: ...
 
 
 class Lease(TypedDict):
@@ -46,29 +46,31 @@ class SweepLimits:
 
 
 class SweepService:
-    """An order whose outcome is not known stays open and is asked for again, later and later."""
+    """An order with an unknown outcome stays open and is queried again, with exponential backoff."""
 
     def __init__(self, due: DueOrders, orders: OrderService, clock: Clock, limits: SweepLimits) -> None:
         self._due, self._orders, self._clock, self._limits = due, orders, clock, limits
         self._interval = timedelta(seconds=limits.interval_s)
 
     def run(self, *, is_early: bool = False) -> dict[str, int]:
-        """One run. Returns what became of the orders and refunds that it asked for.
+        """One run. Returns how many orders and refunds had each result.
 
-        An operator who does not want to wait may have it ask for the young ones, too.
+        With `is_early` it also queries orders that are not due yet, for an operator who does not want to wait.
         """
         started_at = self._clock.now()
         stop_at = started_at + timedelta(seconds=self._limits.work_s)
         interval = timedelta(seconds=self._limits.interval_s)
         due_at = started_at + interval if is_early else None
-        self._interval = interval + timedelta(seconds=1 if is_early else 0)  # so that an early run asks only once
+        self._interval = interval + timedelta(
+            seconds=1 if is_early else 0
+        )  # so that an early run queries each order once
         done: Counter[str] = Counter(dict.fromkeys(("asked", "unknown", "failed", "limited"), 0))
         limited = Event()
-        # WeChat is asked by a few at once; what it says is written down by this thread alone.
+        # Several threads query WeChat; only this thread writes to the database.
         with ThreadPoolExecutor(self._limits.concurrency) as pool:
             while self._clock.now() < stop_at and not limited.is_set():
                 claimed = self._due.claim_due_orders(**self._lease(due_at))
-                answers = [pool.submit(self._ask, order, limited) for order in claimed]
+                answers = [pool.submit(self._query, order, limited) for order in claimed]
                 for order, answer in zip(claimed, answers, strict=True):
                     done[self._apply(order, answer)] += 1
                 if not claimed:
@@ -81,12 +83,12 @@ class SweepService:
                 break
         return dict(done)
 
-    def _ask(self, order: Order, limited: Event) -> Payment | None:
-        """Whoever is told to stop tells the others."""
+    def _query(self, order: Order, limited: Event) -> Payment | None:
+        """One rate-limited query stops the queries of all threads."""
         if limited.is_set():
-            raise RateLimited("told to stop")
+            raise RateLimited("another query was rate limited")
         try:
-            return self._orders.ask(order)
+            return self._orders.query(order)
         except RateLimited:
             limited.set()
             raise
@@ -95,14 +97,14 @@ class SweepService:
         now = self._clock.now()
         try:
             self._orders.apply(order, answer.result())
-            self._due.put_off_order(order, now + self._interval)
+            self._due.postpone_order(order, now + self._interval)
         except RateLimited:
-            self._due.put_off_order(order, now)
+            self._due.postpone_order(order, now)
             return "limited"
         except OutcomeUnknown:
-            self._due.put_off_order(order, now + self._backoff(order.query_tries))
+            self._due.postpone_order(order, now + self._backoff(order.query_tries))
             return "unknown"
-        except Exception:  # one order's trouble is its own; its lease brings it back
+        except Exception:  # one failed order does not stop the run; it is due again after its lease
             logger.exception("order not brought up to date", order_id=str(order.order_id))
             return "failed"
         return "asked"
@@ -111,15 +113,15 @@ class SweepService:
         now = self._clock.now()
         try:
             if limited.is_set():
-                raise RateLimited("told to stop")
+                raise RateLimited("another query was rate limited")
             self._orders.follow_refund(refund)
-            self._due.put_off_refund(refund, now + self._interval)
+            self._due.postpone_refund(refund, now + self._interval)
         except RateLimited:
             limited.set()
-            self._due.put_off_refund(refund, now)
+            self._due.postpone_refund(refund, now)
             return "limited"
         except OutcomeUnknown:
-            self._due.put_off_refund(refund, now + self._backoff(refund.query_tries))
+            self._due.postpone_refund(refund, now + self._backoff(refund.query_tries))
             return "unknown"
         except Exception:
             logger.exception("refund not brought up to date", refund_id=str(refund.refund_id))
@@ -133,5 +135,5 @@ class SweepService:
         return {"now": due_at or now, "leased_until": until, "limit": self._limits.batch}
 
     def _backoff(self, tries: int) -> timedelta:
-        """The first time as usual, then twice as long each time, up to an hour and more."""
+        """The usual interval first, then doubled each time, at most 16 times the interval."""
         return self._interval * (1 << min(max(tries - 1, 0), MOST_DOUBLINGS))

@@ -1,4 +1,4 @@
-"""WeChat Pay v3: signs what we send, believes only what WeChat signed, and says when an outcome is not known."""
+"""WeChat Pay v3: signs requests, accepts only signed answers, and raises OutcomeUnknown without one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from artiway.payments.model import (
     Payment,
     PaymentAway,
     RateLimited,
-    RefundNews,
+    RefundReport,
     RefundStatus,
     Undecryptable,
 )
@@ -50,7 +50,7 @@ logger = Logger("wechat")
 SCHEMA = "WECHATPAY2-SHA256-RSA2048"
 PROBE = "WECHATPAY/SIGNTEST/"
 WINDOW = timedelta(minutes=5)
-OFFICIAL_URL, SPARE_URL = "https://api.mch.weixin.qq.com", "https://api2.mch.weixin.qq.com"
+OFFICIAL_URL, BACKUP_URL = "https://api.mch.weixin.qq.com", "https://api2.mch.weixin.qq.com"
 ANSWER_LIMIT_BYTES = 1_000_000
 BILL_LIMIT_BYTES = 256_000_000
 PREPAY_LIFE = {
@@ -59,13 +59,13 @@ PREPAY_LIFE = {
     Channel.H5: timedelta(minutes=5),
 }
 _CODE_FIELD = {Channel.NATIVE: "code_url", Channel.JSAPI: "prepay_id", Channel.H5: "h5_url"}
-# A code that is about to end is not handed out again.
+# A code that is about to expire is not returned again.
 _CODE_MARGIN = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, repr=False)
 class Merchant:
-    """Who we are at WeChat, and by which keys we know them. Immutable: a rotation makes a new one."""
+    """Our merchant account and WeChat's public keys. Immutable: a rotated secret makes a new object."""
 
     base_url: str
     mchid: str
@@ -78,7 +78,7 @@ class Merchant:
 
     @staticmethod
     def from_json(text: str) -> Merchant:
-        """Read the secret. Raises PaymentAway without repeating any of it."""
+        """Parse the secret. Raises PaymentAway; neither the error nor the log contains any of its text."""
         try:
             found = json.loads(text)
             keys: dict[str, RSAPublicKey] = {}
@@ -110,11 +110,11 @@ class Merchant:
         return base64.b64encode(self.private_key.sign(text, padding.PKCS1v15(), hashes.SHA256())).decode()
 
 
-merchant_from_json = lru_cache(maxsize=2)(Merchant.from_json)  # parsing keys is dear, and the text seldom changes
+merchant_from_json = lru_cache(maxsize=2)(Merchant.from_json)  # parsing keys is slow, and the text rarely changes
 
 
 def verify(merchant: Merchant, headers: Mapping[str, str], body: bytes, *, now: datetime) -> None:
-    """Check that WeChat signed this, now. Does no I/O whatever the headers say. Raises Forged."""
+    """Check that WeChat signed this within five minutes. Does no I/O, whatever the headers contain. Raises Forged."""
     found = {name.lower(): value for name, value in headers.items()}
     serial = found.get("wechatpay-serial", "")
     signature = found.get("wechatpay-signature", "")
@@ -139,23 +139,23 @@ def verify(merchant: Merchant, headers: Mapping[str, str], body: bytes, *, now: 
         raise Forged("signature") from None
 
 
-class Notary:
-    """Opens notifications: verified first, decrypted second."""
+class NotificationReader:
+    """Verifies notifications, then decrypts them."""
 
     def __init__(self, merchant: Callable[[], Merchant], clock: Clock) -> None:
         self._merchant, self._clock = merchant, clock
 
-    def open(self, headers: Mapping[str, str], body: bytes) -> Notification:
+    def read(self, headers: Mapping[str, str], body: bytes) -> Notification:
         """Raises Forged, Undecryptable."""
         merchant = self._merchant()
         verify(merchant, headers, body, now=self._clock.now())
         try:
-            letter = json.loads(body)
-            resource = letter["resource"]
+            envelope = json.loads(body)
+            resource = envelope["resource"]
             sealed = base64.b64decode(resource["ciphertext"], validate=True)
             aad = (resource.get("associated_data") or "").encode()
             opened = AESGCM(merchant.api_v3_key).decrypt(resource["nonce"].encode(), sealed, aad)
-            return _notification(str(letter["id"]), str(letter["event_type"]), json.loads(opened))
+            return _notification(str(envelope["id"]), str(envelope["event_type"]), json.loads(opened))
         except (InvalidTag, ValueError, KeyError, TypeError, AttributeError) as error:
             raise Undecryptable(type(error).__name__) from None
 
@@ -170,7 +170,7 @@ def _notification(notification_id: str, event_type: str, found: Mapping[str, Any
 
 
 def payment_of(found: Mapping[str, Any]) -> Payment:
-    """Read a transaction. Unknown fields and values are tolerated; what we compare must be there."""
+    """Parse a transaction. Unknown fields and values are ignored."""
     amount = found.get("amount") or {}
     return Payment(
         mchid=str(found.get("mchid", "")),
@@ -186,10 +186,10 @@ def payment_of(found: Mapping[str, Any]) -> Payment:
     )
 
 
-def refund_of(found: Mapping[str, Any]) -> RefundNews:
+def refund_of(found: Mapping[str, Any]) -> RefundReport:
     """A refund in an answer has `status`, in a notification `refund_status`."""
     started_at, amount = found.get("create_time"), found["amount"]
-    return RefundNews(
+    return RefundReport(
         out_trade_no=str(found["out_trade_no"]),
         out_refund_no=str(found["out_refund_no"]),
         wechat_id=found.get("refund_id"),
@@ -203,18 +203,18 @@ def refund_of(found: Mapping[str, Any]) -> RefundNews:
     )
 
 
-def _refund_answer(found: Mapping[str, Any], out_refund_no: str) -> RefundNews:
+def _refund_answer(found: Mapping[str, Any], out_refund_no: str) -> RefundReport:
     try:
-        news = refund_of(found)
+        report = refund_of(found)
     except (KeyError, TypeError, ValueError):
         raise OutcomeUnknown("an answer that is no refund") from None
-    if news.out_refund_no != out_refund_no:
+    if report.out_refund_no != out_refund_no:
         raise OutcomeUnknown("an answer about another refund")
-    return news
+    return report
 
 
 class WechatPay:
-    """The calls. Each either returns what WeChat verifiably said, or raises GatewayRefused or OutcomeUnknown."""
+    """The client. Each call returns a verified answer, or raises GatewayRefused or OutcomeUnknown."""
 
     def __init__(
         self, merchant: Callable[[], Merchant], clock: Clock, *, connect_timeout_s: float = 2, read_timeout_s: float = 5
@@ -225,7 +225,7 @@ class WechatPay:
 
     @property
     def identity(self) -> tuple[str, str]:
-        """Our merchant and app, which a payment must name."""
+        """Our merchant id and app id, which a payment must have."""
         merchant = self._merchant()
         return merchant.mchid, merchant.appid
 
@@ -248,7 +248,7 @@ class WechatPay:
         return _to_json(body)
 
     def prepay(self, order: Order) -> tuple[str, datetime]:
-        """The code to pay with, and until when it may be handed out."""
+        """The payment code, and the time until which it may be returned to payers."""
         asked_at = self._clock.now()
         answer = self._call("POST", f"/v3/pay/transactions/{order.channel}", order.prepay_body)
         code = answer.get(_CODE_FIELD[order.channel])
@@ -257,7 +257,7 @@ class WechatPay:
         return code, min(asked_at + PREPAY_LIFE[order.channel] - _CODE_MARGIN, order.expires_at)
 
     def pay_params(self, prepay_id: str) -> dict[str, str]:
-        """What a mini program hands to wx.requestPayment."""
+        """The arguments of wx.requestPayment in a mini program."""
         merchant = self._merchant()
         timestamp, nonce = str(int(self._clock.now().timestamp())), secrets.token_hex(16)
         package = f"prepay_id={prepay_id}"
@@ -293,11 +293,11 @@ class WechatPay:
         }
         return _to_json(body)
 
-    def refund(self, request_body: str) -> RefundNews:
+    def refund(self, request_body: str) -> RefundReport:
         out_refund_no = json.loads(request_body)["out_refund_no"]
         return _refund_answer(self._call("POST", "/v3/refund/domestic/refunds", request_body), out_refund_no)
 
-    def query_refund(self, out_refund_no: str) -> RefundNews:
+    def query_refund(self, out_refund_no: str) -> RefundReport:
         found = self._call("GET", f"/v3/refund/domestic/refunds/{quote(out_refund_no, safe='')}")
         return _refund_answer(found, out_refund_no)
 
@@ -315,13 +315,13 @@ class WechatPay:
                 raise NoBill from refusal
             raise
         address = urlsplit(str(found["download_url"]))
-        # The only answer that carries no signature: its hash came in one that did.
+        # The download is not signed. Its hash is part of the signed answer before it.
         status, _, packed = self._send("GET", f"{address.path}?{address.query}", b"", limit=BILL_LIMIT_BYTES)
         if status != 200:
             raise OutcomeUnknown(f"the bill's download answered {status}")
         content = _unpacked(packed)
         if found.get("hash_type") != "SHA1" or hashlib.sha1(content).hexdigest() != found["hash_value"]:  # noqa: S324 (theirs)
-            raise BillBroken("the bill is not the one that was announced")
+            raise BillBroken("the bill's hash does not match")
         return content.decode("utf-8-sig")
 
     # --- the protocol
@@ -331,7 +331,7 @@ class WechatPay:
         if status == 429:
             raise RateLimited("too many requests")
         if status >= 500 or status == 401:
-            # 401 is unsigned and says that our own signature was not accepted: nothing happened, and nothing is known.
+            # A 401 is not signed: WeChat did not accept our signature. The outcome counts as unknown.
             logger.warning("wechat answered with an error", target=_place(target), status=status)
             raise OutcomeUnknown(f"status {status}")
         try:
@@ -368,7 +368,7 @@ class WechatPay:
         }
         if body:
             headers["Content-Type"] = "application/json"
-        hosts = [merchant.base_url, SPARE_URL] if merchant.base_url == OFFICIAL_URL else [merchant.base_url]
+        hosts = [merchant.base_url, BACKUP_URL] if merchant.base_url == OFFICIAL_URL else [merchant.base_url]
         for host in hosts:
             try:
                 answer = self._pool.request(
@@ -379,7 +379,7 @@ class WechatPay:
                 finally:
                     answer.release_conn()
             except (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError):
-                continue  # never reached them, so the other site may be asked
+                continue  # no connection was made, so the backup host may be tried
             except (urllib3.exceptions.HTTPError, OSError) as error:
                 raise OutcomeUnknown(type(error).__name__) from None
             if len(content) > limit:
@@ -397,7 +397,7 @@ def _to_json(value: Mapping[str, Any]) -> str:
 
 
 def _unpacked(packed: bytes) -> bytes:
-    """Gunzip with a bound: a small file can claim to be endless."""
+    """Gunzip with a size limit: a small file can expand without end."""
     if not packed.startswith(b"\x1f\x8b"):
         return packed
     try:

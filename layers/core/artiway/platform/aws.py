@@ -1,4 +1,4 @@
-"""boto3 clients, made when first used: importing boto3 is the dearest part of a cold start."""
+"""boto3 clients, made on first use: importing boto3 is the slowest part of a cold start."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _session() -> Session:
 
 @cache
 def client(service: str, endpoint: str | None = None, *, retries: int = 3) -> Any:
-    """A client with bounded waits. The caller types it: `sqs: SQSClient = aws.client("sqs")`."""
+    """A client with timeouts. The caller annotates its type: `sqs: SQSClient = aws.client("sqs")`."""
     from botocore.config import Config
 
     config = Config(

@@ -1,4 +1,4 @@
-"""After a failure, leave Redis alone for a moment: a server that hangs must not cost every caller its time limit."""
+"""A circuit breaker for Redis: after a failure no call is made for a moment, so that not every caller waits."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ REST_S = 2.0
 
 
 class Breaker:
-    """What is known of an absent Redis. One for all users of a client: who waits first spares the others."""
+    """Remembers failures. All users of a client share one breaker, so only the first of them waits."""
 
     def __init__(self, *, rest_s: float = REST_S, now: Callable[[], float] = time.time) -> None:
         self._rest_s, self._now = rest_s, now
         self._failed_at: float | None = None
         self._silent_at: float | None = None
 
-    def guard(self, metric: str) -> Guard:
-        return Guard(self, metric)
+    def guard(self, metric: str) -> BreakerGuard:
+        return BreakerGuard(self, metric)
 
     def is_resting(self) -> bool:
-        """After any failure, for those who can do without Redis: also one that is full is better left alone."""
+        """After any recent failure, also an error such as out of memory. For callers that can work without Redis."""
         return self._is_recent(self._failed_at)
 
     def rest(self) -> None:
         self._failed_at = self._now()
 
     def is_silent(self) -> bool:
-        """After a call that was not answered, for everybody: the next one would wait as long."""
+        """After a recent call without an answer. For all callers: the next call would wait as long."""
         return self._is_recent(self._silent_at)
 
     def fall_silent(self) -> None:
@@ -43,10 +43,10 @@ class Breaker:
         return at is not None and 0 <= self._now() - at < self._rest_s
 
 
-class Guard:
-    """`with guard:` lets through to Redis, or raises RedisAway at once while it rests; each refusal is counted.
+class BreakerGuard:
+    """`with guard:` runs the block, or raises RedisAway at once while the breaker is open; each refusal is counted.
 
-    A class and not a generator, and made once: it stands before every read of the cache.
+    A class and not a generator, made once: every read of the cache passes through it.
     """
 
     def __init__(self, breaker: Breaker, metric: str) -> None:
@@ -64,7 +64,7 @@ class Guard:
             return
         from redis.exceptions import RedisError
 
-        if isinstance(error, RedisError):  # also one that is full, loading or read-only: for us it is away
+        if isinstance(error, RedisError):  # also out of memory, loading or read-only: none of them can serve us
             self._breaker.rest()
             metrics.emit(self._metric, 1)
             logger.warning("redis is away", metric=self._metric, reason=type(error).__name__)

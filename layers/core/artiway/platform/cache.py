@@ -1,10 +1,10 @@
-"""Two levels of cache: a small one in the process, a shared one in Redis. Both may vanish; neither may lie for long.
+"""Two levels of cache: a small one in the process, a shared one in Redis. Both may be lost at any time.
 
-How an invalidation reaches other processes: nothing can be pushed to a frozen Lambda environment, so each process asks.
-An invalidation appends to a log in Redis and moves its head. The first level is trusted only for `sync_s` after the
-last look at the head; the next read then fetches the head beside its value, in one round trip (MGET), and a head that
-moved leads to what must be forgotten. So a process is late by at most `sync_s`, however many keys it holds, and pays
-one slightly larger read per `sync_s` for it.
+How an invalidation reaches other processes: nothing can be pushed to a frozen Lambda environment, so each process
+polls. An invalidation appends to a log in Redis and sets the head to its id. The first level is valid for `sync_s`
+after the last read of the head. The next read fetches the head with its value in one round trip (MGET); if the head
+has moved, the process reads the log and drops what was invalidated. So a process is late by at most `sync_s`, however
+many keys it has, and pays one slightly larger read per `sync_s`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from artiway.platform import metrics, scripts
 from artiway.platform.breaker import Breaker
 from artiway.platform.cache_level import FirstLevel
-from artiway.platform.cache_loader import HEAD_KEY, Life, Limits, Loader, loading_key, value_key
+from artiway.platform.cache_loader import Life, Limits, Loader
 from artiway.platform.cache_statistics import Statistics
 from artiway.platform.logs import Logger
+from artiway.platform.ports import JITTER_S
 from artiway.platform.redis import RedisAway
+from artiway.platform.redis_keys import CACHE_HEAD, CACHE_LOG, cache_loading, cache_value
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -31,15 +33,14 @@ __all__ = ["Cache", "Limits"]
 logger = Logger("cache")
 T = TypeVar("T")
 
-JITTER_S = 300
-_LOG_KEY = "cache:log"
+
 _LOG_ENTRIES = 1_000
 _SCAN_COUNT = 500
-_decode = json.JSONDecoder().raw_decode  # we wrote the text ourselves: no blanks to skip on the hot path
+_decode = json.JSONDecoder().raw_decode  # our own text has no blanks to skip, and this is the hot path
 
 
 class Cache:
-    """Values are JSON; every reader gets a copy of its own. A null is a value, kept for five minutes at most."""
+    """Values are JSON; every reader gets its own copy. A null is a value and lives at most five minutes."""
 
     def __init__(
         self,
@@ -58,7 +59,7 @@ class Cache:
         self._loader = Loader(redis, self._limits, self._first, self._guarded, self.statistics, now=now, sleep=sleep)
 
     def get(self, key: str, load: Callable[[], T | None], *, ttl_s: float, jitter_s: float = JITTER_S) -> T | None:
-        """The value, loaded by one reader if nobody has it. It is never older than `ttl_s` + `jitter_s`."""
+        """The value. If no level has it, one reader loads it. It is never older than `ttl_s` + `jitter_s`."""
         now = self._now()
         text = self._first.get(key, now, self._limits.sync_s)
         if text is not None:
@@ -77,26 +78,26 @@ class Cache:
             return load()
 
     def invalidate(self, key: str) -> bool:
-        """Forget a key everywhere. False when Redis is away: other processes then keep it until its TTL ends."""
-        self._forget_here(lambda known: known == key)
-        return self._forget_shared(lambda: self._announce(key, [value_key(key), loading_key(key)]))
+        """Drop a key in all processes. False if Redis does not answer: others then keep it until its TTL ends."""
+        self._drop_here(lambda known: known == key)
+        return self._drop_shared(lambda: self._append(key, [cache_value(key), cache_loading(key)]))
 
     def invalidate_prefix(self, prefix: str) -> bool:
-        """Forget all keys that begin so."""
-        self._forget_here(lambda known: known.startswith(prefix))
+        """Drop all keys with this prefix in all processes."""
+        self._drop_here(lambda known: known.startswith(prefix))
 
-        def forget() -> None:
-            # Tokens first: a loading that began before us has then either lost its token, or stored its value early
-            # enough for the second scan to be sure to see it.
-            for pattern in (loading_key(_escaped(prefix)), value_key(_escaped(prefix))):
+        def drop() -> None:
+            # Loading tokens first: a load that began earlier has then either lost its token, or has stored its value
+            # before the second scan, which finds it.
+            for pattern in (cache_loading(_escaped(prefix)), cache_value(_escaped(prefix))):
                 for batch in _batches(self._redis.scan_iter(f"{pattern}*", count=_SCAN_COUNT)):
                     self._redis.unlink(*batch)
-            self._announce(f"{prefix}*", [])  # last: what others read meanwhile may still be old
+            self._append(f"{prefix}*", [])  # last: until now other processes may have read old values
 
-        return self._forget_shared(forget)
+        return self._drop_shared(drop)
 
     def warm(self, items: Iterable[tuple[str, Callable[[], Any], float]], *, limit_s: float = 5) -> int:
-        """Load (key, load, ttl_s) ahead of need. Whatever goes wrong here is left to the first reader."""
+        """Load each (key, load, ttl_s) in advance. A failure is only logged: the first reader loads again."""
         began = self._now()
         warmed = 0
         for key, load, ttl_s in items:
@@ -112,15 +113,15 @@ class Cache:
         return warmed
 
     def _read(self, key: str, asked_at: float) -> str | None:
-        """From Redis; when the last look is too old, with a look at what was invalidated in the same round trip."""
-        # Without a new look the value is at least as young as the head that we know, which is all that is asked of it.
+        """The value in Redis. If the head was read too long ago, the same round trip reads it again."""
+        # Without a new head the value is at least as recent as the known head, which is enough.
         head = self._first.head
         try:
             with self._guarded:
                 if self._first.is_synced(asked_at, self._limits.sync_s):
-                    stored = cast("str | None", self._redis.get(value_key(key)))
+                    stored = cast("str | None", self._redis.get(cache_value(key)))
                 else:
-                    stored, head = cast("list[str | None]", self._redis.mget(value_key(key), HEAD_KEY))
+                    stored, head = cast("list[str | None]", self._redis.mget(cache_value(key), CACHE_HEAD))
                     self._catch_up(head, asked_at)
         except RedisAway:
             return None
@@ -133,32 +134,32 @@ class Cache:
     def _catch_up(self, head: str | None, asked_at: float) -> None:
         known = self._first.head
         if head is None:
-            # A new Redis, or one that was emptied. Without a head of its own, the next loss would look like no change.
-            self._first.move(known, self._announce("", []), None, asked_at)
+            # Redis is new or was flushed. It needs a head now, else the next flush would look like no change.
+            self._first.move(known, self._append("", []), None, asked_at)
             return
         if head == known:
             self._first.synced(asked_at)
             return
-        news: list[str] | None = None
+        invalidated: list[str] | None = None
         if known is not None:
-            entries = cast("list[tuple[str, dict[str, str]]]", self._redis.xrange(_LOG_KEY, min=known, max=head))
-            # The log still holds the last entry that we saw, so it holds all that came after.
+            entries = cast("list[tuple[str, dict[str, str]]]", self._redis.xrange(CACHE_LOG, min=known, max=head))
+            # The log still has the last known entry, so it has every later one.
             if entries and entries[0][0] == known and entries[-1][0] == head:
-                news = [fields["what"] for _, fields in entries[1:]]
-        self._first.move(known, head, news, asked_at)
+                invalidated = [fields["what"] for _, fields in entries[1:]]
+        self._first.move(known, head, invalidated, asked_at)
 
-    def _forget_here(self, is_meant: Callable[[str], bool]) -> None:
-        self._loader.forget(is_meant)
-        self._first.forget(is_meant)
+    def _drop_here(self, is_affected: Callable[[str], bool]) -> None:
+        self._loader.forget(is_affected)
+        self._first.forget(is_affected)
 
-    def _announce(self, what: str, doomed: list[str]) -> str:
-        birth = random.randrange(1, 2**31)  # noqa: S311 (tells logs apart, guards nothing)
-        return str(self._invalidate([_LOG_KEY, HEAD_KEY, *doomed], [what, _LOG_ENTRIES, birth]))
+    def _append(self, what: str, doomed: list[str]) -> str:
+        birth = random.randrange(1, 2**31)  # noqa: S311 (makes ids of two logs differ; not a secret)
+        return str(self._invalidate([CACHE_LOG, CACHE_HEAD, *doomed], [what, _LOG_ENTRIES, birth]))
 
-    def _forget_shared(self, forget: Callable[[], object]) -> bool:
+    def _drop_shared(self, drop: Callable[[], object]) -> bool:
         try:
             with self._guarded:
-                forget()
+                drop()
         except RedisAway:
             metrics.emit("CacheInvalidationsLost", 1)
             return False
@@ -166,8 +167,8 @@ class Cache:
 
 
 def _escaped(text: str) -> str:
-    """A prefix is a text, not a pattern."""
-    return "".join(f"\\{letter}" if letter in "*?[]\\" else letter for letter in text)
+    """Escape the characters that SCAN's MATCH treats as a pattern."""
+    return "".join(f"\\{character}" if character in "*?[]\\" else character for character in text)
 
 
 def _batches(keys: Iterable[str]) -> Iterable[list[str]]:

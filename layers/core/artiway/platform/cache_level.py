@@ -1,4 +1,4 @@
-"""The first level of the cache: the texts that this process read lately, and how long they may be believed."""
+"""The first level of the cache: the texts that this process read recently, and until when they are valid."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-LARGEST_TEXT = 65_536  # what is larger lives in Redis alone
+LARGEST_TEXT = 65_536  # larger texts are kept in Redis only
 
 
 class Entry(NamedTuple):
@@ -17,7 +17,7 @@ class Entry(NamedTuple):
 
 
 class FirstLevel:
-    """Least recently used go first. `head` is the last invalidation that this process has heard of."""
+    """Evicts the least recently used entry. `head` is the last invalidation that this process has read."""
 
     def __init__(self, most_entries: int, longest_s: float) -> None:
         self._most_entries, self._longest_s = most_entries, longest_s
@@ -30,12 +30,12 @@ class FirstLevel:
         return len(self._entries)
 
     def get(self, key: str, now: float, sync_s: float) -> str | None:
-        """What is known and was confirmed lately: by a look at the head, or by being read itself."""
+        """An entry that was confirmed within `sync_s`, by a read of the head or by its own read."""
         if key not in self._entries:
-            return None  # most often so, and no reason to wait for other threads
+            return None  # the usual case, which needs no lock
         with self._guard:
             entry = self._entries.get(key)
-            # A clock that was set back makes everything doubtful, not everything young.
+            # After the clock was set back no entry is valid.
             if entry is None or not 0 <= now - max(self._synced_at, entry.checked_at) <= sync_s:
                 return None
             if now >= entry.expires_at:
@@ -45,16 +45,16 @@ class FirstLevel:
             return entry.text
 
     def keep(self, key: str, stored: str, head: str | None, asked_at: float) -> str:
-        """Take over what Redis holds, `expires_ms:text`, for what is left of its life; the text."""
+        """Keep a value of Redis, `expires_ms:text`, until it expires. Returns the text."""
         expires_ms, _, text = stored.partition(":")
         if not expires_ms.isdecimal():
-            return ""  # not ours, and no JSON: the reader finds out
+            return ""  # not written by the cache; the reader fails to parse it and loads again
         expires_at = min(int(expires_ms) / 1000, asked_at + self._longest_s)
         self.put(key, Entry(text, expires_at, checked_at=asked_at), head)
         return text
 
     def put(self, key: str, entry: Entry, head: str | None) -> None:
-        """Keep what was read under `head`. Had another thread moved on since, it could be what was just invalidated."""
+        """Keep a value that was read under `head`, unless another thread moved the head: then it may be invalidated."""
         with self._guard:
             if head != self.head or len(entry.text) > LARGEST_TEXT:
                 return
@@ -70,22 +70,22 @@ class FirstLevel:
         with self._guard:
             self._synced_at = max(self._synced_at, at)
 
-    def move(self, known: str | None, head: str | None, news: Iterable[str] | None, at: float) -> None:
-        """Go from one head to the next, forgetting what lies between; forget all when that is not known."""
+    def move(self, known: str | None, head: str | None, invalidated: Iterable[str] | None, at: float) -> None:
+        """Move to a new head and drop what was invalidated since. If that is not known, drop all entries."""
         with self._guard:
             if self.head != known:
-                return  # another thread was faster
-            if news is None:
+                return  # another thread has moved the head
+            if invalidated is None:
                 self._entries.clear()
             else:
-                for what in news:
+                for what in invalidated:
                     self._drop(what)
             self.head = head
             self._synced_at = at
 
-    def forget(self, is_meant: Callable[[str], bool]) -> None:
+    def forget(self, is_affected: Callable[[str], bool]) -> None:
         with self._guard:
-            for key in filter(is_meant, list(self._entries)):
+            for key in filter(is_affected, list(self._entries)):
                 del self._entries[key]
 
     def _drop(self, what: str) -> None:

@@ -1,4 +1,4 @@
-"""What happens when nobody has a value: one reader loads it, the others wait for that one, within limits."""
+"""Loads a missing value: one reader loads it, the others wait for that reader, with time limits."""
 
 from __future__ import annotations
 
@@ -11,31 +11,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from artiway.platform import scripts
-from artiway.platform.breaker import Guard
+from artiway.platform.breaker import BreakerGuard
 from artiway.platform.cache_level import FirstLevel
 from artiway.platform.cache_statistics import Statistics
 from artiway.platform.redis import RedisAway
+from artiway.platform.redis_keys import CACHE_HEAD, cache_loading, cache_value
 
 if TYPE_CHECKING:
     from redis import Redis
 
-HEAD_KEY = "cache:head"
 NULL_TTL_S = 300
 _POLL_S = 0.005
 _LONGEST_POLL_S = 0.05
 
 
-def value_key(key: str) -> str:
-    return f"cache:value:{key}"
-
-
-def loading_key(key: str) -> str:
-    return f"cache:loading:{key}"
-
-
 @dataclass(frozen=True)
 class Limits:
-    """Whatever waits or grows. Readers outwait a dead loader (`wait_s` > `load_s`), so one succeeds it, not all."""
+    """Readers wait longer than a dead loader's token lives (`wait_s` > `load_s`), so only one takes over."""
 
     entries: int = 1_000
     first_level_s: float = 60
@@ -50,29 +42,29 @@ class Life:
     jitter_s: float
 
     def of(self, text: str) -> float:
-        """Seconds that a text lives. Random, so that what was made together does not end together."""
+        """The TTL of a text in seconds. Random, so that values stored together do not expire together."""
         if text == "null":
             return min(self.ttl_s, NULL_TTL_S)
-        return self.ttl_s + random.uniform(0, self.jitter_s)  # noqa: S311 (spreads, guards nothing)
+        return self.ttl_s + random.uniform(0, self.jitter_s)  # noqa: S311 (spreads expiry; not a secret)
 
 
-class _Flight:
-    """One loading inside this process; the threads that want the same key wait for it."""
+class _Load:
+    """One load inside this process. Threads that want the same key wait for it."""
 
     def __init__(self) -> None:
-        self.landed = threading.Event()
+        self.finished = threading.Event()
         self.text: str | None = None
 
 
 class Loader:
-    """Inside the process one thread goes; among the processes the one that holds the key's token in Redis."""
+    """One thread per process loads a key, and of all processes the one that has the key's token in Redis."""
 
     def __init__(
         self,
         redis: Redis,
         limits: Limits,
         first: FirstLevel,
-        guarded: Guard,
+        guarded: BreakerGuard,
         statistics: Statistics,
         *,
         now: Callable[[], float],
@@ -82,38 +74,38 @@ class Loader:
         self._now, self._sleep = now, sleep
         self._claim = scripts.load(redis, "cache_claim")
         self._store = scripts.load(redis, "cache_store")
-        self._flights: dict[str, _Flight] = {}
+        self._loads: dict[str, _Load] = {}
         self._guard = threading.Lock()
 
     def load(self, key: str, load: Callable[[], Any], life: Life) -> str:
-        """The value as JSON. A failure of `load` is its reader's own; the next in line tries for itself."""
+        """The value as JSON. An exception of `load` reaches its own reader only; the next reader tries again."""
         give_up_at = self._now() + self._limits.wait_s
         while True:
             with self._guard:
-                flight = self._flights.get(key)
-                if flight is None:
-                    own = self._flights[key] = _Flight()
+                load_in_progress = self._loads.get(key)
+                if load_in_progress is None:
+                    own = self._loads[key] = _Load()
                     break
-            left_s = give_up_at - self._now()
-            if left_s <= 0 or not flight.landed.wait(left_s):
-                return self._ask(load)
-            if flight.text is not None:
+            remaining_s = give_up_at - self._now()
+            if remaining_s <= 0 or not load_in_progress.finished.wait(remaining_s):
+                return self._call(load)
+            if load_in_progress.text is not None:
                 self._statistics.second_level_hits += 1
-                return flight.text
+                return load_in_progress.text
         try:
             own.text = self._load_shared(key, load, life, give_up_at)
             return own.text
         finally:
             with self._guard:
-                if self._flights.get(key) is own:
-                    del self._flights[key]
-            own.landed.set()
+                if self._loads.get(key) is own:
+                    del self._loads[key]
+            own.finished.set()
 
-    def forget(self, is_meant: Callable[[str], bool]) -> None:
-        """A loading under way began before this: whoever asks from now on does not wait for it."""
+    def forget(self, is_affected: Callable[[str], bool]) -> None:
+        """A load in progress began before this invalidation, so new readers do not wait for it."""
         with self._guard:
-            for key in filter(is_meant, list(self._flights)):
-                del self._flights[key]
+            for key in filter(is_affected, list(self._loads)):
+                del self._loads[key]
 
     def _load_shared(self, key: str, load: Callable[[], Any], life: Life, give_up_at: float) -> str:
         token = secrets.token_hex(8)
@@ -122,55 +114,55 @@ class Loader:
             asked_at = self._now()
             try:
                 with self._guarded:
-                    word, *found = self._claim(_keys(key), [token, int(self._limits.load_s * 1000)])
+                    outcome, *found = self._claim(_keys(key), [token, int(self._limits.load_s * 1000)])
             except RedisAway:
                 return self._load_alone(key, load)
-            if word == "found":
+            if outcome == "found":
                 self._statistics.second_level_hits += 1
                 return self._first.keep(key, found[0], found[1], asked_at)
-            if word == "claimed":
+            if outcome == "claimed":
                 return self._load_and_store(key, token, load, life)
             if self._now() >= give_up_at:
-                return self._ask(load)
+                return self._call(load)
             self._sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_POLL_S)
 
     def _load_and_store(self, key: str, token: str, load: Callable[[], Any], life: Life) -> str:
-        asked_at = self._now()  # the value is as old as the question, not as the answer
+        asked_at = self._now()  # the value's age counts from the start of the load
         try:
-            text = self._ask(load)
+            text = self._call(load)
         except BaseException:
-            self._hand_in(key, token, "", 0)  # the next reader need not wait for us
+            self._store_value(key, token, "", 0)  # releases the token, so that the next reader need not wait
             raise
         expires_at = asked_at + life.of(text)
         ttl_ms = max(0, int((expires_at - self._now()) * 1000))
         stored = f"{int(expires_at * 1000)}:{text}"
-        head = self._hand_in(key, token, stored, ttl_ms)
+        head = self._store_value(key, token, stored, ttl_ms)
         if head is not None and ttl_ms > 0:
             self._first.keep(key, stored, head, asked_at)
         return text
 
-    def _hand_in(self, key: str, token: str, stored: str, ttl_ms: int) -> str | None:
-        """The head under which it was stored; None when it was invalidated meanwhile, or Redis is away."""
+    def _store_value(self, key: str, token: str, stored: str, ttl_ms: int) -> str | None:
+        """The head under which it was stored. None if it was invalidated meanwhile or Redis does not answer."""
         try:
             with self._guarded:
-                word, *head = self._store(_keys(key), [token, stored, ttl_ms])
+                outcome, *head = self._store(_keys(key), [token, stored, ttl_ms])
         except RedisAway:
             return None
-        return head[0] if word == "stored" else None
+        return head[0] if outcome == "stored" else None
 
     def _load_alone(self, key: str, load: Callable[[], Any]) -> str:
-        """Without Redis, nobody can tell us of changes: keep the answer for one sync interval, to spare the source."""
+        """Without Redis no invalidation arrives: keep the value for one sync interval only."""
         asked_at = self._now()
-        text = self._ask(load)
+        text = self._call(load)
         expires_at = asked_at + self._limits.sync_s
         self._first.keep(key, f"{int(expires_at * 1000)}:{text}", self._first.head, asked_at)
         return text
 
-    def _ask(self, load: Callable[[], Any]) -> str:
+    def _call(self, load: Callable[[], Any]) -> str:
         self._statistics.loads += 1
         return json.dumps(load(), separators=(",", ":"), allow_nan=False)
 
 
 def _keys(key: str) -> list[str]:
-    return [value_key(key), loading_key(key), HEAD_KEY]
+    return [cache_value(key), cache_loading(key), CACHE_HEAD]

@@ -1,4 +1,4 @@
-"""What the cache did lately, as metrics once a minute: one line per read would cost more than the read."""
+"""Cache metrics once a minute: a line per read would cost more than the read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SAMPLES = 256
 
 
 class Statistics:
-    """Counted without a lock: a count lost to a race of two threads is not worth slowing each read."""
+    """Counts without a lock: a lost count costs less than a lock on every read."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now, self._reported_at = now, now()
@@ -33,7 +33,7 @@ class Statistics:
     def report(self, *, entries: int) -> None:
         self._reported_at = self._now()
         hits = self.first_level_hits + self.second_level_hits
-        # Counts beside the rate: only their sums give the rate of many processes together.
+        # Counts and not only the rate: the rate of many processes needs the sums.
         metrics.emit("CacheHits", hits)
         metrics.emit("CacheMisses", self.loads)
         metrics.emit("CacheHitRate", 100 * self.hit_rate, "Percent")

@@ -1,4 +1,4 @@
-"""Time as something that is handed in."""
+"""The clock, which services receive as an argument so that tests can set the time."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class PoisonMessage(ValueError):
-    """A record that no retry can help. It is left to the redrive policy, which brings it to the DLQ."""
+    """A record that no retry can help. The redrive policy moves it to the dead-letter queue."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,12 @@ class Received:
     receive_count: int
 
 
-class OneActProcessor(BatchProcessor):
-    """Handles what the record handler returned of all records in one act. They fail together."""
+class WholeBatchProcessor(BatchProcessor):
+    """Handles the decoded records of a batch in one call. They fail together."""
 
-    def __init__(self, act: Callable[[list[Any]], None]) -> None:
+    def __init__(self, handle: Callable[[list[Any]], None]) -> None:
         super().__init__(EventType.SQS, raise_on_entire_batch_failure=False)
-        self._act = act
+        self._handle = handle
 
     def process(self) -> list[tuple[Any, ...]]:
         entries = super().process()
@@ -46,7 +46,7 @@ class OneActProcessor(BatchProcessor):
             return entries
         with tracing.traced(_trace_of(SQSRecord(self.records[0]))):
             try:
-                self._act([result for result, _ in good])
+                self._handle([result for result, _ in good])
             except Exception:
                 logger.exception("batch failed", messages=len(good))
                 for _, record in good:
@@ -68,19 +68,19 @@ def decode(record: SQSRecord) -> Received:
             receive_count=int((record.get("attributes") or {}).get("ApproximateReceiveCount", 1)),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise PoisonMessage(f"not a message of ours: {error}") from error
+        raise PoisonMessage(f"the message cannot be decoded: {error}") from error
 
 
 def consume(event: dict[str, Any], handle: Callable[[Received], object]) -> dict[str, Any]:
-    """Handle a batch. One record's failure is its own, but a database that hangs is waited for once."""
+    """Handle each record by itself. A database that hangs is waited for once per batch."""
     return _processed(event, handle, BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False))
 
 
 def consume_batch(
     event: dict[str, Any], handle: Callable[[list[T]], None], *, decode: Callable[[Received], T]
 ) -> dict[str, Any]:
-    """Handle a batch in one act, where that is cheaper. What cannot be decoded fails alone; the rest, together."""
-    return _processed(event, decode, OneActProcessor(handle))
+    """Handle a batch in one call. A record that cannot be decoded fails alone; the others fail together."""
+    return _processed(event, decode, WholeBatchProcessor(handle))
 
 
 def _processed(

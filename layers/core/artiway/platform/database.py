@@ -25,16 +25,16 @@ logger = Logger("database")
 
 Row = dict[str, Any]
 RETRY_AFTER_S = 2
-# The server's own limit ends a statement so much earlier than ours: the work then ends with the wait.
+# The server's statement_timeout is this much shorter than the client's limit, so that the server stops first.
 HEAD_START_S = 0.2
-# How often psycopg looks for signals while it waits; its own value.
+# How often psycopg checks for signals while it waits: psycopg's own value.
 _POLL_S = 0.1
 _T = TypeVar("_T")
 _PASSING = (psycopg.OperationalError, pg.DeadlockDetected, pg.SerializationFailure, pg.QueryCanceled)
 
 
 class DatabaseAway(Unavailable):
-    """PostgreSQL cannot be reached, or would not answer in time. Nothing is known to have been written."""
+    """PostgreSQL cannot be reached or did not answer in time. The outcome of an open transaction is unknown."""
 
     code = "PLATFORM_503_DATABASE"
 
@@ -44,11 +44,11 @@ class DatabaseAway(Unavailable):
 
 
 class ServerSilent(psycopg.OperationalError):
-    """No answer in the time that there was. The connection is closed: what it was asked may still happen."""
+    """No answer in time. The connection is closed, but the server may still run the statement."""
 
 
 class _Connection(psycopg.Connection[Row]):
-    """Waits for each answer at most `limit_s`, on the client's clock: `statement_timeout` stops with the server."""
+    """Waits for each answer at most `limit_s` on the client's clock: a server that hangs enforces no timeout."""
 
     limit_s: float
     request_s: float
@@ -57,8 +57,8 @@ class _Connection(psycopg.Connection[Row]):
         if timeout is not None:
             return super().wait(gen, interval, timeout)
         try:
-            with _waiting(self.limit_s, request_s=self.request_s) as left_s:
-                return super().wait(gen, interval, left_s)
+            with _waiting(self.limit_s, request_s=self.request_s) as remaining_s:
+                return super().wait(gen, interval, remaining_s)
         except ServerSilent:
             self.pgconn.finish()  # does not wait either
             raise
@@ -66,26 +66,26 @@ class _Connection(psycopg.Connection[Row]):
 
 @contextlib.contextmanager
 def _waiting(limit_s: float, *, request_s: float) -> Iterator[float]:
-    """Count a wait against its request. Raises ServerSilent where there is no time left, or was not enough."""
+    """Count a wait against its request. Raises ServerSilent if no time remains or the wait timed out."""
     waited = waits.current()
-    left_s = waited.left_s(limit_s, request_s=request_s)
-    if left_s <= 0:
-        raise ServerSilent("no time left to wait for the server")
+    remaining_s = waited.remaining_s(limit_s, request_s=request_s)
+    if remaining_s <= 0:
+        raise ServerSilent("no time remains to wait for the server")
     began = time.monotonic()
     try:
-        yield left_s
+        yield remaining_s
     except psycopg.OperationalError as error:
-        if time.monotonic() - began < left_s:
+        if time.monotonic() - began < remaining_s:
             raise
         waited.is_server_silent = True
-        logger.warning("database did not answer in time", waited_s=round(left_s, 3))
+        logger.warning("database did not answer in time", waited_s=round(remaining_s, 3))
         raise ServerSilent("the server did not answer in time") from error
     finally:
         waited.total_s += time.monotonic() - began
 
 
 class Transaction:
-    """The open transaction: runs named SQL, and remembers what to do once it is committed."""
+    """The open transaction: runs statements and keeps the callbacks for after the commit."""
 
     def __init__(self, connection: psycopg.Connection[Row], tenant_id: UUID | None) -> None:
         self._connection = connection
@@ -95,7 +95,7 @@ class Transaction:
     def run(
         self, query: bytes, parameters: Mapping[str, Any] | None = None, *, on_duplicate: ArtiwayError | None = None
     ) -> int:
-        """Run a statement and say how many rows it changed."""
+        """Run a statement. Returns how many rows it changed."""
         return self._execute(query, parameters, on_duplicate).rowcount
 
     def one(
@@ -113,7 +113,7 @@ class Transaction:
             return cursor.rowcount
 
     def after_commit(self, callback: Callable[[], object]) -> None:
-        """Do this once the outermost transaction is in the database, and not at all if it is rolled back."""
+        """Call this after the outermost transaction has committed; never after a rollback."""
         self.callbacks.append(callback)
 
     def _execute(
@@ -128,9 +128,9 @@ class Transaction:
 
 
 class Database:
-    """One role's way into PostgreSQL. Used by one thread at a time, as a function's environment is.
+    """A connection of one role. Only one thread at a time uses it.
 
-    The limits are for programs that nobody waits for; functions get theirs from the settings.
+    The default limits are for batch programs; functions get theirs from the settings.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class Database:
 
     @contextlib.contextmanager
     def tenant_transaction(self, tenant_id: UUID) -> Iterator[Transaction]:
-        """A transaction that sees and writes the rows of one tenant. Inside another of the same tenant it joins it."""
+        """A transaction on the rows of one tenant. Inside another one of the same tenant it is a savepoint."""
         if not isinstance(tenant_id, UUID):
             raise TypeError("a tenant transaction needs the tenant's UUID")
         with self._transaction(tenant_id) as tx:
@@ -162,13 +162,13 @@ class Database:
 
     @contextlib.contextmanager
     def service_transaction(self) -> Iterator[Transaction]:
-        """A transaction without a tenant: the service role's policies decide, any other role sees nothing."""
+        """A transaction without a tenant: the row policies let the service role see all rows and others none."""
         with self._transaction(None) as tx:
             yield tx
 
     @contextlib.contextmanager
-    def losable_transaction(self, tenant_id: UUID | None) -> Iterator[Transaction]:
-        """For what may happen twice: the commit does not wait for the disk, and a crash of the server may undo it."""
+    def async_commit_transaction(self, tenant_id: UUID | None) -> Iterator[Transaction]:
+        """For work that may be repeated: the commit does not wait for the disk, so a server crash may undo it."""
         with self._transaction(tenant_id) as tx:
             tx.run(b"SET LOCAL synchronous_commit = off")
             yield tx
@@ -201,7 +201,7 @@ class Database:
             try:
                 callback()
             except Exception:
-                logger.exception("work after commit failed")
+                logger.exception("callback after commit failed")
 
     @contextlib.contextmanager
     def _joined(self, active: Transaction, tenant_id: UUID | None) -> Iterator[Transaction]:
@@ -211,16 +211,16 @@ class Database:
             raise DatabaseAway("connection lost")
         registered = len(active.callbacks)
         try:
-            with self._connection.transaction():  # a savepoint: an inner refusal leaves the outer act intact
+            with self._connection.transaction():  # a savepoint: an inner failure keeps the outer work
                 yield active
         except BaseException:
             del active.callbacks[registered:]
             raise
 
     def _begin(self, tenant_id: UUID | None) -> psycopg.Connection[Row]:
-        """Open the transaction and set its tenant in one round trip; a connection that died idle is replaced once.
+        """Begin and set the tenant in one round trip; a connection that died idle is replaced once.
 
-        This needs no lock and no disk, so a server that lets it wait hangs: it has a short limit in every function.
+        BEGIN needs no lock and no disk, so a server that does not answer it hangs: its limit is short everywhere.
         """
         for is_last_try in (False, True):
             try:
@@ -239,9 +239,9 @@ class Database:
         raise AssertionError("unreachable")
 
     def _begin_text(self, tenant_id: UUID | None) -> bytes:
-        """The values are a number and a UUID or empty, so that they can stand in the text of a query."""
-        left_s = waits.current().left_s(self._statement_limit_s, request_s=self._request_timeout_s)
-        timeout_ms = max(1, round((left_s - HEAD_START_S) * 1_000))
+        """The values are a number and a UUID or empty, so they need no parameters."""
+        remaining_s = waits.current().remaining_s(self._statement_limit_s, request_s=self._request_timeout_s)
+        timeout_ms = max(1, round((remaining_s - HEAD_START_S) * 1_000))
         return (
             f"BEGIN; SET LOCAL statement_timeout = {timeout_ms}; SET LOCAL app.tenant_id = '{tenant_id or ''}'".encode()
         )
@@ -257,28 +257,28 @@ class Database:
             try:
                 self._connection.execute(command)
             except psycopg.Error:
-                self.close()  # the server rolls back when the connection is gone
+                self.close()  # the server rolls back when the connection closes
             return
         self._connection.execute(command)
 
     def _connect(self) -> _Connection:
-        """All addresses of the host share one limit. libpq's own is no less than two seconds, for each of them."""
+        """All addresses of the host share one limit. libpq's connect_timeout is at least two seconds for each."""
         address = make_conninfo(
             with_iam_password(self._url, self._clock),
             application_name=os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "artiway"),
         )
-        with _waiting(self._connect_timeout_s, request_s=self._request_timeout_s) as left_s:
-            connected = waiting.wait_conn(generators.connect(address), interval=_POLL_S, timeout=left_s)
+        with _waiting(self._connect_timeout_s, request_s=self._request_timeout_s) as remaining_s:
+            connected = waiting.wait_conn(generators.connect(address), interval=_POLL_S, timeout=remaining_s)
         connection = _Connection(connected, row_factory=dict_row)
         connection.limit_s, connection.request_s = self._statement_limit_s, self._request_timeout_s
         connection.autocommit = True
-        # No prepared statements, which would pin the session in RDS Proxy, and no start-up options, which it refuses.
+        # RDS Proxy pins sessions with prepared statements and refuses start-up options, so neither is used.
         connection.prepare_threshold = None
         return connection
 
 
 def with_iam_password(url: str, clock: Clock | None = None) -> str:
-    """The address to connect with. One that names no password is signed with the function's own credentials."""
+    """The address to connect with. Without a password, IAM authentication provides one."""
     parts = conninfo_to_dict(url)
     region = os.environ.get("AWS_REGION")
     if parts.get("password") or region is None:

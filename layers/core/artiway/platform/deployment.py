@@ -1,4 +1,4 @@
-"""CloudFormation custom resources: do the work, then tell CloudFormation at the address that it gave."""
+"""CloudFormation custom resources: perform the action, then send the result to CloudFormation's response URL."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ANSWER_TIMEOUT_S = 10
 def answer_custom_resource(
     event: dict[str, Any], context: Any, perform: Callable[[str, dict[str, Any]], dict[str, Any]]
 ) -> dict[str, Any]:
-    """Perform the resource's action on create and update. A failure is told, so that the stack rolls back at once."""
+    """Perform the resource's action on create and update. A failure is reported, so the stack rolls back at once."""
     answer: dict[str, Any] = {
         "Status": "SUCCESS",
         "PhysicalResourceId": event.get("PhysicalResourceId") or event["LogicalResourceId"],
@@ -31,18 +31,18 @@ def answer_custom_resource(
         "LogicalResourceId": event["LogicalResourceId"],
         "Data": {},
     }
-    if event["RequestType"] != "Delete":  # deleting a stack deletes no data and no history
+    if event["RequestType"] != "Delete":  # deleting the stack deletes no data
         try:
             answer["Data"] = perform(ACTIONS[event["ResourceType"]], event.get("ResourceProperties", {}))
         except Exception as error:
             logger.exception("custom resource failed", resource=event["LogicalResourceId"])
             answer |= {"Status": "FAILED", "Reason": f"{type(error).__name__}: {error}"[:REASON_LIMIT]}
-    _tell(event["ResponseURL"], answer)
+    _respond(event["ResponseURL"], answer)
     return answer
 
 
 def call_later(function_arn: str, event: dict[str, Any]) -> None:
-    """Have a function called without waiting for it. Where that fails its schedule has to do."""
+    """Invoke a function asynchronously. If that fails, its next schedule runs it."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     functions: LambdaClient = aws.client("lambda")
@@ -52,10 +52,10 @@ def call_later(function_arn: str, event: dict[str, Any]) -> None:
         logger.warning("function not called", function_arn=function_arn, reason=type(error).__name__)
 
 
-def _tell(url: str, answer: dict[str, Any]) -> None:
+def _respond(url: str, answer: dict[str, Any]) -> None:
     import urllib3
 
-    # CloudFormation's presigned address is signed without a content type.
+    # CloudFormation's presigned URL is signed without a content type.
     response = urllib3.PoolManager().request(
         "PUT", url, body=json.dumps(answer).encode(), headers={"content-type": ""}, timeout=ANSWER_TIMEOUT_S
     )

@@ -1,4 +1,4 @@
-"""The HTTP edge: every route says who may call it, every failure has the one documented shape."""
+"""The HTTP API of a function: every route declares its permission, every error has the documented shape."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ from artiway.platform.logs import Logger
 
 if TYPE_CHECKING:
     from artiway.platform.ratelimit import Decision
+    from artiway.platform.secrets import OptionalSecret
 
 logger = Logger("http")
 
@@ -40,22 +41,22 @@ JSON_DEPTH_LIMIT = 32
 # The widest integer that survives every JSON reader and PostgreSQL's bigint.
 INTEGER_LIMIT = 2**63 - 1
 IDEMPOTENCY_KEY_LIMIT = 200
-# For a 503 that says no time of its own, as on raw routes.
+# For a 503 without a retry time, as on raw routes.
 RETRY_AFTER_S = 2
 _BODY_METHODS = frozenset({"POST", "PUT", "PATCH"})
 _PARAMETER = re.compile(r"<(\w+)>")
 _Handler = TypeVar("_Handler", bound=Callable[..., Any])
 _Item = TypeVar("_Item")
-# What every list takes.
+# The query parameters of every list.
 Limit = Annotated[int, Query(ge=1, le=100)]
 Cursor = Annotated[str | None, Query(max_length=200)]
 
 
 class Wire(BaseModel):
-    """A shape on the wire: camelCase outside, unknown fields refused.
+    """A JSON object of the API: camelCase names, unknown fields refused.
 
-    Answers are made by their Python names. A body is held to its own: `Api` reads it strictly and by camelCase alone.
-    Its validator is built when it is first used: a request needs one or two of a function's many shapes.
+    Python code uses the Python names. `Api` reads request bodies strictly and by camelCase names only.
+    The validator is built on first use: a request needs one or two of a function's many models.
     """
 
     model_config = ConfigDict(
@@ -71,7 +72,7 @@ class ErrorBody(Wire):
 
 
 _ERROR = {"$ref": "#/components/schemas/ErrorBody"}
-# A raw route speaks somebody else's protocol; of an error it promises these two words alone.
+# A raw route follows WeChat's protocol; its errors have only these two fields.
 _BRIEF_ERROR = {
     "type": "object",
     "required": ["code", "message"],
@@ -89,7 +90,7 @@ class WrongMediaType(Refused):
 
 @dataclass(frozen=True)
 class Identity:
-    """Who is asking, as the authorizer found."""
+    """The caller, as the access check found it."""
 
     tenant_id: UUID
     user_id: UUID
@@ -104,7 +105,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Request:
-    """What the gate looks at: the authorizer's finding, and the request exactly as it was sent."""
+    """What the access check reads: the authorizer's context and the request exactly as it was sent."""
 
     found: Mapping[str, Any]
     method: str
@@ -119,16 +120,16 @@ class Admission:
     limit: Decision | None = None
 
 
-class Gate(Protocol):
-    """Stands before every protected route of a function."""
+class AccessPort(Protocol):
+    """The access check before every protected route of a function."""
 
     def admit(self, request: Request) -> Admission:
-        """Who is asking, and whether their turn has come. Raises Unauthenticated for nobody."""
+        """The caller's identity and rate limit. Raises Unauthenticated for a caller without an identity."""
 
     def once(
         self, identity: Identity, *, key: str, request_hash: str, perform: Callable[[], tuple[int, str]]
     ) -> tuple[int, str]:
-        """Perform, unless it was performed before under this key: then the answer of that time."""
+        """Run `perform` once for this key. A repeated request gets the stored answer."""
 
 
 @dataclass(frozen=True)
@@ -142,15 +143,18 @@ class _Rule:
 class Api:
     """A function's routes. `permission=None` is any logged-in user; a route open to all must say `public=True`.
 
-    `gate` makes the gate when the first protected route is called. Without one the authorizer's word is all there is.
-    `origin_secret` is what CloudFront alone knows; without it nobody is believed to be CloudFront.
+    `access_check` is called when the first protected route is. Without one the API trusts the authorizer's context.
+    `origin_secret` proves that a request came through CloudFront; without it no viewer address is trusted.
     """
 
     def __init__(
-        self, area: str, gate: Callable[[], Gate] | None = None, origin_secret: Callable[[], str] | None = None
+        self,
+        area: str,
+        access_check: Callable[[], AccessPort] | None = None,
+        origin_secret: Callable[[], OptionalSecret] | None = None,
     ) -> None:
         self.area = area
-        self.gate = gate
+        self.access_check = access_check
         self._origin_secret = origin_secret
         self.resolver = APIGatewayHttpResolver(enable_validation=True, serializer=_to_json)
         self.rules: dict[str, _Rule] = {}
@@ -179,10 +183,10 @@ class Api:
         idempotent: bool = False,
         keyed: bool = False,
     ) -> Callable[[_Handler], _Handler]:
-        """Declare a route: its place, who may call it, what it answers with.
+        """Declare a route: its path, its permission, its answers.
 
-        `also` is another media type that it can answer in. `raw` leaves the body to the handler. An `idempotent` route
-        takes an Idempotency-Key and performs once for it; a `keyed` one does too, but sees to that itself.
+        `also` is a second media type of the answer. `raw` leaves the body to the handler. An `idempotent` route runs
+        once per Idempotency-Key; a `keyed` one too, but its service enforces that.
         """
         rule = BASE + path
         key = f"{method} " + _PARAMETER.sub(r"{\1}", rule)
@@ -248,7 +252,7 @@ class Api:
 
     @property
     def event(self) -> Mapping[str, Any]:
-        """The request as API Gateway gave it, for what the routes do not declare: raw bodies, addresses."""
+        """The event of API Gateway, for what the routes do not declare: raw bodies, addresses."""
         return self._event
 
     @property
@@ -257,27 +261,27 @@ class Api:
 
     @property
     def client_address(self) -> str:
-        """Where the viewer is, by CloudFront's word if it is CloudFront who speaks; the API can be reached past it."""
+        """The viewer's address: CloudFront's header if the origin secret proves it, else the connection's address."""
         headers = self._event.get("headers", {})
         viewer, proof = str(headers.get("true-client-ip", "")), str(headers.get("x-origin-verify", ""))
         if viewer and proof and self._origin_secret is not None:
-            secret = self._origin_secret()
+            secret = self._origin_secret().text()
             if secret and hmac.compare_digest(proof.encode(), secret.encode()):
                 return viewer
         return str(self._event.get("requestContext", {}).get("http", {}).get("sourceIp", ""))
 
     @property
     def idempotency_key(self) -> str | None:
-        """The key that the request came with, if any, for a `keyed` route."""
+        """The request's Idempotency-Key, for a `keyed` route."""
         key = self._event.get("headers", {}).get("idempotency-key")
         return None if key is None else _checked_key(str(key))
 
     def fallback(self, explain: Callable[[str, str], ArtiwayError]) -> None:
-        """What to say of a request that no route of the whole API takes."""
+        """Set the error for a request that no route matches."""
         self._explain_missing = explain
 
     def handler(self, event: Mapping[str, Any], context: Any) -> dict[str, Any]:
-        """The Lambda entry: admit, bound, resolve, render."""
+        """The Lambda entry point: check access, check the body, call the route, render."""
         request = event["requestContext"]
         request_id = str(request.get("requestId", ""))
         route_key = str(event.get("routeKey", ""))
@@ -297,7 +301,7 @@ class Api:
             except Exception:
                 logger.exception("request failed")
                 metrics.emit("RequestFailures", 1, area=self.area)
-                bug = ArtiwayError("something went wrong on our side")
+                bug = ArtiwayError("an internal error occurred")
                 answer = _failed(bug) if is_raw else _rendered(bug, request_id)
             answer["headers"] = {
                 "cache-control": "no-store",
@@ -333,9 +337,9 @@ class Api:
         return perform()
 
     def _admit(self, event: Mapping[str, Any], permission: str | None) -> None:
-        """The gate says who and when; the route says whether they may."""
+        """Set the identity and check the rate limit, then check the route's permission."""
         request = _request(event)
-        admission = Admission(_trusted(request)) if self.gate is None else self.gate().admit(request)
+        admission = Admission(_trusted(request)) if self.access_check is None else self.access_check().admit(request)
         identity, self._limit = admission.identity, admission.limit
         if self._limit is not None and not self._limit.is_allowed:
             raise TooMany("too many requests", retry_after_s=max(1, self._limit.retry_after_s))
@@ -344,9 +348,9 @@ class Api:
         self._identity = identity
 
     def _once(self, key: str, event: Mapping[str, Any], perform: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Only what succeeded is kept under the key: what was refused changed nothing and may be tried again."""
+        """Only a success is stored under the key: a refused request changed nothing and may be sent again."""
         _checked_key(key)
-        if self.gate is None:
+        if self.access_check is None:
             return perform()
 
         def performed() -> tuple[int, str]:
@@ -357,7 +361,9 @@ class Api:
 
         request_hash = _request_hash(self.identity, event)
         try:
-            status, body = self.gate().once(self.identity, key=key, request_hash=request_hash, perform=performed)
+            status, body = self.access_check().once(
+                self.identity, key=key, request_hash=request_hash, perform=performed
+            )
         except _NotKept as refusal:
             return refusal.answer
         return {"statusCode": status, "headers": {"content-type": "application/json"}, "body": body}
@@ -389,7 +395,7 @@ def _no_route(method: str, path: str) -> ArtiwayError:
 
 
 def cursor_of(place: UUID | None) -> str | None:
-    """The place after an item of a list, opaque to the client."""
+    """The cursor after an item of a list, opaque to the client."""
     return None if place is None else base64.urlsafe_b64encode(place.bytes).rstrip(b"=").decode()
 
 
@@ -399,12 +405,12 @@ def place_of(cursor: str | None) -> UUID | None:
     try:
         return UUID(bytes=base64.b64decode(cursor + "==", altchars=b"-_", validate=True))
     except ValueError:
-        fields = [{"field": "cursor", "reason": "not one of ours"}]
+        fields = [{"field": "cursor", "reason": "not a valid cursor"}]
         raise Refused("the request is not valid", fields=fields) from None
 
 
 def page_of(items: Sequence[_Item], cursor: str | None, limit: int) -> tuple[Sequence[_Item], str | None]:
-    """One page of a list that is at hand whole, and the place of the next."""
+    """One page of a list in memory, and the cursor of the next page."""
     place = place_of(cursor)
     start = 0 if place is None else min(place.int, len(items))
     end = start + limit
@@ -412,7 +418,7 @@ def page_of(items: Sequence[_Item], cursor: str | None, limit: int) -> tuple[Seq
 
 
 class _NotKept(Exception):
-    """Carries a refusal out through the transaction, which it rolls back."""
+    """Carries an error answer through the transaction, which rolls back."""
 
     def __init__(self, answer: dict[str, Any]) -> None:
         super().__init__("not kept")
@@ -439,7 +445,7 @@ def _request(event: Mapping[str, Any]) -> Request:
 
 
 def _trusted(request: Request) -> Identity:
-    """What the authorizer found, taken at its word."""
+    """The identity in the authorizer's context, without further checks."""
     found = request.found
     if found.get("error"):
         raise Unauthenticated("the token is not valid", code=str(found["error"]))
@@ -455,7 +461,7 @@ def _trusted(request: Request) -> Identity:
 
 
 def _request_hash(identity: Identity, event: Mapping[str, Any]) -> str:
-    """Two requests are the same when the same person asks the same thing of the same place."""
+    """Two requests are the same if user, method, target and body are equal."""
     request = _request(event)
     parts = (str(identity.user_id).encode(), request.method.encode(), request.target.encode(), request.body)
     return hashlib.sha256(b"\n".join(parts)).hexdigest()
@@ -482,7 +488,7 @@ def _body_of(event: Mapping[str, Any]) -> bytes:
 
 
 def _bounded(event: Mapping[str, Any], *, is_raw: bool) -> dict[str, Any]:
-    """The request, with its body measured and read before anything trusts it."""
+    """The event with its body checked: size, media type, JSON."""
     body = _body_of(event)
     if len(body) > BODY_LIMIT_BYTES:
         raise TooLarge("the body is too large", limit_bytes=BODY_LIMIT_BYTES)
@@ -512,7 +518,7 @@ def _no_constant(name: str) -> None:
 
 
 def _check_value(value: Any, place: str, depth: int) -> None:
-    """Refuse what JSON allows and PostgreSQL or a sane caller does not: NUL, lone surrogates, endless integers."""
+    """Refuse values that JSON allows and PostgreSQL does not: NUL, lone surrogates, large integers, deep nesting."""
     reason = ""
     if depth > JSON_DEPTH_LIMIT:
         reason = "nested too deeply"
@@ -538,7 +544,7 @@ def _check_value(value: Any, place: str, depth: int) -> None:
 
 @cache
 def _body_of_handler(handler: Callable[..., Any]) -> type[Wire] | None:
-    """The shape of the body that a handler takes. Found at its first request: names are read late, as they are."""
+    """The model of a handler's body. Resolved at the first request, because annotations are evaluated late."""
     for parameter in inspect.signature(handler, eval_str=True).parameters.values():
         if isinstance(parameter.annotation, type) and issubclass(parameter.annotation, Wire):
             return parameter.annotation
@@ -546,9 +552,9 @@ def _body_of_handler(handler: Callable[..., Any]) -> type[Wire] | None:
 
 
 def _check_body(handler: Callable[..., Any], text: str) -> None:
-    """Take each value for what it is: "5" and true are no numbers, 1 is not true, and a field has one name.
+    """Validate without conversions: "5" and true are no numbers, 1 is not true, and a field has one name.
 
-    It reads the JSON text: a strict reading of Python's values would refuse times and words, which JSON has as text.
+    It validates the JSON text: strict validation of Python values would refuse dates and enums, which JSON has as text.
     """
     shape = _body_of_handler(handler)
     if shape is None:
@@ -586,7 +592,7 @@ def _rendered(error: ArtiwayError, request_id: str) -> dict[str, Any]:
 
 
 def _failed(error: ArtiwayError) -> dict[str, Any]:
-    """What WeChat understands, the only one who calls raw routes."""
+    """An error in WeChat's format: only WeChat calls raw routes."""
     body = _to_json({"code": "FAIL", "message": error.message})
     return {"statusCode": error.status, "headers": {"content-type": "application/json"}, "body": body}
 

@@ -1,4 +1,4 @@
-"""Passwords that are signatures: presigned SigV4 queries for RDS and ElastiCache, without importing botocore."""
+"""IAM passwords for RDS and ElastiCache: presigned SigV4 queries, made without importing botocore."""
 
 from __future__ import annotations
 

@@ -22,12 +22,12 @@ class KmsSigner:
 
         kms: KMSClient = aws.client("kms")
         answer = kms.sign(KeyId=self.key_id, Message=message, MessageType="RAW", SigningAlgorithm="ECDSA_SHA_256")
-        r, s = decode_dss_signature(answer["Signature"])  # KMS speaks DER, JOSE wants r || s
+        r, s = decode_dss_signature(answer["Signature"])  # KMS returns DER, JOSE needs r || s
         return r.to_bytes(_COORDINATE_BYTES, "big") + s.to_bytes(_COORDINATE_BYTES, "big")
 
 
 def public_jwks(key_ids: list[str]) -> str:
-    """The public keys, each under the id that a token's header names. Two of them while a key is being replaced."""
+    """The public keys by the id in a token's header. There are two while a key is replaced."""
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
     from cryptography.hazmat.primitives.serialization import load_der_public_key
     from jwt.algorithms import ECAlgorithm

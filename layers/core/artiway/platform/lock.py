@@ -1,7 +1,7 @@
-"""A lock in Redis that saves work. It cannot make work right: Redis may be lost, and then two owners meet.
+"""A lock in Redis that saves work. It gives no guarantee: if Redis is lost, a lock can have two owners.
 
-What must happen once rests on a unique key in PostgreSQL. The fence orders owners as long as this Redis lives; after a
-flush it starts again at one, so nothing that outlives Redis may compare it.
+Work that must happen once relies on a unique key in PostgreSQL. The fence numbers the owners of one Redis; after a
+flush it restarts at one, so nothing that outlives Redis may compare it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from artiway.errors import Conflict, Unavailable
-from artiway.platform import metrics, scripts
+from artiway.platform import metrics, redis_keys, scripts
 from artiway.platform import redis as platform_redis
 from artiway.platform.breaker import Breaker
 from artiway.platform.logs import Logger
@@ -29,22 +29,21 @@ logger = Logger("lock")
 RENEWALS_PER_TTL = 3
 POLL_S = 0.02
 LONGEST_POLL_S = 0.25
-# An owner's clock may run slower than the server's by a hundredth, and the server's counts whole milliseconds.
+# An owner's clock may run 1% slower than the server's, and the server counts whole milliseconds.
 DRIFT = 0.01
 CLOCK_GRAIN_S = 0.002
-_FENCE_KEY = "lock-fence"
 
 
 class LockTaken(Conflict):
     code = "LOCK_409_TAKEN"
 
     def __init__(self, name: str) -> None:
-        super().__init__("somebody else is at work on this; try again")
+        super().__init__("another request is working on this; try again")
         self.name = name
 
 
 class LockLost(Conflict):
-    """The lock ran out, or Redis forgot it. Somebody else may own it now: stop before the next effect."""
+    """The lock expired or Redis lost it. Another owner may have it: stop before the next effect."""
 
     code = "LOCK_409_LOST"
 
@@ -54,7 +53,7 @@ class LockLost(Conflict):
 
 
 class LockUnavailable(Unavailable):
-    """Redis is away. Who rests on unique keys may go on without the lock."""
+    """Redis does not answer. Code that relies on unique keys may continue without the lock."""
 
     code = "LOCK_503_UNAVAILABLE"
 
@@ -70,13 +69,13 @@ class Outcome(StrEnum):
 
 
 def elapsed_s() -> float:
-    """Seconds that also pass while the machine is suspended, as a function's environment is between calls."""
+    """Seconds that also count while the machine is suspended, as Lambda suspends an environment between calls."""
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     return time.clock_gettime(clock)
 
 
 class Lock:
-    """One holding. The owner counts from before it asked, so that it never thinks it holds longer than Redis does."""
+    """A lock that was acquired. Its deadline counts from before the request, so it ends no later than Redis's."""
 
     def __init__(self, locks: Locks, name: str, *, ttl_s: float, token: str, fence: int, asked_at: float) -> None:
         self._locks, self.name, self._ttl_s, self._token = locks, name, ttl_s, token
@@ -87,26 +86,26 @@ class Lock:
 
     @property
     def is_lost(self) -> bool:
-        return self._look()
+        return self._check_deadline()
 
-    def _look(self) -> bool:
+    def _check_deadline(self) -> bool:
         with self._guard:
             if not self._is_lost and self._locks.now() >= self._deadline:
                 self._is_lost = True
             return self._is_lost
 
     def check(self) -> None:
-        """Call before each effect: raises once the lock is lost, and for ever after."""
+        """Call before each effect: raises LockLost once the lock is lost."""
         if self.is_lost:
             raise LockLost(self.name)
 
     def renew(self) -> bool:
-        """Move the deadline. The watchdog does this; false once the lock is lost."""
-        if self._look():
+        """Extend the deadline. The watchdog thread calls this. False once the lock is lost."""
+        if self._check_deadline():
             return False
         asked_at = self._locks.now()
         outcome = self._locks.renew(self.name, self._token, ttl_s=self._ttl_s)
-        if self._look():  # the answer came too late: we may have been told, and do not take it back
+        if self._check_deadline():  # the answer came too late: a lost lock stays lost
             return False
         with self._guard:
             if outcome is Outcome.RENEWED:
@@ -122,7 +121,7 @@ class Lock:
         return self._locks.release(self.name, self._token) is Outcome.RELEASED
 
     def watch(self, stopped: threading.Event) -> None:
-        """Renew while the owner lives. A Redis that is away for a moment is asked again until the time is up."""
+        """Renew until the owner stops. A renewal that Redis does not answer is retried until the deadline."""
         while not stopped.wait(self._ttl_s / RENEWALS_PER_TTL):
             try:
                 if not self.renew():
@@ -151,7 +150,7 @@ class Locks:
 
     @contextlib.contextmanager
     def hold(self, name: str, *, ttl_s: float, wait_s: float = 0) -> Iterator[Lock]:
-        """Take the lock, waiting at most `wait_s`; keep it renewed; give it back."""
+        """Acquire the lock within `wait_s`, renew it, and release it at the end."""
         lock = self.acquire(name, ttl_s=ttl_s, wait_s=wait_s)
         stopped = threading.Event()
         watchdog = threading.Thread(target=lock.watch, args=(stopped,), name=f"lock {name}", daemon=True)
@@ -161,7 +160,7 @@ class Locks:
         finally:
             stopped.set()
             watchdog.join()
-            self._give_back(lock)
+            self._finish(lock)
 
     def acquire(self, name: str, *, ttl_s: float, wait_s: float = 0) -> Lock:
         """The lock without a watchdog. Prefer `hold`."""
@@ -173,28 +172,32 @@ class Locks:
             fence = self._try(name, token, ttl_s=ttl_s)
             if fence:
                 return Lock(self, name, ttl_s=ttl_s, token=token, fence=fence, asked_at=asked_at)
-            left_s = give_up_at - self.now()
-            if left_s <= 0:
+            remaining_s = give_up_at - self.now()
+            if remaining_s <= 0:
                 raise LockTaken(name)
-            # Random, so that those who wait do not all ask at once.
-            self._sleep(min(left_s, pause_s * random.uniform(0.5, 1)))  # noqa: S311
+            # Random, so that waiting requests do not all retry at once.
+            self._sleep(min(remaining_s, pause_s * random.uniform(0.5, 1)))  # noqa: S311
             pause_s = min(2 * pause_s, LONGEST_POLL_S)
 
     def renew(self, name: str, token: str, *, ttl_s: float) -> Outcome:
         with _translated(name):
-            return Outcome(self._renew([_key(name)], [token, _ms(ttl_s), self._server_now()]))
+            return Outcome(self._renew([redis_keys.lock(name)], [token, _ms(ttl_s), self._server_now()]))
 
     def release(self, name: str, token: str) -> Outcome:
         with _translated(name):
-            return Outcome(self._release([_key(name)], [token]))
+            return Outcome(self._release([redis_keys.lock(name)], [token]))
 
     def _try(self, name: str, token: str, *, ttl_s: float) -> int:
         try:
             with self._guarded:
-                return int(self._acquire([_key(name), _FENCE_KEY], [token, _ms(ttl_s), self._server_now()]))
+                return int(
+                    self._acquire(
+                        [redis_keys.lock(name), redis_keys.LOCK_FENCE], [token, _ms(ttl_s), self._server_now()]
+                    )
+                )
         except platform_redis.RedisAway as error:
             if error.__cause__ is not None:
-                # We did ask, so the lock may be ours though the answer is lost: do not leave it to its TTL.
+                # The answer was lost, but Redis may have set the lock: release it instead of waiting for its TTL.
                 with contextlib.suppress(LockUnavailable):
                     self.release(name, token)
             raise LockUnavailable(name) from error
@@ -203,7 +206,7 @@ class Locks:
         return "" if self._server_now_ms is None else self._server_now_ms()
 
     @staticmethod
-    def _give_back(lock: Lock) -> None:
+    def _finish(lock: Lock) -> None:
         was_lost = lock.is_lost
         try:
             was_lost = not lock.release() or was_lost
@@ -212,10 +215,6 @@ class Locks:
         if was_lost:
             metrics.emit("LocksLost", 1)
             logger.warning("lock lost before its owner ended", lock=lock.name, fence=lock.fence)
-
-
-def _key(name: str) -> str:
-    return f"lock:{name}"
 
 
 def _ms(seconds: float) -> int:

@@ -1,4 +1,4 @@
-"""Powertools' logger for all of us: one JSON object per line, with secrets masked whatever the caller passed.
+"""Powertools' logger: one JSON object per line, with secrets masked.
 
 A line is a fixed message plus fields: `logger.info("hold placed", task_id=…, amount_points=…)`. A field may not have
 the name of an attribute of `logging.LogRecord` ("name", "args", "module" …): `logging` refuses those.
@@ -37,7 +37,7 @@ _SAFE_NAMES = frozenset({"token_id", "key_id", "token_type"})
 
 
 def masked(value: Any, name: str = "") -> Any:
-    """A copy of the value that is safe to write down."""
+    """A copy of the value in which secrets are masked."""
     if name and name not in _SAFE_NAMES and _SECRET_NAME.search(name):
         return MASK
     if isinstance(value, str):
@@ -52,7 +52,7 @@ def masked(value: Any, name: str = "") -> Any:
 
 
 class MaskingFormatter(LambdaPowertoolsFormatter):
-    """Powertools' line with our trace id and the short name of the logger. Nothing leaves it unmasked."""
+    """Powertools' line with our trace id and the short name of the logger. Every field is masked."""
 
     def format(self, record: logging.LogRecord) -> str:
         record.__dict__.setdefault("trace_id", tracing.current())
@@ -64,7 +64,7 @@ class MaskingFormatter(LambdaPowertoolsFormatter):
 
 
 class StandardOutput(logging.StreamHandler[TextIO]):
-    """Writes to standard output as it is at that moment: the runtime and pytest replace it."""
+    """Writes to the current `sys.stdout`: the runtime and pytest replace it."""
 
     def emit(self, record: logging.LogRecord) -> None:
         self.stream = sys.stdout
@@ -88,7 +88,7 @@ def _configured() -> PowertoolsLogger:
     # Powertools prefers the level at which Lambda filters lines. That one lets sampled lines pass, so it is lower.
     parent.initial_log_level = os.environ.get("ARTIWAY_LOG_LEVEL", "INFO")
     parent.refresh_sample_rate_calculation()
-    # The runtime gives Lambda's level to all libraries too. At DEBUG botocore writes down requests whole.
+    # The runtime gives Lambda's level to all libraries too. At DEBUG botocore logs whole requests.
     root = logging.getLogger()
     root.setLevel(max(root.level, logging.INFO))
     return parent
@@ -98,7 +98,7 @@ _parent = _configured()
 
 
 class Logger(PowertoolsLogger):
-    """A named logger below ours. All share one level, so that a sampled request is written down in full."""
+    """A named logger below ours. All share one level, so that a sampled request is logged in full."""
 
     def __init__(self, name: str) -> None:
         super().__init__(service=f"{SERVICE}.{name}", child=True)

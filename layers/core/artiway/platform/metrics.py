@@ -1,4 +1,4 @@
-"""Metrics as CloudWatch EMF: a log line that CloudWatch turns into numbers, so nothing is called and nothing waits."""
+"""Metrics as CloudWatch EMF: CloudWatch extracts them from log lines, so no API call is made."""
 
 from __future__ import annotations
 

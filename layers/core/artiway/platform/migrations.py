@@ -1,4 +1,4 @@
-"""Numbered migrations: each runs once, in order, in a transaction of its own, under one lock."""
+"""Numbered migrations: each runs once, in order, in its own transaction, under one advisory lock."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FILE = re.compile(r"^(\d{4})_(\w+)\.sql$")
 
 
 class MigrationChanged(RuntimeError):
-    """A migration that already ran reads differently now. History is added to, never edited."""
+    """The text of a migration that already ran has changed. Add a new migration instead."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def available() -> list[Migration]:
 
 
 def migrate(owner_url: str) -> list[int]:
-    """Bring the database to the present. Returns the versions that ran now; none when it was there already."""
+    """Run the missing migrations. Returns the versions that ran."""
     ran = []
     with psycopg.connect(owner_url, autocommit=True) as connection:
         connection.execute(SQL["take_lock"])  # held until the connection closes

@@ -1,5 +1,5 @@
 -- name: take_lock
--- Two deployments at once: the second waits, then finds nothing left to do.
+-- Of two concurrent deployments the second waits, and then has nothing to do.
 SELECT pg_advisory_lock(7265217);
 
 -- name: create_history

@@ -1,4 +1,4 @@
-"""One OpenAPI 3.1 document out of the routes of all functions. Made at build time, served as a file."""
+"""One OpenAPI 3.1 document from the routes of all functions. Built by `make openapi`, served as a file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
-    "description": "The same key and body within 24 hours give the same answer, and the act happens once. "
+    "description": "The same key and body within 24 hours return the same answer; the request runs once. "
     "A key belongs to the user who sends it.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 200},
 }
@@ -23,7 +23,7 @@ _LAST_EVENT_ID = {
     "name": "Last-Event-ID",
     "in": "header",
     "required": False,
-    "description": "The id of the last event that was heard; the answer goes on after it.",
+    "description": "The id of the last event that was received; the answer starts after it.",
     "schema": {"type": "string", "maxLength": 200},
 }
 _HEADERS = {
@@ -83,7 +83,7 @@ def merged(apis: Iterable[Any]) -> dict[str, Any]:
         for name, schema in components.get("schemas", {}).items():
             known = document["components"]["schemas"].setdefault(name, schema)
             if known != schema and name not in _UNUSED:
-                raise ValueError(f"two functions mean different things by the schema {name}")
+                raise ValueError(f"two functions declare different schemas named {name}")
         document["components"].setdefault("securitySchemes", {}).update(components.get("securitySchemes", {}))
     for name in _UNUSED:
         document["components"]["schemas"].pop(name, None)
@@ -106,7 +106,7 @@ def merged(apis: Iterable[Any]) -> dict[str, Any]:
 
 
 def _add_headers(operation: dict[str, Any]) -> None:
-    """Who is not let in has no bucket yet, so 401 has no word of one."""
+    """A 401 has no rate limit headers: without an identity there is no bucket."""
     is_limited = operation["x-permission"] != "public"
     for status, answer in operation["responses"].items():
         names = [*_ALWAYS, *(_LIMITED if is_limited and status != "401" else ())]
@@ -115,7 +115,7 @@ def _add_headers(operation: dict[str, Any]) -> None:
 
 
 def _share_errors(operation: dict[str, Any], shared: dict[str, Any]) -> None:
-    """Routes fail alike, so each way to fail is written once."""
+    """Many routes have the same errors, so each error response is written once."""
     kind = "Public" if operation["x-permission"] == "public" else ""
     for status, answer in operation["responses"].items():
         if status.startswith("2"):
@@ -132,7 +132,7 @@ def _header(name: str) -> dict[str, str]:
 
 
 def text() -> str:
-    """The document as it was built."""
+    """The document that `make openapi` wrote."""
     return (files("artiway") / "openapi.json").read_text("utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Token buckets in Redis: a request takes a token from each of its buckets, in one call, or from none."""
+"""Token buckets in Redis: one call takes a token from each bucket of a request, or from none."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from artiway.platform import scripts
+from artiway.platform import redis_keys, scripts
 from artiway.platform.breaker import Breaker
 from artiway.platform.redis import RedisAway
 
@@ -21,7 +21,7 @@ Bucket = tuple[str, int, int]  # key, tokens a second, burst
 
 @dataclass(frozen=True)
 class Decision:
-    """What the RateLimit headers say. `reset_s` is the time until the binding bucket is full again."""
+    """The values of the RateLimit headers. `reset_s` is the time until the limiting bucket is full again."""
 
     is_allowed: bool
     limit: int
@@ -31,7 +31,7 @@ class Decision:
 
 
 class RateLimiter:
-    """Without Redis everything passes, and a metric says so: a limiter must not be what stops the service."""
+    """Without Redis every request passes and a metric counts it: the limiter must not stop the service."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class RateLimiter:
 
     def take(self, buckets: Sequence[Bucket]) -> Decision:
         _check(buckets)
-        keys = [f"rate:{key}" for key, _, _ in buckets]
+        keys = [redis_keys.rate(key) for key, _, _ in buckets]
         now_ms: str | int = "" if self._server_now_ms is None else self._server_now_ms()
         sizes = [number for _, rate_per_s, burst in buckets for number in (rate_per_s, burst)]
         try:
@@ -65,7 +65,7 @@ class RateLimiter:
 
 
 def _check(buckets: Sequence[Bucket]) -> None:
-    """Before the script's first write: Lua is not rolled back."""
+    """Check before the script runs: Redis does not roll back a script that fails."""
     if not 1 <= len(buckets) <= MOST_BUCKETS:
         raise ValueError(f"take from 1 to {MOST_BUCKETS} buckets")
     for key, rate_per_s, burst in buckets:

@@ -1,4 +1,4 @@
-"""Redis: an index that may vanish. Every call has a short limit, and its absence is an answer, not a crash."""
+"""The Redis client. Redis may be lost: every call has a short timeout, and a failure raises RedisAway."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class RedisAway(Unavailable):
 def connect(
     url: str, *, timeout_s: float, connect_timeout_s: float | None = None, breaker: Breaker | None = None
 ) -> Redis:
-    """A lazy client: nothing is opened before the first command. The breaker is that of all its users."""
+    """A lazy client: it connects with the first command. All its users share the breaker."""
     from redis.backoff import NoBackoff
     from redis.exceptions import ConnectionError  # noqa: A004
     from redis.retry import Retry
@@ -46,7 +46,7 @@ def connect(
         socket_connect_timeout=connect_timeout_s or timeout_s,
         socket_timeout=timeout_s,
         health_check_interval=30,
-        # One fresh connection for one that died idle. A time limit that ran out is not paid a second time.
+        # One retry for a connection that died idle. A timeout is not retried.
         retry=Retry(NoBackoff(), 1, supported_errors=(ConnectionError,)),
     )
     client = cast("RestingRedis", made)
@@ -55,7 +55,7 @@ def connect(
 
 
 def _iam_credentials(url: str) -> _IamCredentials | None:
-    """An address that names a user and no password is signed with the function's own credentials."""
+    """An address with a user and no password uses IAM authentication."""
     parts = urlsplit(url)
     region = os.environ.get("AWS_REGION")
     if not parts.username or parts.password or region is None:
@@ -64,7 +64,7 @@ def _iam_credentials(url: str) -> _IamCredentials | None:
 
 
 class _IamCredentials:
-    """Asked at each new connection, so that a token is always young. The cache is named as its user."""
+    """Called at each new connection, so that the token has not expired. The cache has the name of its user."""
 
     def __init__(self, user: str, region: str) -> None:
         self.user, self._region = user, region
@@ -79,7 +79,7 @@ class _IamCredentials:
 
 @contextlib.contextmanager
 def translated() -> Iterator[None]:
-    """Turn the vendor's absence into ours."""
+    """Turn redis-py's connection errors and timeouts into RedisAway."""
     from redis.exceptions import ConnectionError, TimeoutError  # noqa: A004
 
     try:

@@ -1,4 +1,4 @@
-"""redis-py's client, which leaves a silent server alone for a moment. Imported with the first connection."""
+"""redis-py's client with the breaker. Imported with the first connection."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from artiway.platform.breaker import Breaker
 
 
 class RestingRedis(Redis):
-    """Every command of every user passes here, so one wait for a server that hangs is all that a request pays."""
+    """Every command passes here, so a request waits for a hanging server once."""
 
     breaker: Breaker
 

@@ -1,4 +1,4 @@
-"""Lua scripts: one verb per file, sent to Redis once and called by digest from then on."""
+"""Lua scripts: one verb per file, called with EVALSHA."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Script(Protocol):
 
 
 def load(redis: Redis, verb: str, package: str = "artiway.platform.lua") -> Script:
-    """The script by its file's name. A Redis that forgot it (a restart, a failover) is taught again by the call."""
+    """The script by its file name. After a restart or a failover the call loads it again."""
     return redis.register_script(_text(package, verb))
 
 

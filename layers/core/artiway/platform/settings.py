@@ -1,4 +1,4 @@
-"""Typed settings, read once from the environment. Every number is bounded; a missing value names itself."""
+"""Typed settings, read once from the environment. Every number has bounds."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
 class Settings(BaseSettings):
-    """What the layer needs. A function that lacks a value fails where it is used, not where it is imported."""
+    """The settings of all functions. tests/unit/template/test_environment.py checks that each function has its own."""
 
     model_config = SettingsConfigDict(env_prefix="ARTIWAY_", frozen=True, extra="ignore")
 
     environment: str = Field(default="local", max_length=32)
 
-    # Addresses carry a user; a password only where IAM does not sign in its stead.
+    # Addresses contain a user; a password only without IAM authentication.
     database_url: SecretStr = SecretStr("")
     service_database_url: SecretStr = SecretStr("")
     owner_database_url: SecretStr = SecretStr("")
-    # Sized for the API, which answers 503 within three seconds; functions that nobody waits for set longer ones.
+    # For the API, which answers 503 within three seconds. Functions without a waiting client set longer ones.
     database_connect_timeout_s: float = Field(default=1, gt=0, le=10)
     database_begin_timeout_s: float = Field(default=1.5, gt=0, le=60)
     database_statement_timeout_ms: int = Field(default=1_800, ge=10, le=600_000)
@@ -28,7 +28,7 @@ class Settings(BaseSettings):
     redis_url: SecretStr = SecretStr("")
     redis_connect_timeout_s: float = Field(default=0.3, gt=0, le=10)
     redis_timeout_s: float = Field(default=0.7, gt=0, le=10)  # more than the feed blocks (TURN_MS)
-    redis_rest_s: float = Field(default=2, ge=0, le=60)  # without calls after one that was not answered
+    redis_rest_s: float = Field(default=2, ge=0, le=60)  # no calls for this long after an unanswered one
 
     token_jwks: str = ""
     token_key_id: str = ""
@@ -88,11 +88,11 @@ class Settings(BaseSettings):
     allowed_targets: str = Field(default="", max_length=4_000)
     outbound_ports: str = Field(default="80,443,8000-8999", max_length=1_000)  # of all other targets
 
-    # Name -> the dead-letter queue, then the queues whose letters it keeps.
+    # Name -> the dead-letter queue, then the queues that it serves.
     dead_letters: dict[str, tuple[str, ...]] = Field(default_factory=dict, max_length=100)
     dead_letter_lock_s: float = Field(default=60, ge=1, le=600)
-    watchdog_interval_s: int = Field(default=20, ge=0, le=60)  # 3 passes in watchdog_work_s: none is 30 s after another
-    watchdog_work_s: int = Field(default=50, ge=0, le=600)
+    watchdog_interval_s: int = Field(default=20, ge=0, le=25)  # 30 s are promised, and the schedule may be late
+    watchdog_work_s: int = Field(default=55, ge=0, le=600)
     watchdog_batch: int = Field(default=500, ge=1, le=10_000)
     unclaimed_s: int = Field(default=40, ge=1, le=3_600)
     abandoned_s: int = Field(default=600, ge=10, le=86_400)
@@ -102,18 +102,18 @@ class Settings(BaseSettings):
 
     cache_entries: int = Field(default=1_000, ge=1, le=100_000)
     cache_first_level_s: float = Field(default=60, ge=0, le=60)
-    cache_sync_s: float = Field(default=1, ge=0, le=60)  # how late an invalidation may reach another process
+    cache_sync_s: float = Field(default=1, ge=0, le=60)  # how late another process may see an invalidation
     cache_load_s: float = Field(default=3, gt=0, le=60)
     cache_wait_s: float = Field(default=8, gt=0, le=60)
     purge_batch: int = Field(default=5_000, ge=1, le=100_000)
-    purge_batches: int = Field(default=30, ge=1, le=1_000)  # idempotency keys a minute: no fewer than the API lets in
+    purge_batches: int = Field(default=30, ge=1, le=1_000)  # a minute: no fewer keys than the API accepts
 
     guard_outbox_s: int = Field(default=60, ge=1, le=86_400)
     guard_waiting: int = Field(default=1_000, ge=1, le=10_000_000)
     guard_redis_memory_percent: int = Field(default=80, ge=1, le=100)
     guard_redis_connections: int = Field(default=1_000, ge=1, le=100_000)
 
-    # In order; each is the name of a parser and an address. None means that every location is unknown.
+    # Tried in order: the name of a parser and a URL. With an empty list every location is unknown.
     geo_sources: tuple[tuple[Literal["pconline", "baidu"], str], ...] = (
         ("pconline", "https://whois.pconline.com.cn/ipJson.jsp?ip={address}&json=true"),
         ("baidu", "https://opendata.baidu.com/api.php?query={address}&resource_id=6006&oe=utf8"),
@@ -140,7 +140,7 @@ class Settings(BaseSettings):
     wechat_login_secret_arn: str = ""
 
     origin_secret_arn: str = ""
-    # Where payers' browsers and WeChat reach us; without it a request's own host is taken.
+    # The public address for payers and WeChat; without it the request's own host is used.
     public_url: str = ""
     wechat_pay_secret_arn: str = ""
     alarm_topic_arn: str = ""
@@ -152,12 +152,12 @@ class Settings(BaseSettings):
     order_query_after_s: int = Field(default=300, ge=1, le=3_600)
     order_poll_spacing_s: int = Field(default=5, ge=0, le=300)
     order_lock_ttl_s: float = Field(default=10, ge=0.05, le=60)
-    order_lock_wait_s: float = Field(default=3, ge=0, le=4)  # WeChat waits five seconds in all
+    order_lock_wait_s: float = Field(default=3, ge=0, le=4)  # WeChat waits five seconds for the answer
     sweep_batch: int = Field(default=50, ge=1, le=1_000)
     sweep_concurrency: int = Field(default=8, ge=1, le=64)
     sweep_work_s: int = Field(default=200, ge=1, le=800)
     sweep_lease_s: int = Field(default=120, ge=10, le=3_600)
     bill_alarm_hour: int = Field(default=12, ge=0, le=23)  # in Shanghai
     bill_back_fill_days: int = Field(default=90, ge=0, le=90)  # WeChat keeps three months
-    points_lots: int = Field(default=1_000, ge=1, le=10_000)  # unexpired dates of expiry of one user
+    points_lots: int = Field(default=1_000, ge=1, le=10_000)  # different dates of expiry of one user's points
     lapse_batch: int = Field(default=500, ge=1, le=10_000)

@@ -11,7 +11,7 @@ _NAME = re.compile(r"^-- name: (\w+)\s*$", re.MULTILINE)
 
 
 def load(package: str, file: str = "queries.sql") -> Mapping[str, bytes]:
-    """All statements of a package's query file by name. Bytes, as psycopg takes no plain `str` that it cannot trust."""
+    """All statements of a package's query file by name. Bytes, because psycopg types accept only literal `str`."""
     parts = _NAME.split((files(package) / file).read_text("utf-8"))
     names, bodies = parts[1::2], parts[2::2]
     queries = {name: body.strip().encode() for name, body in zip(names, bodies, strict=True)}
@@ -21,6 +21,6 @@ def load(package: str, file: str = "queries.sql") -> Mapping[str, bytes]:
 
 
 def array(values: Iterable[UUID | str | int]) -> str:
-    """Ids or numbers as the text of an array, to be cast where it is used. Psycopg looks at each item of a list three
-    times, which the paths of hundreds of nodes feel."""
+    """Ids or numbers as the text of an array, cast in the statement. Psycopg adapts each list item three times, which
+    is slow for hundreds of nodes."""
     return "{" + ",".join(map(str, values)) + "}"

@@ -29,7 +29,7 @@ def current() -> str:
 
 @contextlib.contextmanager
 def traced(trace_id: str | None) -> Iterator[str]:
-    """Work under the given trace, or under a new one where none came along."""
+    """Run the block under the given trace id, or under a new one."""
     chosen = trace_id or current() or new_trace_id()
     token = _current.set(chosen)
     try:

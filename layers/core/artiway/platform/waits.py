@@ -1,7 +1,7 @@
 """How long one request, or one batch of messages, has waited for PostgreSQL so far.
 
-A server that hangs answers no statement, so a limit for each statement would be paid again by the next one. A request
-has one limit for all of them, and after one wait that ended without an answer nothing in it waits again.
+A server that hangs answers no statement, so each statement would use up its own limit. A request therefore has one
+limit for all statements, and after one wait without an answer it does not wait again.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class Waited:
     total_s: float = 0.0
     is_server_silent: bool = False
 
-    def left_s(self, limit_s: float, *, request_s: float) -> float:
-        """How long the next wait may take; zero or less means not at all."""
+    def remaining_s(self, limit_s: float, *, request_s: float) -> float:
+        """How long the next wait may take. Zero or less: do not wait."""
         if self.is_server_silent:
             return 0.0
         return min(limit_s, request_s - self.total_s) if self.is_bounded else limit_s
@@ -31,13 +31,13 @@ _current: ContextVar[Waited | None] = ContextVar("artiway_waited", default=None)
 
 
 def current() -> Waited:
-    """Outside a request or a batch every wait stands alone."""
+    """Outside a request or a batch each wait is counted alone."""
     return _current.get() or Waited(is_bounded=False)
 
 
 @contextlib.contextmanager
 def counted(*, is_bounded: bool) -> Iterator[None]:
-    """Count the waits of what runs inside: a request (`is_bounded`) or a batch of messages."""
+    """Count the waits inside the block: a request (`is_bounded`) or a batch of messages."""
     token = _current.set(Waited(is_bounded))
     try:
         yield

@@ -1,4 +1,4 @@
-"""Points: what an account holds, what changed it, and what is set aside for a task."""
+"""Points: accounts, ledger entries and holds for tasks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class HoldStatus(StrEnum):
 
 @dataclass(frozen=True)
 class Account:
-    """`version` counts the changes; a decision based on a read names the version that it read."""
+    """`version` counts the changes. A debit that depends on a read passes the version that it read."""
 
     balance: int
     frozen: int
@@ -42,7 +42,7 @@ EMPTY = Account(balance=0, frozen=0, version=0)
 
 @dataclass(frozen=True)
 class Hold:
-    """Points set aside. It ends once: confirmed (some or all charged, the rest released) or cancelled."""
+    """Points reserved for a task. A hold ends once: confirmed (some or all charged, the rest released) or cancelled."""
 
     hold_id: UUID
     user_id: UUID
@@ -54,7 +54,7 @@ class Hold:
 
 @dataclass(frozen=True)
 class Change:
-    """A change that is asked for. The key makes it happen once, however often it is asked."""
+    """A requested change. It happens once per idempotency key."""
 
     user_id: UUID
     kind: Kind
@@ -65,7 +65,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Terms:
-    """How a gift is given: for which campaign, until when it lasts, and by whom."""
+    """The terms of a gift: its campaign, its date of expiry, and the user who grants it."""
 
     campaign: str | None = None
     expires_at: datetime | None = None
@@ -74,7 +74,7 @@ class Terms:
 
 @dataclass(frozen=True)
 class Entry:
-    """A change that happened, with what the account held after it. Never altered."""
+    """A change in the ledger, with the account after it. An entry is never updated."""
 
     entry_id: UUID
     user_id: UUID
@@ -107,17 +107,17 @@ class NoSuchHold(NotFound):
 
 
 class HoldExists(Conflict):
-    """The hold is there already: a retry, or a race that was lost."""
+    """The hold exists: a retry, or a concurrent request was first."""
 
 
 class HoldEnded(Conflict):
-    """The hold was ended otherwise, perhaps before it was placed."""
+    """The hold was ended in another way, maybe before it was placed."""
 
     code = "POINTS_409_HOLD_ENDED"
 
 
 class EntryExists(Conflict):
-    """The change has happened already."""
+    """An entry with this idempotency key exists."""
 
 
 class CampaignGranted(Conflict):
@@ -125,7 +125,7 @@ class CampaignGranted(Conflict):
 
 
 class TooManyLots(Conflict):
-    """Each date of expiry is a lot, and every spending reads all lots of the account."""
+    """Each date of expiry is a lot, and every debit reads all lots of the account."""
 
     code = "POINTS_409_TOO_MANY_LOTS"
 
@@ -134,6 +134,6 @@ class TooManyLots(Conflict):
 
 
 class AccountChanged(Conflict):
-    """The account is no longer what the caller read."""
+    """The account has changed since the caller read it."""
 
     code = "POINTS_409_ACCOUNT_CHANGED"

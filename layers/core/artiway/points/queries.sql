@@ -1,5 +1,5 @@
--- Every statement that changes an account takes the account's row lock first, then rows that belong to it. Nothing here
--- can therefore deadlock, and whatever runs after it in the transaction sees the account alone.
+-- Every statement that changes an account locks the account's row first and its other rows afterwards. So no two of them
+-- deadlock, and later statements of the transaction have the account for themselves.
 
 -- name: account
 SELECT balance, frozen, version, next_expiry_at FROM points_account WHERE user_id = %(user_id)s;
@@ -8,12 +8,12 @@ SELECT balance, frozen, version, next_expiry_at FROM points_account WHERE user_i
 SELECT user_id FROM points_account WHERE user_id = ANY (%(user_ids)s) ORDER BY user_id FOR UPDATE;
 
 -- name: place_hold
--- Try. No row when the balance is short or holds points that have lapsed.
+-- Hold. No row if the balance is too small or contains expired points.
 SELECT next_expiry_at
   FROM points_place_hold(%(hold_id)s, %(user_id)s, %(amount)s, %(entry_id)s, %(reference)s, %(idempotency_key)s, %(now)s, %(expires_at)s);
 
 -- name: end_hold
--- Confirm or cancel. No row when there is no such open hold.
+-- Confirm or cancel. No row if there is no such open hold.
 SELECT hold_id, user_id, amount, charged, status, expires_at, lot_points
   FROM points_end_hold(%(hold_id)s, %(status)s, %(charged)s, %(entry_id)s, %(kind)s, %(reference)s, %(idempotency_key)s, %(now)s);
 
@@ -21,13 +21,13 @@ SELECT hold_id, user_id, amount, charged, status, expires_at, lot_points
 SELECT hold_id, user_id, amount, charged, status, expires_at FROM points_hold WHERE hold_id = %(hold_id)s;
 
 -- name: leave_tombstone
--- A cancel that came before its try: the late try will find this and fail.
+-- A cancel that arrived before its hold: the late hold conflicts with this row and fails.
 INSERT INTO points_hold (tenant_id, hold_id, user_id, amount, status, created_at, expires_at, ended_at)
 VALUES (current_tenant(), %(hold_id)s, %(user_id)s, 0, 'CANCELLED', %(now)s, %(now)s, %(now)s)
 ON CONFLICT (tenant_id, hold_id) DO NOTHING;
 
 -- name: credit
--- The account comes into being with its first points.
+-- The first credit creates the account.
 WITH account AS (
     INSERT INTO points_account AS account (tenant_id, user_id, balance, frozen, version)
     VALUES (current_tenant(), %(user_id)s, %(amount)s, 0, 1)
@@ -73,11 +73,11 @@ SELECT entry_id, user_id, version, kind, balance_delta, frozen_delta, balance, f
  LIMIT %(limit)s;
 
 -- name: count_lots
--- Spent ones too: a hold that is released fills them again.
+-- Empty lots too: a released hold fills them again.
 SELECT count(*) AS lots FROM points_lot WHERE user_id = %(user_id)s AND expires_at > %(now)s;
 
 -- name: grow_lot
--- Points with one date are one lot, so that many small transfers make no more lots than there are dates.
+-- Points with the same date of expiry are one lot, so that small transfers do not add lots.
 UPDATE points_lot
    SET granted = granted + %(amount)s, remaining = remaining + %(amount)s
  WHERE lot_id = (SELECT lot_id FROM points_lot WHERE user_id = %(user_id)s AND expires_at = %(expires_at)s ORDER BY lot_id LIMIT 1);
@@ -86,12 +86,12 @@ UPDATE points_lot
 INSERT INTO points_lot (tenant_id, lot_id, user_id, granted, remaining, expires_at)
 VALUES (current_tenant(), %(lot_id)s, %(user_id)s, %(amount)s, %(amount)s, %(expires_at)s);
 
--- name: note_campaign
+-- name: record_campaign
 INSERT INTO points_campaign_grant (tenant_id, campaign, user_id, granted_at)
 VALUES (current_tenant(), %(campaign)s, %(user_id)s, %(now)s);
 
 -- name: take_lots_for_hold
--- The soonest to lapse are spent first. The account's row is locked, so what is read here is what is there.
+-- The lots that expire first are spent first. The account's row is locked, so no lot changes meanwhile.
 WITH live AS (
     SELECT tenant_id, lot_id, remaining, (sum(remaining) OVER (ORDER BY expires_at, lot_id) - remaining)::bigint AS sooner
       FROM points_lot
@@ -120,7 +120,7 @@ UPDATE points_lot AS lot
 RETURNING lot.expires_at, least(live.remaining, %(amount)s - live.sooner) AS amount;
 
 -- name: trim_lots
--- After points were taken back, lots hold no more than the balance: what lapses last is given up first.
+-- After a debit the lots must not exceed the balance: the lots that expire last shrink first.
 WITH live AS (
     SELECT tenant_id, lot_id, remaining,
            (sum(remaining) OVER (ORDER BY expires_at DESC, lot_id DESC) - remaining)::bigint AS later,
@@ -134,7 +134,7 @@ UPDATE points_lot AS lot
  WHERE lot.tenant_id = live.tenant_id AND lot.lot_id = live.lot_id AND live.later < live.excess;
 
 -- name: return_lots
--- The charge came out of the soonest lots; the rest of the hold goes back to where it was taken.
+-- The charge uses the lots that expire first; the rest of the hold returns to its lots.
 WITH taken AS (
     SELECT part.tenant_id, part.lot_id, part.amount,
            (sum(part.amount) OVER (ORDER BY lot.expires_at, lot.lot_id) - part.amount)::bigint AS sooner
@@ -175,7 +175,7 @@ RETURNING -balance_delta AS lapsed;
 SELECT tenant_id, user_id FROM points_account WHERE next_expiry_at <= %(now)s ORDER BY next_expiry_at LIMIT %(limit)s;
 
 -- name: overdue_holds
--- Across tenants, for the watchdog, which first brings the task to its end.
+-- Across tenants, for the watchdog, which ends the task first.
 SELECT tenant_id, hold_id, user_id, amount, charged, status, expires_at
   FROM points_hold
  WHERE status = 'HELD' AND expires_at <= %(now)s

@@ -1,4 +1,4 @@
-"""Accounts, ledger and holds in PostgreSQL: one transaction per business act, in the caller's where there is one."""
+"""Accounts, ledger and holds in PostgreSQL: one transaction per method, or a savepoint in the caller's."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from artiway.points.model import (
 )
 
 SQL = sql.load("artiway.points")
-# A grant a day that lasts a year fits twice. The setting `points_lots` replaces it.
+# Twice as many as a daily grant that lasts a year needs. The setting `points_lots` replaces it.
 LOTS_PER_USER = 1_000
 
 
@@ -63,7 +63,7 @@ class PostgresLedger:
             row = tx.one(SQL["hold"], {"hold_id": hold_id})
         return _hold(row) if row else None
 
-    # --- try, confirm, cancel
+    # --- hold, confirm, cancel
 
     def add_hold(self, tenant_id: UUID, hold: Hold, *, reference: str, now: datetime) -> None:
         exists = HoldExists("the hold exists", hold=str(hold.hold_id))
@@ -120,7 +120,7 @@ class PostgresLedger:
         with self._database.tenant_transaction(tenant_id) as tx:
             return tx.run(SQL["leave_tombstone"], {"user_id": user_id, "hold_id": hold_id, "now": now}) == 1
 
-    # --- everything else
+    # --- credit, debit, gifts, transfers
 
     def credit(self, tenant_id: UUID, change: Change, *, now: datetime) -> Entry:
         with self._database.tenant_transaction(tenant_id) as tx:
@@ -133,7 +133,7 @@ class PostgresLedger:
             if terms.campaign is not None:
                 granted = CampaignGranted("this campaign has given to this user already", campaign=terms.campaign)
                 row = {"campaign": terms.campaign, "user_id": change.user_id, "now": now}
-                tx.run(SQL["note_campaign"], row, on_duplicate=granted)
+                tx.run(SQL["record_campaign"], row, on_duplicate=granted)
             if terms.expires_at is not None:
                 self._add_lot(tx, change.user_id, change.amount, terms.expires_at, now)
                 tx.run(SQL["refresh_expiry"], {"user_id": change.user_id})
@@ -158,7 +158,7 @@ class PostgresLedger:
     def transfer(self, tenant_id: UUID, out: Change, into: Change, *, now: datetime) -> Entry:
         with self._database.tenant_transaction(tenant_id) as tx:
             _check_user(tx, into.user_id)
-            # In one order, so that two who give to each other do not wait for each other.
+            # In one order, so that two opposite transfers cannot deadlock.
             tx.run(SQL["lock_accounts"], {"user_ids": [out.user_id, into.user_id]})
             entry = self._debit(tx, out, None, now)
             self._credit(tx, into, now)
@@ -194,7 +194,7 @@ class PostgresLedger:
         raise InsufficientPoints(wanted_points=change.amount, balance_points=account.balance)
 
     def _add_lot(self, tx: Transaction, user_id: UUID, amount: int, expires_at: datetime, now: datetime) -> None:
-        """Under the account's row lock, which the credit took: no other grant counts at the same time."""
+        """Runs under the account's row lock, so that no concurrent grant counts the same lots."""
         lot = {"lot_id": new_id(), "user_id": user_id, "amount": amount, "expires_at": expires_at, "now": now}
         if tx.run(SQL["grow_lot"], lot):
             return
@@ -213,7 +213,7 @@ class PostgresLedger:
 
     @staticmethod
     def _lapse(tx: Transaction, user_id: UUID, now: datetime) -> int:
-        """Take out what has lapsed by now, under the account's lock."""
+        """Remove expired points under the account's row lock."""
         tx.run(SQL["lock_accounts"], {"user_ids": [user_id]})
         parameters = {"user_id": user_id, "now": now, "entry_id": new_id()}
         row = tx.one(SQL["lapse_lots"], parameters)
@@ -224,7 +224,7 @@ class PostgresLedger:
 
 
 class PostgresOverview:
-    """What schedules and administrators need to see of all tenants, as `artiway_service`."""
+    """Accounts and holds of all tenants for schedules and administrators, as `artiway_service`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -47,28 +47,28 @@ class Ledger(Protocol):
     def end_hold(
         self, tenant_id: UUID, hold_id: UUID, status: HoldStatus, *, charged: int, reference: str, now: datetime
     ) -> Hold | None:
-        """End it if it is open and at least that large. Returns the hold as it is then; None where there is none."""
+        """End the hold if it is open and covers the charge. Returns the stored hold, or None if there is none."""
 
     def leave_tombstone(self, tenant_id: UUID, user_id: UUID, hold_id: UUID, *, now: datetime) -> bool:
-        """False where the hold exists."""
+        """Store a cancelled hold, so that a later `add_hold` fails. False if the hold exists."""
 
     def credit(self, tenant_id: UUID, change: Change, *, now: datetime) -> Entry:
         """Raises EntryExists."""
 
     def grant(self, tenant_id: UUID, change: Change, *, terms: Terms, now: datetime) -> Entry:
-        """Raises NotFound for no user, EntryExists, CampaignGranted, TooManyLots."""
+        """Raises NotFound for an unknown user, EntryExists, CampaignGranted, TooManyLots."""
 
     def debit(self, tenant_id: UUID, change: Change, *, expected_version: int | None, now: datetime) -> Entry:
         """Raises EntryExists, InsufficientPoints, AccountChanged."""
 
     def transfer(self, tenant_id: UUID, out: Change, into: Change, *, now: datetime) -> Entry:
-        """Points that lapse keep their date. Raises as `grant` does, or InsufficientPoints."""
+        """Points keep their date of expiry. Raises as `grant` does, or InsufficientPoints."""
 
     def lapse(self, tenant_id: UUID, user_id: UUID, *, now: datetime) -> int: ...
 
 
 class PointsService:
-    """Idempotent throughout: asking twice for one thing does it once and answers the same."""
+    """Every method is idempotent: a repeated call changes nothing and returns the same."""
 
     def __init__(self, ledger: Ledger, clock: Clock) -> None:
         self._ledger, self._clock = ledger, clock
@@ -82,7 +82,7 @@ class PointsService:
         """Newest first."""
         return self._ledger.page(tenant_id, user_id, wanted, before_version=before_version, limit=limit)
 
-    # --- try, confirm, cancel
+    # --- hold, confirm, cancel
 
     def place_hold(
         self,
@@ -94,7 +94,7 @@ class PointsService:
         expires_at: datetime,
         reference: str = "",
     ) -> Hold:
-        """Set points aside. Asking twice returns the first hold; one that was cancelled stays cancelled."""
+        """Reserve points. A repeated call returns the first hold. Raises HoldEnded if the hold was cancelled."""
         _check_amount(amount_points)
         wanted = Hold(hold_id, user_id, amount_points, 0, HoldStatus.HELD, expires_at)
         try:
@@ -121,11 +121,11 @@ class PointsService:
         return stored
 
     def cancel_hold(self, *, tenant_id: UUID, user_id: UUID, hold_id: UUID, reference: str = "") -> Hold:
-        """Release what is held. Before its try it leaves a marker on which the late try fails."""
+        """Release the held points. Without a hold it stores a cancelled one, so that a late `place_hold` fails."""
         stored = self._end(tenant_id, hold_id, HoldStatus.CANCELLED, 0, reference)
         if stored is None and self._ledger.leave_tombstone(tenant_id, user_id, hold_id, now=self._clock.now()):
             return self._stored_hold(tenant_id, hold_id)
-        if stored is None:  # the try came in between
+        if stored is None:  # the hold was placed in between
             stored = self._end(tenant_id, hold_id, HoldStatus.CANCELLED, 0, reference)
         assert stored is not None
         return stored
@@ -146,10 +146,10 @@ class PointsService:
             raise NoSuchHold("there is no such hold", hold=str(hold_id))
         return stored
 
-    # --- everything else
+    # --- credit, debit, gifts, transfers
 
     def credit(self, *, tenant_id: UUID, change: Change) -> Entry:
-        """Add points for a reason that happened once: a payment, a correction."""
+        """Add points for a payment or a correction."""
         _check_amount(change.amount)
         try:
             return self._ledger.credit(tenant_id, change, now=self._clock.now())
@@ -157,7 +157,7 @@ class PointsService:
             return self._stored_entry(tenant_id, change.idempotency_key)
 
     def debit(self, *, tenant_id: UUID, change: Change, expected_version: int | None = None) -> Entry:
-        """Take points back. A caller that decided by what it read passes the version of that."""
+        """Remove points. With `expected_version` it raises AccountChanged if the account is at another version."""
         _check_amount(change.amount)
         try:
             return self._ledger.debit(tenant_id, change, expected_version=expected_version, now=self._clock.now())
@@ -165,7 +165,7 @@ class PointsService:
             return self._stored_entry(tenant_id, change.idempotency_key)
 
     def debit_at_most(self, *, tenant_id: UUID, change: Change) -> int:
-        """Take what is there of it, and say how much that was. For money that has already gone elsewhere."""
+        """Remove up to the amount, as the balance allows. Returns how much. For refunds that were made at WeChat."""
         self.lapse(tenant_id=tenant_id, user_id=change.user_id)
         while True:
             account = self._ledger.account(tenant_id, change.user_id)
@@ -176,7 +176,7 @@ class PointsService:
             try:
                 return -self.debit(tenant_id=tenant_id, change=part, expected_version=account.version).balance_delta
             except (AccountChanged, InsufficientPoints):
-                continue  # someone was faster, and each round someone's change went through
+                continue  # another change was first; each round one change succeeds, so the loop ends
 
     def grant(
         self,
@@ -188,7 +188,7 @@ class PointsService:
         reference: str,
         terms: Terms,
     ) -> Entry:
-        """Give points for an activity. A campaign gives to a user once, whatever the key."""
+        """Grant points. A campaign grants to a user once, whatever the idempotency key."""
         _check_amount(amount_points)
         now = self._clock.now()
         if terms.expires_at is not None and terms.expires_at <= now:
@@ -202,7 +202,7 @@ class PointsService:
     def transfer(
         self, *, tenant_id: UUID, from_user_id: UUID, to_user_id: UUID, amount_points: int, idempotency_key: str
     ) -> Entry:
-        """Give points to another member. Returns the giver's entry."""
+        """Move points to another user of the tenant. Returns the sender's entry."""
         _check_amount(amount_points)
         if from_user_id == to_user_id:
             raise Refused("points cannot be transferred to oneself")
@@ -222,7 +222,7 @@ class PointsService:
             return self._stored_entry(tenant_id, out.idempotency_key)
 
     def lapse(self, *, tenant_id: UUID, user_id: UUID) -> int:
-        """Remove granted points whose time is over. Returns how many."""
+        """Remove expired points. Returns how many."""
         return self._ledger.lapse(tenant_id, user_id, now=self._clock.now())
 
     def _stored_entry(self, tenant_id: UUID, idempotency_key: str) -> Entry:

@@ -144,8 +144,3 @@ class AuditJournal:
     def record(self, *, actor_id: UUID, action: str, target: str, details: Mapping[str, object]) -> None:
         with self._database.service_transaction() as tx:
             self._audit.record(tx, actor_id=actor_id, action=action, target=target, details=details)
-
-    def purge(self, *, limit: int) -> int:
-        """Delete expired entries of all tenants, at most `limit`."""
-        with self._database.service_transaction() as tx:
-            return self._audit.purge(tx, limit=limit)

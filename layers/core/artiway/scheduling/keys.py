@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from artiway.platform import redis_keys
 from artiway.scheduling.model import named
 
 
@@ -18,21 +19,21 @@ class Keys:
 
     @property
     def tag(self) -> str:
-        return f"{{artiway:wfq:{self.pool}}}"
+        return redis_keys.queue_tag(self.pool)
 
     @property
     def epoch(self) -> str:
-        return f"{self.tag}:epoch"
+        return redis_keys.queue_epoch(self.pool)
 
     @property
     def loading(self) -> str:
-        return f"{self.tag}:loading"
+        return redis_keys.queue_loading(self.pool)
 
     def log(self, epoch: str) -> str:
-        return f"{self.tag}:{epoch}:log"
+        return redis_keys.queue_log(self.pool, epoch)
 
     def places(self, epoch: str) -> str:
-        return f"{self.tag}:{epoch}:places"
+        return redis_keys.queue_places(self.pool, epoch)
 
     def of(self, epoch: str) -> list[str]:
         """In the order in which lua/library.lua names them."""

@@ -15,6 +15,7 @@ from artiway.events import Event
 from artiway.platform import scripts
 from artiway.platform.breaker import Breaker
 from artiway.platform.redis import RedisAway, translated
+from artiway.platform.redis_keys import task_events, task_listeners, task_progress, task_written
 from artiway.tasks.model import NodeProgress, Published, Report
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class RedisFeed:
         with translated():
             for event in events:
                 self._add_event(
-                    [stream_key(event.task_id), progress_key(event.task_id)],
+                    [task_events(event.task_id), task_progress(event.task_id)],
                     [
                         event.sequence,
                         event.event,
@@ -53,7 +54,7 @@ class RedisFeed:
         with translated():
             return str(
                 self._note_progress(
-                    [stream_key(report.task_id), progress_key(report.task_id), f"task_written:{report.node_id}"],
+                    [task_events(report.task_id), task_progress(report.task_id), task_written(report.node_id)],
                     [
                         node,
                         report.attempt,
@@ -71,7 +72,7 @@ class RedisFeed:
     def progress(self, task_id: UUID) -> dict[UUID, NodeProgress]:
         """The progress of each node that Redis knows."""
         with translated():
-            rows = cast("dict[str, str]", self._redis.hgetall(progress_key(task_id)))
+            rows = cast("dict[str, str]", self._redis.hgetall(task_progress(task_id)))
         found = {}
         for node, text in rows.items():
             attempt, _, percent = text.split()
@@ -83,7 +84,7 @@ class RedisFeed:
         with translated():
             answer = cast(
                 "list[Any] | dict[str, Any] | None",
-                self._redis.xread({stream_key(task_id): str(last)}, count=limit, block=wait_ms or None),
+                self._redis.xread({task_events(task_id): str(last)}, count=limit, block=wait_ms or None),
             )
         if not answer:
             return []
@@ -104,7 +105,7 @@ class RedisListeners:
 
     @contextlib.contextmanager
     def lease(self, user_id: UUID, *, ttl_ms: int) -> Iterator[None]:
-        token, key = secrets.token_hex(8), f"task_listeners:{user_id}"
+        token, key = secrets.token_hex(8), task_listeners(user_id)
         retry_ms = 0
         with contextlib.suppress(RedisAway), self._guarded:
             retry_ms = int(self._enter([key], [token, self._limit, ttl_ms]))
@@ -115,11 +116,3 @@ class RedisListeners:
         finally:
             with contextlib.suppress(RedisAway), self._guarded:
                 self._redis.zrem(key, token)
-
-
-def stream_key(task_id: UUID) -> str:
-    return f"task_events:{task_id}"
-
-
-def progress_key(task_id: UUID) -> str:
-    return f"task_progress:{task_id}"

@@ -1,4 +1,4 @@
--- Inside one tenant: the row policies do the choosing.
+-- Inside one tenant: the row policies filter by tenant.
 
 -- name: session_access
 SELECT session.user_id, session.revoked_at IS NULL AND app_user.status = 'ACTIVE' AS is_open,
@@ -11,7 +11,7 @@ SELECT session.user_id, session.revoked_at IS NULL AND app_user.status = 'ACTIVE
  WHERE session_id = %(session_id)s;
 
 -- name: key_access
--- A key may no more than its person may now, and no more than the key that made it: least() passes over NULL.
+-- A key has at most the permissions of its user now and of the key that made it. least() ignores NULL.
 SELECT key.user_id, app_user.status = 'ACTIVE' AS is_open, policy.status <> 'ACTIVE' AS is_suspended,
        floor(extract(epoch FROM least(key.expires_at, parent.expires_at)))::bigint AS expires_at,
        policy.rate_per_second, policy.burst, key.is_signed OR coalesce(parent.is_signed, false) AS is_signed,
@@ -30,7 +30,7 @@ SELECT tenant_id, key_id, %(nonce)s, %(expires_at)s FROM api_key WHERE key_id = 
 ON CONFLICT DO NOTHING;
 
 -- name: forget_nonces
--- A few at each use, so that a busy key never has to clear a mountain.
+-- A few at each use, so that no single request deletes many rows.
 DELETE FROM api_key_nonce
  WHERE (tenant_id, key_id, nonce) IN (SELECT tenant_id, key_id, nonce FROM api_key_nonce
                                        WHERE key_id = %(key_id)s AND expires_at < %(now)s LIMIT 20);

@@ -1,4 +1,4 @@
-"""The gate's questions, as `artiway_app`: the key or token names its tenant, the row policies do the rest."""
+"""The access check's queries, as `artiway_app`: the key or token names its tenant, the row policies do the rest."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from artiway.identity.model import effective_permissions
-from artiway.platform import sql
+from artiway.platform import redis_keys, sql
 from artiway.platform.clock import Clock
 from artiway.platform.database import Database, Row
 from artiway.platform.redis import RedisAway, translated
@@ -32,13 +32,13 @@ class PostgresAccess:
 
 
 class SpentNonces:
-    """PostgreSQL's unique key is the truth; Redis only refuses a repetition without asking it."""
+    """The unique key in PostgreSQL decides. Redis only refuses most repetitions earlier."""
 
     def __init__(self, database: Database, redis: Redis, clock: Clock) -> None:
         self._database, self._redis, self._clock = database, redis, clock
 
     def spend(self, tenant_id: UUID, key_id: UUID, nonce: str, *, for_: timedelta) -> bool:
-        name = f"nonce:{key_id.hex}:{nonce}"
+        name = redis_keys.nonce(key_id, nonce)
         try:
             with translated():
                 if not self._redis.set(name, "1", nx=True, px=for_):

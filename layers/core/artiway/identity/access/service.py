@@ -1,10 +1,10 @@
-"""What somebody may do at this moment. Asked at every request, so the answer is cached, for a minute at most."""
+"""The permissions of a session or an API key now. Every request needs them, so they are cached for up to a minute."""
 
 from __future__ import annotations
 
 import hmac
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Protocol
 from uuid import UUID
@@ -13,8 +13,9 @@ from artiway.errors import Unauthenticated
 from artiway.identity.model import Access, TenantSuspended, TokenNotAccepted, digest, signature_of, text_to_sign
 from artiway.identity.tokens import TokenExpired
 from artiway.platform.clock import Clock
+from artiway.platform.ports import Cache
 
-# Together the minute within which logout, disabling and changes of roles act even if nobody could be told.
+# Together one minute: a logout or a change of roles acts within it even if the invalidation is lost.
 CACHE_S, JITTER_S = 50, 10
 WINDOW = timedelta(minutes=5)
 TIMESTAMP_HEADER = "x-artiway-timestamp"
@@ -29,18 +30,8 @@ class SignatureInvalid(Unauthenticated):
     code = "AUTH_401_SIGNATURE_INVALID"
 
 
-class Cache(Protocol):
-    def get(
-        self, key: str, load: Callable[[], dict[str, Any] | None], *, ttl_s: float, jitter_s: float
-    ) -> dict[str, Any] | None: ...
-
-    def invalidate(self, key: str) -> object: ...
-
-    def invalidate_prefix(self, prefix: str) -> object: ...
-
-
 class Store(Protocol):
-    """Plain words, as the cache keeps them. None for what is not there."""
+    """Rows as JSON types, because the cache stores JSON. None if there is no such row."""
 
     def session_access(self, tenant_id: UUID, session_id: UUID) -> dict[str, Any] | None: ...
 
@@ -49,11 +40,21 @@ class Store(Protocol):
 
 class Nonces(Protocol):
     def spend(self, tenant_id: UUID, key_id: UUID, nonce: str, *, for_: timedelta) -> bool:
-        """True the first time."""
+        """Store the nonce. False if it was used before."""
+
+
+class Revocations(Protocol):
+    """Drops cached permissions, so that a revocation acts at once."""
+
+    def forget_session(self, tenant_id: UUID, session_id: UUID) -> None: ...
+
+    def forget_key(self, tenant_id: UUID, key_id: UUID) -> None: ...
+
+    def forget_tenant(self, tenant_id: UUID) -> None: ...
 
 
 class CachedAccess:
-    """Which keys hold what is cached of whom. Forgetting reaches every process; at worst a minute passes."""
+    """The cache keys of permissions. A dropped key reaches every process; at worst after a minute."""
 
     def __init__(self, cache: Cache) -> None:
         self.cache = cache
@@ -81,7 +82,7 @@ class AccessService:
         self._store, self._cached, self._nonces, self._clock = store, cached, nonces, clock
 
     def of_session(self, *, tenant_id: UUID, user_id: UUID, session_id: UUID) -> Access:
-        """Of who came with an access token. A session that was ended, or is not there, is nobody's."""
+        """The access of a session. Raises TokenNotAccepted if the session was ended or does not exist."""
         facts = self._cached.cache.get(
             self._cached.session_key(tenant_id, session_id),
             lambda: self._store.session_access(tenant_id, session_id),
@@ -93,7 +94,7 @@ class AccessService:
         return _access(tenant_id, facts, session_id=session_id)
 
     def of_key(self, key: str, *, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Access:
-        """Of who came with an API key. One for signed requests may leave its secret at home."""
+        """The access of an API key. A key for signed requests may be sent without its secret."""
         match = _KEY.fullmatch(key)
         if match is None:
             raise TokenNotAccepted
@@ -134,12 +135,12 @@ class AccessService:
         if not _TIMESTAMP.fullmatch(timestamp) or not _NONCE.fullmatch(nonce):
             raise SignatureInvalid(f"send {TIMESTAMP_HEADER}, {NONCE_HEADER} and {SIGNATURE_HEADER}")
         if abs(self._clock.now().timestamp() - int(timestamp)) > WINDOW.total_seconds():
-            raise SignatureInvalid("the timestamp is more than five minutes away from ours")
+            raise SignatureInvalid("the timestamp differs from the server's by more than five minutes")
         message = text_to_sign(method=method, target=target, timestamp=timestamp, nonce=nonce, body=body)
         expected = signature_of(secret_hash, message).encode()
         if not hmac.compare_digest(expected, headers.get(SIGNATURE_HEADER, "").encode("utf-8", "replace")):
-            raise SignatureInvalid("the signature does not fit the request")
-        # Last, so that nobody without the secret can use up somebody's nonces. Kept for both sides of the window.
+            raise SignatureInvalid("the signature does not match the request")
+        # Last, so that a caller without the secret cannot use up nonces. Kept for both sides of the window.
         if not self._nonces.spend(tenant_id, key_id, nonce, for_=2 * WINDOW):
             raise SignatureInvalid("this nonce was used before")
 
@@ -147,7 +148,7 @@ class AccessService:
 def _access(
     tenant_id: UUID, facts: Mapping[str, Any], *, session_id: UUID | None = None, key_id: UUID | None = None
 ) -> Access:
-    # Last of all checks. A cached entry of the release before has no such field, for a minute.
+    # The last check. A cached entry of the previous release has no such field, for a minute.
     if facts.get("is_suspended"):
         raise TenantSuspended
     return Access(

@@ -1,8 +1,8 @@
--- Inside one tenant: the row policies do the choosing.
+-- Inside one tenant: the row policies filter by tenant.
 
 -- name: lock_api_keys
--- Keys of one tenant are made and deleted one after the other: two at once could both find room for the last one, and a
--- child could be made of a key that is being deleted.
+-- Keys of one tenant are created and deleted one at a time: two concurrent inserts could both pass the limit, and a key
+-- could be made by a key that is being deleted.
 SELECT pg_advisory_xact_lock(hashtextextended('keys:' || current_tenant()::text, 0));
 
 -- name: insert_api_key

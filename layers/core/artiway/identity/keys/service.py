@@ -1,4 +1,4 @@
-"""API keys: a machine's way in, with permissions of its own that never exceed those of the person who made it."""
+"""API keys for programs. A key never has more permissions than the user who made it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Protocol
 from uuid import UUID
 
 from artiway.errors import NotFound, Refused
+from artiway.identity.access.service import Revocations
 from artiway.identity.model import (
     SECRET_BYTES,
     Actor,
@@ -26,10 +27,10 @@ PREFIX = "ak_"
 
 
 class Store(Protocol):
-    """`user_id` and `root_id` bound what is seen: a person's keys, and a key with the keys that it made."""
+    """`user_id` limits the result to a user's keys, `root_id` to a key and the keys that it made."""
 
     def add(self, key: ApiKey, secret_hash: bytes, *, limits: KeyLimits) -> None:
-        """Raises TooManyKeys, and TokenNotAccepted if the parent was deleted meanwhile. Then nothing is stored."""
+        """Raises TooManyKeys, or TokenNotAccepted if the parent was deleted meanwhile."""
 
     def key(self, tenant_id: UUID, key_id: UUID) -> ApiKey | None: ...
 
@@ -40,18 +41,14 @@ class Store(Protocol):
     def remove(
         self, tenant_id: UUID, key_id: UUID, *, user_id: UUID | None, root_id: UUID | None, actor_id: UUID
     ) -> Sequence[UUID]:
-        """The keys that were deleted: this one and those that it made. None of them if it is not there."""
-
-
-class Revocations(Protocol):
-    def forget_key(self, tenant_id: UUID, key_id: UUID) -> None: ...
+        """The deleted keys: this one and those that it made. Empty if there is no such key."""
 
 
 class ApiKeyService:
-    """A person manages their own keys; a person who manages users, those of the tenant.
+    """A user manages their own keys; a user with `user.manage` those of the tenant.
 
-    A key manages itself and the keys that it made, whatever its permissions. Those may no more, live no longer and sign
-    no less than it does, and make no keys: their number and depth stay in the hands of the person.
+    A key manages itself and the keys that it made. Those have at most its permissions, expire no later, must sign if it
+    must, and cannot make keys, so that the user controls their number and depth.
     """
 
     def __init__(
@@ -69,7 +66,7 @@ class ApiKeyService:
         expires_at: datetime | None,
         is_signed: bool | None,
     ) -> tuple[ApiKey, str]:
-        """The key itself is shown here and never again: only its hash is kept."""
+        """Create a key. Its secret is returned only here: the database has its hash."""
         actor.must_have(permissions)
         if actor.key_id is not None:
             expires_at, is_signed = self._bounded(actor.tenant_id, actor.key_id, expires_at, is_signed)
@@ -93,13 +90,13 @@ class ApiKeyService:
 
     def keys(self, actor: Actor, *, after: UUID | None, limit: int) -> Sequence[ApiKey]:
         return self._store.keys(
-            actor.tenant_id, user_id=_person_of(actor), root_id=actor.key_id, after=after, limit=limit
+            actor.tenant_id, user_id=_user_filter(actor), root_id=actor.key_id, after=after, limit=limit
         )
 
     def remove(self, actor: Actor, key_id: UUID) -> None:
-        """With the keys that it made."""
+        """Delete a key and the keys that it made."""
         removed = self._store.remove(
-            actor.tenant_id, key_id, user_id=_person_of(actor), root_id=actor.key_id, actor_id=actor.user_id
+            actor.tenant_id, key_id, user_id=_user_filter(actor), root_id=actor.key_id, actor_id=actor.user_id
         )
         if not removed:
             raise NotFound("there is no such API key")
@@ -109,7 +106,7 @@ class ApiKeyService:
     def _bounded(
         self, tenant_id: UUID, parent_id: UUID, expires_at: datetime | None, is_signed: bool | None
     ) -> tuple[datetime | None, bool]:
-        """Expiry and signature for a child: the parent's where none was asked for, refused where they are looser."""
+        """Expiry and signature of a child key, by default the parent's. Raises BeyondParent if they are looser."""
         parent = self._store.key(tenant_id, parent_id)
         if parent is None:
             raise TokenNotAccepted
@@ -122,5 +119,5 @@ class ApiKeyService:
         return expires_at or parent.expires_at, parent.is_signed if is_signed is None else is_signed
 
 
-def _person_of(actor: Actor) -> UUID | None:
+def _user_filter(actor: Actor) -> UUID | None:
     return None if Permission.USER_MANAGE in actor.permissions else actor.user_id

@@ -1,4 +1,4 @@
--- Inside one tenant: the row policies do the choosing.
+-- Inside one tenant: the row policies filter by tenant.
 
 -- name: me
 SELECT user_id, tenant_id, tier, email,
@@ -17,7 +17,7 @@ SELECT user_id, email, phone, status, created_at,
  LIMIT %(limit)s;
 
 -- name: lock_people
--- Changes of who may what wait for each other in one tenant: otherwise the last two owners could remove one another.
+-- Changes of permissions in one tenant run one at a time: otherwise the last two owners could remove each other.
 SELECT pg_advisory_xact_lock(hashtextextended('people:' || current_tenant()::text, 0));
 
 -- name: count_users

@@ -1,4 +1,4 @@
-"""The people of one tenant, as `artiway_app`."""
+"""The users of one tenant, as `artiway_app`."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class PostgresPeople:
             return _roles(tx)
 
     @contextlib.contextmanager
-    def change(self, actor: Actor) -> Iterator[PeopleChange]:
+    def change(self, actor: Actor) -> Iterator[PostgresPeopleTransaction]:
         with self._database.tenant_transaction(actor.tenant_id) as tx:
             tx.run(SQL["lock_people"])
-            yield PeopleChange(tx, self._audit, actor)
+            yield PostgresPeopleTransaction(tx, self._audit, actor)
 
 
-class PeopleChange:
-    """One transaction on the people of a tenant; other changes of the same tenant wait."""
+class PostgresPeopleTransaction:
+    """One transaction on the users of a tenant. Other changes of the same tenant wait."""
 
     def __init__(self, tx: Transaction, audit: AuditLog, actor: Actor) -> None:
         self._tx, self._audit, self._actor = tx, audit, actor

@@ -1,4 +1,4 @@
-"""The people of a tenant and their roles. Nobody gives, takes or touches what is beyond their own permissions."""
+"""The users of a tenant and their roles. A user cannot grant or change permissions that they do not have."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from artiway.errors import NotFound, Refused
+from artiway.identity.access.service import Revocations
 from artiway.identity.model import (
     OWNER,
     PLATFORM_ADMIN,
@@ -30,8 +31,8 @@ from artiway.identity.service import Passwords
 from artiway.ids import new_id, to_wire
 
 
-class Session(Protocol):
-    """One transaction on the people of a tenant; other changes of the same tenant wait."""
+class PeopleTransaction(Protocol):
+    """One transaction on the users of a tenant. Other changes of the same tenant wait."""
 
     def user(self, user_id: UUID) -> User | None: ...
 
@@ -68,12 +69,8 @@ class Store(Protocol):
 
     def roles(self, tenant_id: UUID) -> Sequence[Role]: ...
 
-    def change(self, actor: Actor) -> AbstractContextManager[Session]:
-        """Commits at its end."""
-
-
-class Revocations(Protocol):
-    def forget_tenant(self, tenant_id: UUID) -> None: ...
+    def change(self, actor: Actor) -> AbstractContextManager[PeopleTransaction]:
+        """A transaction that commits at the end of the block."""
 
 
 class PeopleService:
@@ -93,11 +90,11 @@ class PeopleService:
         return self._store.users(tenant_id, after=after, limit=limit)
 
     def invite(self, actor: Actor, *, email: str, password: str, roles: Sequence[str]) -> User:
-        password_hash = self._passwords.hash(password)  # outside of the transaction: it takes its time
+        password_hash = self._passwords.hash(password)  # before the transaction, because hashing is slow
         user = NewUser(actor.tenant_id, new_id(), email_of(email), None, password_hash, tuple(sorted(set(roles))))
         with self._store.change(actor) as people:
             actor.must_have(_permissions_of(people, user.roles))
-            # Disabled users count: their rows stay, and inviting and disabling in turn would have no end.
+            # Disabled users count too: their rows stay, so inviting and disabling in turn would bypass the limit.
             if people.count_users() >= self._limits.users:
                 raise TooManyUsers(self._limits.users)
             people.add_user(user)
@@ -111,7 +108,7 @@ class PeopleService:
     def change(
         self, actor: Actor, user_id: UUID, *, roles: Sequence[str] | None = None, status: str | None = None
     ) -> User:
-        """Give other roles, disable, enable again. A disabled person's sessions end at once."""
+        """Set roles, disable or enable a user. The sessions of a disabled user end at once."""
         with self._store.change(actor) as people:
             user = people.user(user_id)
             if user is None:
@@ -167,22 +164,22 @@ class PeopleService:
             role = _own_role(people, name)
             actor.must_have(role.permissions)
             if holders := people.holders_of(name):
-                raise RoleInUse("somebody still has this role", holders=holders)
+                raise RoleInUse("users still have this role", holders=holders)
             people.remove_role(name)
             people.record("role.deleted", f"role:{name}", {"permissions": sorted(role.permissions)})
 
 
-def _permissions_of(people: Session, names: Sequence[str]) -> frozenset[str]:
+def _permissions_of(people: PeopleTransaction, names: Sequence[str]) -> frozenset[str]:
     known = {role.name: role.permissions for role in people.roles()}
     if unknown := sorted(set(names) - known.keys()):
         raise Refused("the request is not valid", fields=[{"field": "roles", "reason": f"no such role: {unknown[0]}"}])
     return frozenset().union(*(known[name] for name in names))
 
 
-def _own_role(people: Session, name: str) -> Role:
+def _own_role(people: PeopleTransaction, name: str) -> Role:
     for role in people.roles():
         if role.name == name:
             if role.is_built_in:
-                raise RoleFixed("built-in roles stay as they are")
+                raise RoleFixed("built-in roles cannot be changed")
             return role
     raise NotFound("there is no such role")

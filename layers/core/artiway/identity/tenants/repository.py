@@ -18,7 +18,7 @@ SQL = sql.load("artiway.identity.tenants")
 
 
 class PostgresTenants:
-    """For the platform's administrators, and for whoever needs the policies of many."""
+    """Tenants for the platform's administrators, and the policies of many tenants."""
 
     def __init__(self, database: Database, audit: AuditLog) -> None:
         self._database, self._audit = database, audit

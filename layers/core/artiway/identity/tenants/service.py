@@ -1,4 +1,4 @@
-"""The platform's administrators make tenants, choose their tier, and override what it gives."""
+"""Tenants for the platform's administrators: create, list, set the tier and its overrides."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from artiway.errors import Conflict
+from artiway.identity.access.service import Revocations
 from artiway.identity.model import OWNER, NewUser, Policy, Tenant, TenantStatus, TenantView, email_of
 from artiway.identity.service import Passwords
 from artiway.ids import new_id
@@ -29,12 +30,8 @@ class Store(Protocol):
     def policies(self, tenant_ids: Sequence[UUID]) -> dict[UUID, Policy]: ...
 
 
-class Revocations(Protocol):
-    def forget_tenant(self, tenant_id: UUID) -> None: ...
-
-
 class TenantService:
-    """A change acts within a minute, everywhere: what was cached of the tenant is forgotten at once."""
+    """A change acts within a minute: the tenant's cached permissions are dropped at once."""
 
     def __init__(self, store: Store, passwords: Passwords, revocations: Revocations) -> None:
         self._store, self._passwords, self._revocations = store, passwords, revocations
@@ -45,7 +42,7 @@ class TenantService:
     def create(
         self, facts: Mapping[str, Any], *, owner_email: str | None, owner_password: str | None, actor_id: UUID
     ) -> TenantView:
-        """A tenant, and its owner if one is named."""
+        """Create a tenant, and its owner if one is given."""
         tenant = Tenant(tenant_id=new_id(), **facts)
         owner = None
         if owner_email is not None and owner_password is not None:
@@ -60,7 +57,7 @@ class TenantService:
         return self._store.add(tenant, owner, actor_id=actor_id)
 
     def change(self, tenant_id: UUID, changes: Mapping[str, Any], *, actor_id: UUID) -> TenantView:
-        """Only what is named changes; an override set to None falls back to the tier's default."""
+        """Change only the given fields. An override set to None falls back to the tier's default."""
         if changes.get("status") == TenantStatus.SUSPENDED and self._store.is_platform(tenant_id):
             raise PlatformTenant("the platform's own tenant cannot be suspended")
         view = self._store.change(tenant_id, changes, actor_id=actor_id)
@@ -68,5 +65,5 @@ class TenantService:
         return view
 
     def policies(self, tenant_ids: Sequence[UUID]) -> dict[UUID, Policy]:
-        """What each tenant may use now. One that is not there is not in the answer."""
+        """The limits of each tenant now. An unknown tenant is not in the answer."""
         return self._store.policies(tenant_ids)

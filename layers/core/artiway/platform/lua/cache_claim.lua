@@ -1,9 +1,9 @@
---[[ cache_claim -> {"found", value, head} | {"claimed"} | {"busy"}: look again, and become the loader if nobody is.
+--[[ cache_claim -> {"found", value, head} | {"claimed"} | {"busy"}: read again, and become the loader if there is none.
   KEYS[1] value      the cached text
-  KEYS[2] loading    token of the one who loads; expires with a loader that died
+  KEYS[2] loading    token of the loading reader; it expires if that reader dies
   KEYS[3] head       id of the last invalidation
-  ARGV[1] token      random, the reader's own
-  ARGV[2] load_ms    how long a loader is waited for ]]
+  ARGV[1] token      random, of this reader
+  ARGV[2] load_ms    how long readers wait for a loader ]]
 local value, loading, head = KEYS[1], KEYS[2], KEYS[3]
 local token, load_ms = ARGV[1], ARGV[2]
 

@@ -1,10 +1,10 @@
---[[ cache_invalidate -> head: forget keys, and write down for other processes what they must forget.
+--[[ cache_invalidate -> head: delete keys, and log for other processes what they must drop.
   KEYS[1] log        stream of what was invalidated, field what; only the latest are kept
   KEYS[2] head       id of its last entry
   KEYS[3..] doomed   values and loaders' tokens
   ARGV[1] what       a key, or a prefix followed by *, or nothing to begin a log
   ARGV[2] keep       entries that the log keeps, about
-  ARGV[3] birth      random number, so that no two logs ever share an id: one may begin in the millisecond of a flush ]]
+  ARGV[3] birth      random number, so that a new log after a flush in the same millisecond has another id ]]
 local log, head = KEYS[1], KEYS[2]
 local what, keep, birth = ARGV[1], ARGV[2], ARGV[3]
 

@@ -1,14 +1,14 @@
---[[ cache_store -> {"stored", head} | {"superseded"}: keep what was loaded, unless it was invalidated meanwhile.
+--[[ cache_store -> {"stored", head} | {"superseded"}: store a loaded value, unless it was invalidated meanwhile.
   KEYS[1] value      the cached text
-  KEYS[2] loading    token of the one who loads
+  KEYS[2] loading    token of the loading reader
   KEYS[3] head       id of the last invalidation
-  ARGV[1] token      the loader's own
+  ARGV[1] token      of this loader
   ARGV[2] text
-  ARGV[3] ttl_ms     0 keeps nothing and only makes room for the next loader ]]
+  ARGV[3] ttl_ms     0 stores nothing and only releases the token ]]
 local value, loading, head = KEYS[1], KEYS[2], KEYS[3]
 local token, text, ttl_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 
--- An invalidation takes the token away: what was read before it must not be written after it.
+-- An invalidation deletes the token: a value read before it must not be stored after it.
 if redis.call("GET", loading) ~= token then
   return {"superseded"}
 end

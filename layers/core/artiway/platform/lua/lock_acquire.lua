@@ -1,9 +1,9 @@
 --[[ lock_acquire -> fence | 0: take the lock if it is free, expired, or already ours (a repeated call).
   KEYS[1] lock     hash, fields token, fence and expires_ms
-  KEYS[2] fence    counter, rises with every taking as long as this Redis lives
-  ARGV[1] token    random, the owner's own
+  KEYS[2] fence    counter, incremented each time a lock is acquired
+  ARGV[1] token    random, of this owner
   ARGV[2] ttl_ms
-  ARGV[3] now_ms   "" for the server's own clock, the only one that all owners share ]]
+  ARGV[3] now_ms   "" for the server's clock, which all owners share ]]
 local lock, fence = KEYS[1], KEYS[2]
 local token, ttl_ms, now_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 

@@ -1,6 +1,6 @@
---[[ lock_release -> "released" | "lost": give the lock back, if it is still the caller's.
+--[[ lock_release -> "released" | "lost": delete the lock, if the caller still owns it.
   KEYS[1] lock     hash, field token
-  ARGV[1] token    the owner's own ]]
+  ARGV[1] token    of this owner ]]
 local lock = KEYS[1]
 local token = ARGV[1]
 

@@ -1,8 +1,8 @@
 --[[ take_tokens -> {is_allowed, index, remaining, reset_ms, retry_ms}: take one token from every bucket, or none.
-  The answer speaks of the bucket that binds: the one to wait for longest, else the one with the fewest tokens left.
+  The result describes the limiting bucket: the one with the longest wait, else the one with the fewest tokens.
   KEYS[i]          bucket i   hash, fields level (thousandths of a token) and at_ms; a missing bucket is full
   ARGV[1] now_ms   "" for the server's own clock
-  ARGV[2i]         rate       tokens a second of bucket i, which is thousandths a millisecond: all stays whole
+  ARGV[2i]         rate       tokens a second of bucket i, which is thousandths a millisecond, so all values are integers
   ARGV[2i+1]       burst      tokens that bucket i holds ]]
 local ONE = 1000
 local now_ms = tonumber(ARGV[1])
@@ -17,7 +17,7 @@ for i, bucket in ipairs(KEYS) do
   local stored = redis.call("HMGET", bucket, "level", "at_ms")
   local level = full
   if stored[1] then
-    -- A clock that stepped back refills nothing, and takes nothing away.
+    -- A clock that was set back neither adds nor removes tokens.
     level = math.min(full, stored[1] + math.max(0, now_ms - stored[2]) * rate)
   end
   levels[i] = level
@@ -33,7 +33,7 @@ for i, bucket in ipairs(KEYS) do
     local rate, full = tonumber(ARGV[2 * i]), tonumber(ARGV[2 * i + 1]) * ONE
     levels[i] = levels[i] - ONE
     redis.call("HSET", bucket, "level", string.format("%.0f", levels[i]), "at_ms", string.format("%.0f", now_ms))
-    -- Once it is full again there is nothing left to remember.
+    -- A full bucket equals a missing one, so it may expire.
     redis.call("PEXPIRE", bucket, math.ceil((full - levels[i]) / rate) + 1000)
     if math.floor(levels[i] / ONE) < math.floor(levels[index] / ONE) then
       index = i

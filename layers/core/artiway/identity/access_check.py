@@ -1,4 +1,4 @@
-"""Stands before every protected route: who is asking, is it their turn, was it asked before."""
+"""The access check before every protected route: identity, rate limit, idempotency key."""
 
 from __future__ import annotations
 
@@ -7,40 +7,20 @@ from typing import Protocol
 from uuid import UUID
 
 from artiway.errors import Unauthenticated
+from artiway.identity.model import Access
 from artiway.platform.http import Admission, Identity, Request
 from artiway.platform.ratelimit import RateLimiter
 
-API_KEY_PREFIX = "ak_"
 
-
-class Access(Protocol):
-    """What somebody may do now, and how often."""
-
-    @property
-    def tenant_id(self) -> UUID: ...
-    @property
-    def user_id(self) -> UUID: ...
-    @property
-    def permissions(self) -> frozenset[str]: ...
-    @property
-    def session_id(self) -> UUID | None: ...
-    @property
-    def key_id(self) -> UUID | None: ...
-    @property
-    def rate_per_second(self) -> int: ...
-    @property
-    def burst(self) -> int: ...
-
-
-class Accounts(Protocol):
-    """Raises Unauthenticated for whom it does not know, or no longer."""
+class AccessLookup(Protocol):
+    """Raises Unauthenticated for a session or key that does not exist or was ended."""
 
     def of_session(self, *, tenant_id: UUID, user_id: UUID, session_id: UUID) -> Access: ...
 
     def of_key(self, key: str, *, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Access: ...
 
 
-class Once(Protocol):
+class Idempotency(Protocol):
     def run(
         self,
         *,
@@ -52,11 +32,11 @@ class Once(Protocol):
     ) -> tuple[int, str]: ...
 
 
-class AccessGate:
-    """A token says who; what they may is read anew, through the cache, so a revoked one ends within a minute."""
+class AccessCheck:
+    """A token names the user; the user's permissions are read through the cache, so a revocation acts in a minute."""
 
-    def __init__(self, accounts: Accounts, limiter: RateLimiter, idempotency: Callable[[], Once]) -> None:
-        self._accounts, self._limiter, self._idempotency = accounts, limiter, idempotency
+    def __init__(self, accesses: AccessLookup, limiter: RateLimiter, idempotency: Callable[[], Idempotency]) -> None:
+        self._accesses, self._limiter, self._idempotency = accesses, limiter, idempotency
 
     def admit(self, request: Request) -> Admission:
         access = self._access(request)
@@ -88,7 +68,7 @@ class AccessGate:
     def _access(self, request: Request) -> Access:
         found = request.found
         if found.get("apiKey"):
-            return self._accounts.of_key(
+            return self._accesses.of_key(
                 _bearer(request),
                 method=request.method,
                 target=request.target,
@@ -102,7 +82,7 @@ class AccessGate:
             session_id = UUID(found["sessionId"])
         except (KeyError, ValueError):
             raise Unauthenticated("log in first") from None
-        return self._accounts.of_session(tenant_id=tenant_id, user_id=user_id, session_id=session_id)
+        return self._accesses.of_session(tenant_id=tenant_id, user_id=user_id, session_id=session_id)
 
 
 def _bearer(request: Request) -> str:

@@ -1,14 +1,14 @@
-"""WeChat's answer to "who is behind this code": the mini program's code2session and the web's OAuth."""
+"""WeChat's login API: the mini program's code2session and the web's OAuth turn a code into a person."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
 from artiway.errors import NotAllowed, TooMany, Unauthenticated, Unavailable
+from artiway.identity.model import WechatPerson
 from artiway.platform.logs import Logger
 
 logger = Logger("wechat")
@@ -24,14 +24,7 @@ _WRONG_CODES = frozenset({40029, 40163, 41008})  # invalid, used before, missing
 _TOO_OFTEN, _BLOCKED = 45011, 40226
 
 
-@dataclass(frozen=True)
-class WechatAnswer:
-    appid: str
-    openid: str
-    unionid: str | None
-
-
-class WechatAway(Unavailable):
+class WechatUnavailable(Unavailable):
     code = "AUTH_503_WECHAT"
 
     def __init__(self) -> None:
@@ -42,13 +35,13 @@ class CodeRefused(Unauthenticated):
     code = "AUTH_401_BAD_CREDENTIALS"
 
 
-class WechatClient:
-    """`apps` gives {"mini": {"appid", "secret"}, "web": …}. The session key never leaves this class."""
+class WechatLoginClient:
+    """`apps` returns {"mini": {"appid", "secret"}, "web": …}. The session key never leaves this class."""
 
     def __init__(self, base_url: str, apps: Callable[[], dict[str, Any]]) -> None:
         self._base_url, self._apps = base_url.rstrip("/"), apps
 
-    def exchange(self, app: str, code: str) -> WechatAnswer:
+    def exchange(self, app: str, code: str) -> WechatPerson:
         known = self._apps()[app]
         path, name = _PATHS[app]
         query = {"appid": known["appid"], "secret": known["secret"], name: code, "grant_type": "authorization_code"}
@@ -58,25 +51,25 @@ class WechatClient:
             raise _refusal(problem)
         openid, unionid = answer.get("openid"), answer.get("unionid")
         if not isinstance(openid, str) or not 0 < len(openid) <= 128:
-            raise WechatAway
+            raise WechatUnavailable
         is_named = isinstance(unionid, str) and 0 < len(unionid) <= 128
-        return WechatAnswer(str(known["appid"]), openid, unionid if is_named else None)
+        return WechatPerson(str(known["appid"]), openid, unionid if is_named else None)
 
     def _get(self, url: str) -> dict[str, Any]:
         import urllib3
 
         try:
-            # No retry: a code is good once, and a second try could find it used by the first.
+            # No retry: WeChat accepts a code once, and the first request may have used it.
             with urllib3.PoolManager().request(
                 "GET", url, timeout=TIMEOUT_S, retries=False, redirect=False, preload_content=False
             ) as response:
                 answer = json.loads(response.read(ANSWER_LIMIT))
         except (urllib3.exceptions.HTTPError, ValueError) as error:
-            # The address holds the app's secret, so nothing of the error is logged but its kind.
+            # The error's text contains the URL and so the app's secret: only its class is logged.
             logger.warning("WeChat did not answer", kind=type(error).__name__)
-            raise WechatAway from None
+            raise WechatUnavailable from None
         if not isinstance(answer, dict):
-            raise WechatAway
+            raise WechatUnavailable
         return answer
 
 
@@ -88,4 +81,4 @@ def _refusal(problem: int) -> Exception:
     if problem == _BLOCKED:
         return NotAllowed("WeChat has blocked this account", code="AUTH_403_ACCOUNT_CLOSED")
     logger.error("WeChat refused", errcode=problem)  # busy, or our own credentials are wrong
-    return WechatAway()
+    return WechatUnavailable()

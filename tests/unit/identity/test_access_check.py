@@ -1,4 +1,4 @@
-"""The gate before the routes: headers, limits, idempotency, as API Gateway sees them."""
+"""The access check before the routes: headers, limits, idempotency, as API Gateway sees them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from uuid import UUID, uuid4
 import pytest
 
 from artiway.errors import Unauthenticated
+from artiway.identity.access_check import AccessCheck
 from artiway.identity.model import Access
 from artiway.platform import http
-from artiway.platform.gate import AccessGate
 from artiway.platform.ratelimit import Decision
 from tools.openapi import apis
 
@@ -60,7 +60,7 @@ class Body(http.Wire):
 @pytest.fixture
 def world():
     accounts, limiter, once = Accounts(), Limiter(), Once()
-    api = http.Api("test", gate=lambda: AccessGate(accounts, limiter, lambda: once))
+    api = http.Api("test", access_check=lambda: AccessCheck(accounts, limiter, lambda: once))
     api.performed = 0
 
     @api.post("/things", permission="thing.write", status=201, idempotent=True)
@@ -96,7 +96,7 @@ def call(api, method, path, *, body=None, found=None, headers=None):
     return answer["statusCode"], json.loads(answer["body"] or "null"), answer["headers"]
 
 
-def test_every_answer_of_a_protected_route_carries_the_limit(world):
+def test_every_answer_of_protected_route_carries_limit(world):
     api, _, limiter, _ = world
     for path, method, body, status in [("/me", "GET", None, 200), ("/things", "POST", {"amount": "x"}, 422)]:
         found, _, headers = call(api, method, path, body=body)
@@ -107,7 +107,7 @@ def test_every_answer_of_a_protected_route_carries_the_limit(world):
     assert limiter.buckets == [(f"tenant:{ME.tenant_id}", 5, 10), (f"user:{ME.user_id}", 5, 10)]
 
 
-def test_over_the_limit_nothing_is_performed(world):
+def test_over_limit_nothing_is_performed(world):
     api, _, limiter, _ = world
     limiter.decision = Decision(is_allowed=False, limit=10, remaining=0, reset_s=3, retry_after_s=2)
     status, body, headers = call(api, "POST", "/things", body={"amount": 1})
@@ -116,7 +116,7 @@ def test_over_the_limit_nothing_is_performed(world):
     assert api.performed == 0
 
 
-def test_the_permissions_are_those_of_now_and_not_of_the_token(world):
+def test_permissions_are_current_and_not_the_tokens(world):
     api, accounts, _, _ = world
     found = {"tenantId": str(uuid4()), "userId": str(uuid4()), "sessionId": str(uuid4()), "permissions": "thing.write"}
     accounts.access = replace(ME, permissions=frozenset())
@@ -133,7 +133,7 @@ def test_the_permissions_are_those_of_now_and_not_of_the_token(world):
     ],
     ids=str,
 )
-def test_nobody_is_told_so_and_takes_no_turn(world, found, code):
+def test_unauthenticated_request_takes_no_token(world, found, code):
     api, _, limiter, _ = world
     status, body, headers = call(api, "GET", "/me", found=found)
     assert (status, body["code"]) == (401, code)
@@ -141,7 +141,7 @@ def test_nobody_is_told_so_and_takes_no_turn(world, found, code):
     assert "ratelimit-limit" not in headers
 
 
-def test_an_api_key_is_shown_the_request_exactly_as_it_was_sent(world):
+def test_api_key_check_gets_the_original_request(world):
     api, accounts, _, _ = world
     status, body, _ = call(
         api, "GET", "/me", found={"apiKey": "1"}, headers={"authorization": "Bearer ak_1", "x-artiway-nonce": "n"}
@@ -154,7 +154,7 @@ def test_an_api_key_is_shown_the_request_exactly_as_it_was_sent(world):
     assert request["headers"]["x-artiway-nonce"] == "n"
 
 
-def test_one_requests_identity_is_gone_before_the_next(world):
+def test_one_requests_identity_is_gone_before_next(world):
     api, accounts, _, _ = world
     assert call(api, "GET", "/me")[0] == 200
     accounts.of_session = lambda **_: (_ for _ in ()).throw(Unauthenticated("no"))
@@ -162,7 +162,7 @@ def test_one_requests_identity_is_gone_before_the_next(world):
     assert api._identity is None
 
 
-def test_a_repeated_request_with_a_key_is_performed_once(world):
+def test_repeated_request_with_key_is_performed_once(world):
     api, *_ = world
     answers = [call(api, "POST", "/things", body={"amount": 1}, headers={"idempotency-key": "k"}) for _ in range(3)]
     assert [(status, body) for status, body, _ in answers] == [(201, {"amount": 1, "number": 1})] * 3
@@ -170,7 +170,7 @@ def test_a_repeated_request_with_a_key_is_performed_once(world):
     assert call(api, "POST", "/things", body={"amount": 1})[1]["number"] == 2  # without a key each is its own
 
 
-def test_a_refusal_is_not_kept(world):
+def test_refusal_is_not_kept(world):
     api, _, _, once = world
     for body in ({"amount": 0}, {"amount": "x"}):
         assert call(api, "POST", "/things", body=body, headers={"idempotency-key": "k"})[0] == 422
@@ -178,7 +178,7 @@ def test_a_refusal_is_not_kept(world):
     assert call(api, "POST", "/things", body={"amount": 1}, headers={"idempotency-key": "k"})[0] == 201
 
 
-def test_who_asks_and_what_for_is_part_of_the_request(world):
+def test_request_hash_contains_user_and_body(world):
     api, accounts, _, once = world
     call(api, "POST", "/things", body={"amount": 1}, headers={"idempotency-key": "a"})
     call(api, "POST", "/things", body={"amount": 2}, headers={"idempotency-key": "b"})
@@ -188,14 +188,14 @@ def test_who_asks_and_what_for_is_part_of_the_request(world):
 
 
 @pytest.mark.parametrize("key", ["", "x" * 201, "ü", "a\tb"])
-def test_a_key_that_is_no_key_is_refused_by_name(world, key):
+def test_invalid_idempotency_key_is_refused_by_name(world, key):
     api, *_ = world
     status, body, _ = call(api, "POST", "/things", body={"amount": 1}, headers={"idempotency-key": key})
     assert status == 422
     assert body["details"]["fields"][0]["field"] == "Idempotency-Key"
 
 
-def test_no_function_has_a_protected_route_without_a_gate():
+def test_no_function_has_protected_route_without_access_check():
     for name, api in apis().items():
         if any(not rule.is_public for rule in api.rules.values()):
-            assert api.gate is not None, name
+            assert api.access_check is not None, name

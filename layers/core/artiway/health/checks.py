@@ -1,0 +1,29 @@
+"""Whether PostgreSQL and Redis answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from artiway.platform.database import Database
+from artiway.platform.redis import translated
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+
+class PostgresCheck:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def __call__(self) -> None:
+        with self._database.service_transaction():
+            pass
+
+
+class RedisCheck:
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+
+    def __call__(self) -> None:
+        with translated():
+            self._redis.ping()

@@ -1,0 +1,135 @@
+"""Every key that the platform keeps in Redis: its name, type, expiry, owner and purpose.
+
+All names are built here and nowhere else, so that an operator who finds a key finds its owner.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from uuid import UUID
+
+LOCK_FENCE = "lock-fence"
+CACHE_HEAD = "cache:head"
+CACHE_LOG = "cache:log"
+
+
+class KeyType(StrEnum):
+    """As Redis's TYPE answers."""
+
+    STRING = "string"
+    HASH = "hash"
+    STREAM = "stream"
+    ZSET = "zset"
+
+
+@dataclass(frozen=True)
+class KeyPattern:
+    """`<name>` in a pattern stands for any text. A key that expires always has a TTL; any other never has one."""
+
+    pattern: str
+    type: KeyType
+    expires: bool
+    owner: str
+    purpose: str
+
+    @cached_property
+    def _regex(self) -> re.Pattern[str]:
+        return re.compile("".join(".+" if part.startswith("<") else re.escape(part) for part in self._parts), re.DOTALL)
+
+    @property
+    def _parts(self) -> list[str]:
+        return re.split(r"(<\w+>)", self.pattern)
+
+    @property
+    def prefix(self) -> str:
+        """The fixed text before the first placeholder."""
+        return self._parts[0]
+
+    def matches(self, key: str) -> bool:
+        return self._regex.fullmatch(key) is not None
+
+
+_QUEUE = "{artiway:wfq:<pool>}"
+
+REGISTRY = (
+    KeyPattern("lock:<name>", KeyType.HASH, True, "platform.lock", "a lock's token, fence and deadline"),
+    KeyPattern(LOCK_FENCE, KeyType.STRING, False, "platform.lock", "counter: each lock that is taken gets the next"),
+    KeyPattern("rate:<bucket>", KeyType.HASH, True, "platform.ratelimit", "a token bucket; it expires once it is full"),
+    KeyPattern("cache:value:<key>", KeyType.STRING, True, "platform.cache", "a cached value with its time of expiry"),
+    KeyPattern("cache:loading:<key>", KeyType.STRING, True, "platform.cache", "token of the reader that loads a value"),
+    KeyPattern(CACHE_HEAD, KeyType.STRING, False, "platform.cache", "id of the last invalidation"),
+    KeyPattern(CACHE_LOG, KeyType.STREAM, False, "platform.cache", "the last invalidations, trimmed by length"),
+    KeyPattern("nonce:<key_id>:<nonce>", KeyType.STRING, True, "identity.access", "nonce of a signed request"),
+    KeyPattern("task_events:<task_id>", KeyType.STREAM, True, "delivery.feed", "events of a task"),
+    KeyPattern("task_progress:<task_id>", KeyType.HASH, True, "delivery.feed", "progress of a task's nodes"),
+    KeyPattern("task_written:<node_id>", KeyType.STRING, True, "delivery.feed", "the database has recent progress"),
+    KeyPattern("task_listeners:<user_id>", KeyType.ZSET, True, "delivery.feed", "leases of waiting event requests"),
+    KeyPattern(f"{_QUEUE}:epoch", KeyType.STRING, False, "scheduling", "the epoch of the fair queue that is in force"),
+    KeyPattern(f"{_QUEUE}:loading", KeyType.STRING, False, "scheduling", "the epoch that a rebuild fills"),
+    KeyPattern(f"{_QUEUE}:<epoch>:log", KeyType.STREAM, False, "scheduling", "decisions, trimmed by length"),
+    KeyPattern(f"{_QUEUE}:<epoch>:places", KeyType.HASH, False, "scheduling", "where each waiting node is stored"),
+)
+
+
+def pattern_of(key: str) -> KeyPattern | None:
+    return next((pattern for pattern in REGISTRY if pattern.matches(key)), None)
+
+
+def lock(name: str) -> str:
+    return f"lock:{name}"
+
+
+def rate(bucket: str) -> str:
+    return f"rate:{bucket}"
+
+
+def cache_value(key: str) -> str:
+    return f"cache:value:{key}"
+
+
+def cache_loading(key: str) -> str:
+    return f"cache:loading:{key}"
+
+
+def nonce(key_id: UUID, nonce: str) -> str:
+    return f"nonce:{key_id.hex}:{nonce}"
+
+
+def task_events(task_id: UUID) -> str:
+    return f"task_events:{task_id}"
+
+
+def task_progress(task_id: UUID) -> str:
+    return f"task_progress:{task_id}"
+
+
+def task_written(node_id: UUID) -> str:
+    return f"task_written:{node_id}"
+
+
+def task_listeners(user_id: UUID) -> str:
+    return f"task_listeners:{user_id}"
+
+
+def queue_tag(pool: str) -> str:
+    """A Redis hash tag: a cluster keeps all keys of a pool in one slot."""
+    return f"{{artiway:wfq:{pool}}}"
+
+
+def queue_epoch(pool: str) -> str:
+    return f"{queue_tag(pool)}:epoch"
+
+
+def queue_loading(pool: str) -> str:
+    return f"{queue_tag(pool)}:loading"
+
+
+def queue_log(pool: str, epoch: str) -> str:
+    return f"{queue_tag(pool)}:{epoch}:log"
+
+
+def queue_places(pool: str, epoch: str) -> str:
+    return f"{queue_tag(pool)}:{epoch}:places"
