@@ -23,7 +23,7 @@ from uuid import UUID
 
 import psycopg
 
-from bench.tasks.__main__ import LIMIT_SECONDS, POLL_SECONDS, POLICY, SLOTS
+from bench.tasks.__main__ import LIMIT_SECONDS, POLICY, POLL_SECONDS, SLOTS
 from bench.tasks.idle_worker import IdleWorkers
 from local import photos
 from local.servers import free_port
