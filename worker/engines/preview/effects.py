@@ -291,10 +291,3 @@ def padded(picture: Picture, width: int, height: int, background: str) -> Pictur
     rgb[inner] = picture.rgb
     alpha[inner] = 255 if picture.alpha is None else picture.alpha
     return Picture(rgb, alpha)
-
-
-def recolor(picture: Picture, params: Params) -> Picture:
-    """Turn every hue by some degrees; light and saturation stay."""
-    hsv = cv2.cvtColor(picture.rgb, cv2.COLOR_RGB2HSV)
-    hsv[:, :, 0] = (hsv[:, :, 0].astype(np.int32) + params.degrees // 2) % 180
-    return Picture(to_pixels(cv2.cvtColor(hsv, cv2.COLOR_HSV2RGB)), picture.alpha)

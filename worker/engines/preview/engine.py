@@ -60,7 +60,6 @@ STEPS: dict[str, Callable[[Picture, Inputs, Any], Picture]] = {
     "extend": lambda main, _inputs, params: reshape.extend(main, params),
     "erase": lambda main, inputs, params: reshape.erase(main, inputs.get("mask"), params),
     "repaint": lambda main, inputs, params: reshape.repaint(main, inputs.get("mask"), params),
-    "recolor": lambda main, _inputs, params: effects.recolor(main, params),
     "hd_fix": lambda main, _inputs, params: effects.hd_fix(main, params),
     "upscale": lambda main, _inputs, params: effects.upscale(main, params),
 }
