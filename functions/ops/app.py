@@ -218,7 +218,7 @@ def get_scheduler() -> SchedulerBody:
     )
 
 
-@api.get("/ops/fairness", permission="ops.read")
+@api.get("/ops/fairness", permission="ops.read", slow=True)
 def get_fairness(window_seconds: Window = 3_600, pool: PoolName = "gpu") -> FairnessBody:
     """Share of the GPUs against weight, and the worst pair against the bound."""
     found = bootstrap.operations().fairness(pool=pool, window_s=window_seconds)
@@ -247,7 +247,7 @@ def get_fairness(window_seconds: Window = 3_600, pool: PoolName = "gpu") -> Fair
     )
 
 
-@api.post("/ops/simulate", permission="ops.read", errors=[404])
+@api.post("/ops/simulate", permission="ops.read", errors=[404], slow=True)
 def simulate(body: SimulateBody) -> SimulationBody:
     """Replay the last arrivals with other weights, caps or workers. Production does not change."""
     outcomes = bootstrap.operations().simulate(
@@ -346,7 +346,7 @@ class InvariantsBody(http.Wire):
     checks: list[CheckBody]
 
 
-@api.get("/ops/invariants", permission="ops.read")
+@api.get("/ops/invariants", permission="ops.read", slow=True)
 def get_invariants() -> InvariantsBody:
     """The invariants, checked now over all tenants."""
     health = bootstrap.invariants().check()
@@ -490,7 +490,7 @@ def list_reconciliations(cursor: http.Cursor = None, limit: http.Limit = 50) -> 
     )
 
 
-@api.get("/ops/reconciliations/<day>", permission="ops.read")
+@api.get("/ops/reconciliations/<day>", permission="ops.read", slow=True)
 def get_reconciliation(day: str, cursor: http.Cursor = None, limit: http.Limit = 100) -> BillDayViewBody:
     """One day: the differences that were found, and their resolution."""
     wanted = _day(day)
@@ -537,7 +537,7 @@ class AuditsBody(http.Wire):
     next_cursor: str | None
 
 
-@api.get("/ops/audit", permission="ops.read")
+@api.get("/ops/audit", permission="ops.read", slow=True)
 def list_audit(
     actor: Annotated[str | None, Query(max_length=64, description="a user's id")] = None,
     action: Annotated[str | None, Query(max_length=100)] = None,

@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import inspect
 import json
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,6 +44,8 @@ INTEGER_LIMIT = 2**63 - 1
 IDEMPOTENCY_KEY_LIMIT = 200
 # For a 503 without a retry time, as on raw routes.
 RETRY_AFTER_S = 2
+# All waits for the database of a request together, so that a hung server is answered by a 503 within three seconds.
+QUICK_S = 2.5
 _BODY_METHODS = frozenset({"POST", "PUT", "PATCH"})
 _PARAMETER = re.compile(r"<(\w+)>")
 _Handler = TypeVar("_Handler", bound=Callable[..., Any])
@@ -138,6 +141,7 @@ class _Rule:
     is_public: bool
     is_raw: bool
     is_idempotent: bool
+    is_slow: bool = False
 
 
 class Api:
@@ -182,15 +186,17 @@ class Api:
         raw: bool = False,
         idempotent: bool = False,
         keyed: bool = False,
+        slow: bool = False,
     ) -> Callable[[_Handler], _Handler]:
         """Declare a route: its path, its permission, its answers.
 
         `also` is a second media type of the answer. `raw` leaves the body to the handler. An `idempotent` route runs
-        once per Idempotency-Key; a `keyed` one too, but its service enforces that.
+        once per Idempotency-Key; a `keyed` one too, but its service enforces that. A `slow` route may wait for the
+        database as long as its function's settings say, any other for QUICK_S at most.
         """
         rule = BASE + path
         key = f"{method} " + _PARAMETER.sub(r"{\1}", rule)
-        self.rules[key] = _Rule(permission, public, raw, idempotent)
+        self.rules[key] = _Rule(permission, public, raw, idempotent, slow)
         documented = {422, 500, 503, *errors}
         if not public:
             documented |= {401, 403, 429}
@@ -292,7 +298,7 @@ class Api:
         with (
             tracing.traced(trace_id) as trace_id,
             logs.context(request_id=request_id, route=route_key),
-            waits.counted(is_bounded=True),
+            waits.counted(is_bounded=True, most_s=math.inf if rule is not None and rule.is_slow else QUICK_S),
         ):
             try:
                 answer = self._answer(event, rule, context)

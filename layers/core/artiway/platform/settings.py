@@ -77,7 +77,7 @@ class Settings(BaseSettings):
     events_wait_ms: int = Field(default=20_000, ge=0, le=25_000)
     events_retry_ms: int = Field(default=500, ge=0, le=60_000)
     events_per_user: int = Field(default=5, ge=1, le=100)  # each that waits holds a function
-    webhook_timeout_s: float = Field(default=8, gt=0, le=30)
+    webhook_timeout_s: float = Field(default=8, gt=0, le=15)  # the function ends after 20
     webhook_limit: int = Field(default=20, ge=1, le=1_000)  # that a tenant can register
     webhook_implied_limit: int = Field(default=100, ge=1, le=10_000)  # of a tenant, named by its tasks
     webhook_pending_limit: int = Field(default=10_000, ge=1, le=100_000)  # deliveries of a tenant

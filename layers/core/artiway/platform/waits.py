@@ -7,6 +7,7 @@ limit for all statements, and after one wait without an answer it does not wait 
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -14,9 +15,13 @@ from dataclasses import dataclass
 
 @dataclass
 class Waited:
-    """`is_bounded`: all waits together have a limit. A batch has none, since it may hold many messages."""
+    """`is_bounded`: all waits together have a limit. A batch has none, since it may hold many messages.
+
+    `most_s` is a shorter limit than the function's own, for a route that has no long statement.
+    """
 
     is_bounded: bool
+    most_s: float = math.inf
     total_s: float = 0.0
     is_server_silent: bool = False
 
@@ -24,7 +29,7 @@ class Waited:
         """How long the next wait may take. Zero or less: do not wait."""
         if self.is_server_silent:
             return 0.0
-        return min(limit_s, request_s - self.total_s) if self.is_bounded else limit_s
+        return min(limit_s, min(request_s, self.most_s) - self.total_s) if self.is_bounded else limit_s
 
 
 _current: ContextVar[Waited | None] = ContextVar("artiway_waited", default=None)
@@ -36,9 +41,9 @@ def current() -> Waited:
 
 
 @contextlib.contextmanager
-def counted(*, is_bounded: bool) -> Iterator[None]:
+def counted(*, is_bounded: bool, most_s: float = math.inf) -> Iterator[None]:
     """Count the waits inside the block: a request (`is_bounded`) or a batch of messages."""
-    token = _current.set(Waited(is_bounded))
+    token = _current.set(Waited(is_bounded, most_s))
     try:
         yield
     finally:
