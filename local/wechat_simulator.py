@@ -491,7 +491,7 @@ class Simulator:
             self._in_background(notification)
             return web.json_response({"statuses": []})
         self._notifications.envelopes.clear()
-        return web.json_response({"statuses": await notification, "letters": list(self._notifications.envelopes)})
+        return web.json_response({"statuses": await notification, "envelopes": list(self._notifications.envelopes)})
 
     async def _set_bill(self, request: web.Request) -> web.Response:
         self.bills[request.match_info["day"]] = settings = BillSettings(**await request.json())

@@ -17,20 +17,20 @@ from tests.conftest import Addresses, make_database, make_roles
 from tests.integration.common.hung import DATABASE
 from tests.integration.common.scripted_server import Server
 
-PATIENCE_S = 60
+TEST_WAIT_S = 60
 
 
 def awaited(redis: Redis, key: str) -> str:
-    """What a child process says next. In short turns: a client's own time limit is shorter than a busy machine's."""
-    for _ in range(PATIENCE_S):
+    """The next message of a child process. In short waits, because the client's timeout is short for a busy machine."""
+    for _ in range(TEST_WAIT_S):
         if answer := redis.blpop([key], timeout=1):
             return str(answer[1])
-    raise AssertionError(f"nothing was said in {key}")
+    raise AssertionError(f"no message arrived in {key}")
 
 
-def until(is_so: Callable[[], object]) -> None:
-    deadline = real_time.monotonic() + PATIENCE_S
-    while not is_so():
+def until(is_met: Callable[[], object]) -> None:
+    deadline = real_time.monotonic() + TEST_WAIT_S
+    while not is_met():
         assert real_time.monotonic() < deadline
         real_time.sleep(0.005)
 

@@ -75,7 +75,7 @@ def perform(scenario: list[str], functions: dict[str, Any]) -> Any:
             wish = json.dumps({"handOver": True}).encode()
             request = urllib.request.Request(f"{sim_url}/sim/orders/{number}/notify", data=wish, method="POST")
             with urllib.request.urlopen(request) as answer:
-                envelope = json.load(answer)["letters"][0]
+                envelope = json.load(answer)["envelopes"][0]
             module = functions["wechat"]
             event = http_event(
                 "POST",

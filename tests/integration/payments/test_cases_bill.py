@@ -240,7 +240,7 @@ def test_case_38_no_key_signature_or_envelope_is_logged(world: World, function_l
     log = function_log.read_text()
     assert "payment callback" in log or '"callback"' in log
     keys = world.sim.keys
-    sealed = json.loads(world.control(f"orders/{number(order)}/notify", {"handOver": True})["letters"][0]["body"])
+    sealed = json.loads(world.control(f"orders/{number(order)}/notify", {"handOver": True})["envelopes"][0]["body"])
     secrets = [keys.api_v3_key, "PRIVATE KEY", "BEGIN", "WECHATPAY2-SHA256-RSA2048 mchid", "Authorization"]
     secrets += [keys.merchant_pem[100:160], sealed["resource"]["ciphertext"][:40], "oUpF8uMuAJO"]
     assert [secret for secret in secrets if secret in log] == []
