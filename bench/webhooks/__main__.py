@@ -23,7 +23,7 @@ from uuid import UUID
 
 import psycopg
 
-from bench.tasks.__main__ import LIMIT_SECONDS, LOOK_SECONDS, POLICY, SLOTS
+from bench.tasks.__main__ import LIMIT_SECONDS, POLICY, POLL_SECONDS, SLOTS
 from bench.tasks.idle_worker import IdleWorkers
 from local import photos
 from local.servers import free_port
@@ -89,7 +89,7 @@ async def until(is_so: Any, what: str) -> None:
     while not is_so():
         if time.perf_counter() > deadline:
             raise TimeoutError(what)
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(POLL_SECONDS)
 
 
 async def register(person: Person, address: str, count: int) -> Counter[str]:

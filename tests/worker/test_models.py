@@ -146,7 +146,7 @@ def test_node_gets_its_named_or_first_fitting_model(tmp_path):
     one, two = spec(matting_model()), spec(inverting_model())
     weights = Weights(FakeStore(), settings(models={"one": one, "two": two}, model_folder=str(tmp_path)))
     assert weights.choose("onnx", "cutout", "two") == "two"
-    assert weights.choose("onnx", "cutout", "unheard-of") == "one"
+    assert weights.choose("onnx", "cutout", "unknown") == "one"
     assert weights.choose("preview", "cutout", "two") is None
     with pytest.raises(ModelUnknown):
         weights.choose("onnx", "upscale", None)

@@ -17,19 +17,19 @@ from tests.conftest import Addresses, make_database, make_roles
 from tests.integration.common.hung import DATABASE
 from tests.integration.common.scripted_server import Server
 
-TEST_WAIT_S = 60
+DEADLINE_S = 60
 
 
 def awaited(redis: Redis, key: str) -> str:
     """The next message of a child process. In short waits, because the client's timeout is short for a busy machine."""
-    for _ in range(TEST_WAIT_S):
+    for _ in range(DEADLINE_S):
         if answer := redis.blpop([key], timeout=1):
             return str(answer[1])
     raise AssertionError(f"no message arrived in {key}")
 
 
 def until(is_met: Callable[[], object]) -> None:
-    deadline = real_time.monotonic() + TEST_WAIT_S
+    deadline = real_time.monotonic() + DEADLINE_S
     while not is_met():
         assert real_time.monotonic() < deadline
         real_time.sleep(0.005)

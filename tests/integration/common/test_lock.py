@@ -11,7 +11,7 @@ from redis import Redis
 
 from artiway.errors import Conflict, Unavailable
 from artiway.platform.lock import LockLost, Locks, LockTaken, LockUnavailable
-from tests.integration.common.conftest import TEST_WAIT_S, awaited, until
+from tests.integration.common.conftest import DEADLINE_S, awaited, until
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_waiting_owner_gets_the_released_lock(locks):
 
     def wait() -> None:
         is_waiting.set()
-        with locks.hold("x", ttl_s=30, wait_s=TEST_WAIT_S):
+        with locks.hold("x", ttl_s=30, wait_s=DEADLINE_S):
             order.append("second")
 
     thread = threading.Thread(target=wait)
@@ -100,18 +100,18 @@ def test_watchdog_ends_with_owner(locks):
 
 def test_killed_owner_leaves_lock_to_its_ttl(locks, owner):
     owner(0.5).kill()
-    with locks.hold("x", ttl_s=30, wait_s=TEST_WAIT_S) as lock:
+    with locks.hold("x", ttl_s=30, wait_s=DEADLINE_S) as lock:
         assert lock.fence == 2
 
 
 def test_paused_owner_sees_that_its_lock_is_lost(locks, owner, valkey):
     paused = owner(0.5)
     paused.send_signal(signal.SIGSTOP)
-    with locks.hold("x", ttl_s=30, wait_s=TEST_WAIT_S) as lock:
+    with locks.hold("x", ttl_s=30, wait_s=DEADLINE_S) as lock:
         valkey.rpush("test:asked", "whose is it?")
         paused.send_signal(signal.SIGCONT)
         assert awaited(valkey, "test:said") == "lost"
-        assert paused.wait(TEST_WAIT_S) == 0
+        assert paused.wait(DEADLINE_S) == 0
         assert lock.renew()  # the loser's leaving took nothing from the new owner
 
 
@@ -175,7 +175,7 @@ def test_fifty_threads_lose_no_increment_under_lock(locks, client):
     fences: list[int] = []
 
     def add() -> None:
-        with locks.hold("counter", ttl_s=30, wait_s=TEST_WAIT_S) as lock:
+        with locks.hold("counter", ttl_s=30, wait_s=DEADLINE_S) as lock:
             fences.append(lock.fence)
             read = int(client.get("test:counter") or 0)
             client.set("test:counter", read + 1)

@@ -61,7 +61,7 @@ def events_of(world, task):
     return [(row["event"], row["body"].get("node")) for row in rows]
 
 
-def test_model_photos_run_in_dag_order_and_are_charged(world):
+def test_model_photos_run_in_order_and_charge(world):
     tenant = world.tenant(points=100)
     world.worker()
     task = submit(world, tenant, count=3)

@@ -13,7 +13,7 @@ from typing import Any
 from artiway.payments.bill import Difference
 from tests.unit.template.facts import ROOT, Template, metrics_of, target
 
-# A deployment that fails tells whoever deploys.
+# A failed deployment is reported by CloudFormation itself.
 WITNESSED = {"DeployFunction"}
 COLUMNS = 24
 

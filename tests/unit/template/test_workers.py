@@ -106,12 +106,12 @@ def test_worker_environment_matches_settings_without_secrets(template: Template,
         if isinstance(n.target, ast.Name)
         and (n.value is None or (isinstance(n.value, ast.Call) and "default" not in {k.arg for k in n.value.keywords}))
     }
-    told = environment(template, pool)
-    ours = {name for name in told if name.startswith("ARTIWAY_")}
+    variables = environment(template, pool)
+    ours = {name for name in variables if name.startswith("ARTIWAY_")}
     assert required
     assert required <= ours <= known
     assert "Secrets" not in container(template, pool)
-    assert not re.search(r"secret|password|database|redis", json.dumps(told), re.IGNORECASE)
+    assert not re.search(r"secret|password|database|redis", json.dumps(variables), re.IGNORECASE)
 
 
 @pytest.mark.parametrize("pool", IMAGE_POOLS)

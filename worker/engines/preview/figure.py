@@ -45,7 +45,7 @@ TOP_LENGTH = 0.375  # of the figure: from the collar to just below the hips
 
 
 @dataclass(frozen=True)
-class Look:
+class Appearance:
     skin: tuple[int, int, int]
     hair: tuple[int, int, int] | None
     trousers: tuple[int, int, int]
@@ -221,18 +221,18 @@ def mean_color(picture: Picture) -> tuple[int, int, int]:
     return int(red), int(green), int(blue)
 
 
-def look_of(params: Params, rng: np.random.Generator) -> Look:
+def look_of(params: Params, rng: np.random.Generator) -> Appearance:
     hair = HAIRS[int(rng.integers(0, len(HAIRS)))]
     trousers = TROUSERS[int(rng.integers(0, len(TROUSERS)))]
     skin = SKINS[params.skin] if params.skin is not None else SKINS[int(rng.integers(0, len(SKINS)))]
     is_long = bool(rng.random() < 0.5)
     if params.look == "virtual":
         body = MANNEQUIN if params.skin is None else skin
-        return Look(body, None, trousers, (236, 234, 230), (238, 236, 232))
-    return Look(skin, hair, trousers, (238, 236, 232), (240, 238, 234), is_long)
+        return Appearance(body, None, trousers, (236, 234, 230), (238, 236, 232))
+    return Appearance(skin, hair, trousers, (238, 236, 232), (240, 238, 234), is_long)
 
 
-def draw(canvas: Canvas, pose: Pose, look: Look, garment: Garment, wear: str) -> None:
+def draw(canvas: Canvas, pose: Pose, look: Appearance, garment: Garment, wear: str) -> None:
     """Back to front: hair, trousers, torso, garment, arms with their sleeves, head, what is held."""
     half, hip = SHOULDER_HALF * pose.turn, HIP_HALF * pose.turn
     left = arm_of((pose.lean - half, SHOULDER_Y), pose.left_arm, -1)
@@ -263,7 +263,9 @@ def arm_of(shoulder: Point, angles: tuple[float, float], side: int) -> Arm:
     return Arm(shoulder, elbow, reach(elbow, FOREARM, angles[1], side))
 
 
-def leg(canvas: Canvas, hip: Point, angles: tuple[float, float], side: int, look: Look, shoe: Garment | None) -> None:
+def leg(
+    canvas: Canvas, hip: Point, angles: tuple[float, float], side: int, look: Appearance, shoe: Garment | None
+) -> None:
     knee = reach(hip, THIGH, angles[0], side)
     ankle = reach(knee, SHIN, angles[1], side)
     foot_y = min(ankle[1], 0.045)
@@ -300,13 +302,13 @@ def wear_shoe(canvas: Canvas, shoe: Picture, ankle: Point, side: int) -> None:
     canvas.put(shoe, matrix)
 
 
-def seat(canvas: Canvas, pose: Pose, hip: float, look: Look) -> None:
+def seat(canvas: Canvas, pose: Pose, hip: float, look: Appearance) -> None:
     outline = [(-hip - 0.052, HIP_Y - 0.030), (-hip - 0.040, HIP_Y + 0.060), (pose.lean * 0.3, HIP_Y + 0.075),
                (hip + 0.040, HIP_Y + 0.060), (hip + 0.052, HIP_Y - 0.030), (0.0, HIP_Y - 0.048)]  # fmt: skip
     canvas.solid(outline, look.trousers)
 
 
-def torso(canvas: Canvas, pose: Pose, half: float, hip: float, look: Look) -> None:
+def torso(canvas: Canvas, pose: Pose, half: float, hip: float, look: Appearance) -> None:
     lean, mid = pose.lean, pose.lean * 0.5
     canvas.limb((lean * 0.9, SHOULDER_Y - 0.01), (lean, HEAD_Y - 0.05), (0.036, 0.031), look.skin)
     body = [(lean - half - 0.006, SHOULDER_Y + 0.018), (lean - 0.045, NECK_Y), (lean + 0.045, NECK_Y),
@@ -375,7 +377,7 @@ def hair_behind(canvas: Canvas, head: Point, color: tuple[int, int, int]) -> Non
     canvas.solid([(x + dx, y + dy) for dx, dy in outline], color, 0.03)
 
 
-def draw_head(canvas: Canvas, head: Point, tilt: float, look: Look) -> None:
+def draw_head(canvas: Canvas, head: Point, tilt: float, look: Appearance) -> None:
     """An egg with the narrow end down; a person gets hair and quiet features, a mannequin stays plain."""
     x, y = head
     turn = np.deg2rad(-tilt)
@@ -402,7 +404,7 @@ def draw_head(canvas: Canvas, head: Point, tilt: float, look: Look) -> None:
     canvas.solid([place(*point) for point in cap], look.hair, 0.022)
 
 
-def features(canvas: Canvas, place: object, look: Look) -> None:
+def features(canvas: Canvas, place: object, look: Appearance) -> None:
     at = place
     assert callable(at)
     dark = tuple(int(channel * 0.55) for channel in look.skin)

@@ -81,7 +81,9 @@ class Settings(BaseSettings):
     webhook_limit: int = Field(default=20, ge=1, le=1_000)  # that a tenant can register
     webhook_implied_limit: int = Field(default=100, ge=1, le=10_000)  # of a tenant, named by its tasks
     webhook_pending_limit: int = Field(default=10_000, ge=1, le=100_000)  # deliveries of a tenant
-    webhook_tenant_sends: int = Field(default=50, ge=1, le=1_000)  # at the same time; all consumers together make 1,000
+    webhook_tenant_sends: int = Field(
+        default=200, ge=1, le=1_000
+    )  # at the same time; all consumers together make 1,000
     webhook_tenant_due: int = Field(default=500, ge=1, le=10_000)  # published in one pass of the watchdog
     webhook_lookup_s: float = Field(default=2, gt=0, le=10)  # registering waits no longer for a name server
     # The operator's `host:port,…`: private places that jobs and webhooks may call. None unless listed.

@@ -56,7 +56,7 @@ class Limits:
     registered: int = 20
     implied: int = 100  # more only while each of them has a pending delivery
     pending: int = 10_000
-    sends: int = 50  # at the same time
+    sends: int = 200  # at the same time
 
 
 @dataclass(frozen=True)
