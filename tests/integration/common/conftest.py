@@ -21,16 +21,16 @@ DEADLINE_S = 60
 
 
 def awaited(redis: Redis, key: str) -> str:
-    """What a child process says next. In short turns: a client's own time limit is shorter than a busy machine's."""
+    """The next message of a child process. In short waits, because the client's timeout is short for a busy machine."""
     for _ in range(DEADLINE_S):
         if answer := redis.blpop([key], timeout=1):
             return str(answer[1])
-    raise AssertionError(f"nothing was said in {key}")
+    raise AssertionError(f"no message arrived in {key}")
 
 
-def until(is_so: Callable[[], object]) -> None:
+def until(is_met: Callable[[], object]) -> None:
     deadline = real_time.monotonic() + DEADLINE_S
-    while not is_so():
+    while not is_met():
         assert real_time.monotonic() < deadline
         real_time.sleep(0.005)
 

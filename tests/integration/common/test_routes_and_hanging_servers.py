@@ -154,7 +154,7 @@ def unlike(value: Any) -> Any:
 def forget() -> None:
     """Make everything anew, as a new environment of the functions would."""
     for made in (bootstrap.database, bootstrap.service_database, bootstrap.redis):
-        if made.cache_info().currsize:
+        if made.is_made:
             made().close()
     bootstrap.forget_all()
 

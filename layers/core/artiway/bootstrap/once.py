@@ -28,6 +28,10 @@ class Provider(Generic[T]):
         """Use this value in place of the one that the function would make, until it is forgotten."""
         self._made = [value]
 
+    @property
+    def is_made(self) -> bool:
+        return bool(self._made)
+
     def cache_clear(self) -> None:
         self._made = []
 
