@@ -64,7 +64,7 @@ class Yard:
         return nodes
 
     def worker(self, slots: int, types: Sequence[str] = ("cutout", "model", "compose"), pool: str = "gpu") -> str:
-        worker_id = f"worker-{ids.new_id().hex[:12]}"
+        worker_id = f"worker-{ids.new_id().hex[-12:]}"
         self.connection.execute(
             "INSERT INTO worker (worker_id, pool, types, slots) VALUES (%s, %s, %s, %s)",
             (worker_id, pool, list(types), slots),

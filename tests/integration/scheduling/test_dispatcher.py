@@ -189,7 +189,9 @@ def test_the_load_of_a_lane_is_told_without_reading_what_ended_long_ago(yard, se
         tx.run(b"SET LOCAL enable_seqscan = off")  # so few rows would be read in one go
         load = PostgresNodes(service_database, Outbox(lambda *_: None)).lane_load("vip_short")
         read = tx.one(b"SELECT pg_stat_get_xact_tuples_returned('task_node_ended'::regclass) AS entries")
-    assert (load.ended_lately, read) == (0, {"entries": 0})
+    # The first entry behind the range may be read to find its end; all 20 were, before the search had a start.
+    assert load.ended_lately == 0
+    assert read["entries"] <= 1
 
 
 def test_nothing_is_dispatched_without_a_worker_until_one_comes(make, yard, clock):
