@@ -314,4 +314,4 @@ def test_event_that_waited_for_socket_is_published(service_database, addresses):
             written = pool.submit(write)
             until(is_waiting)
         written.result()
-    assert published == [event.aggregate]
+    assert [envelope.aggregate for envelope in published] == [event.aggregate]

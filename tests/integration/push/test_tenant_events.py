@@ -235,7 +235,7 @@ class TestWriters:
 
     def test_publish_events_for_a_tenant_wide_socket(self, desk, addresses):
         published = []
-        writer = Writer(addresses, Outbox(lambda _tenant_id, aggregates: published.extend(aggregates)))
+        writer = Writer(addresses, Outbox(lambda _tenant_id, envelopes: published.extend(one.aggregate for one in envelopes)))
         writer.commit()
         writer.write(BOB, "1")
         assert published == []

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from artiway import ids
 from artiway.errors import NotFound
-from artiway.outbox.model import Envelope, in_rounds
 from artiway.platform import iam_token, redis, sql, tracing
 from artiway.platform.consumer import PoisonMessage, consume, consume_batch
 from artiway.platform.database import with_iam_password
@@ -117,18 +116,6 @@ class TestBatchConsumer:
         assert [failure["itemIdentifier"] for failure in answer["batchItemFailures"]] == ["1", "2"]
 
 
-class TestRounds:
-    @given(st.lists(st.sampled_from("abc"), max_size=30))
-    def test_rounds_keep_the_order_of_each_aggregate(self, aggregates):
-        envelopes = [Envelope(number, None, name, "q", "{}", 0, "") for number, name in enumerate(aggregates)]
-        rounds = in_rounds(list(reversed(envelopes)))
-        assert all(len({e.aggregate for e in messages}) == len(messages) for messages in rounds)
-        for name in set(aggregates):
-            sent = [e.outbox_id for messages in rounds for e in messages if e.aggregate == name]
-            assert sent == sorted(sent)
-        assert sum(map(len, rounds)) == len(envelopes)
-
-
 class TestDatabasePassword:
     @pytest.mark.parametrize("session_token", [None, "a/b+c=="])
     def test_iam_token_is_one_that_botocore_makes(self, session_token, monkeypatch):
@@ -188,5 +175,5 @@ class TestNamedSql:
 
     def test_queries_are_found_by_name(self):
         queries = sql.load("artiway.outbox")
-        assert b"FROM outbox" in queries["unsent_of_aggregates"]
+        assert b"FROM outbox" in queries["lock_overdue"]
         assert not any(b"-- name:" in query for query in queries.values())

@@ -14,7 +14,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=
 
 @dataclass(frozen=True)
 class Message:
-    """`destination` names the queue, `aggregate` the changed thing. Messages of one aggregate are sent in order."""
+    """`destination` names the queue, `aggregate` the changed thing. A consumer must expect messages in any order."""
 
     destination: str
     aggregate: str
@@ -41,7 +41,7 @@ class Envelope:
     """A stored message with its number in the outbox, ready to be sent unchanged."""
 
     outbox_id: int
-    tenant_id: UUID | None
+    tenant_id: UUID | str | None
     aggregate: str
     destination: str
     body: str
@@ -53,15 +53,3 @@ class Sender(Protocol):
     def send(self, envelopes: Sequence[Envelope]) -> set[int]:
         """Send them in any order; return the ids that were accepted."""
 
-
-def in_rounds(envelopes: list[Envelope]) -> list[list[Envelope]]:
-    """Rounds with at most one message of an aggregate each, so that a failed message holds back its successors."""
-    rounds: list[list[Envelope]] = []
-    sent_before: dict[str, int] = {}
-    for envelope in sorted(envelopes, key=lambda envelope: envelope.outbox_id):
-        number = sent_before.get(envelope.aggregate, 0)
-        sent_before[envelope.aggregate] = number + 1
-        if number == len(rounds):
-            rounds.append([])
-        rounds[number].append(envelope)
-    return rounds

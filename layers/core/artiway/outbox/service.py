@@ -7,11 +7,11 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 from uuid import UUID
 
-from artiway.outbox.model import Envelope, Sender, in_rounds
+from artiway.outbox.model import Envelope, Sender
 
 
 class Claim(Protocol):
-    """Unsent messages that no other relay sends while the claim is open."""
+    """Unsent messages that no other sweep sends while the claim is open."""
 
     envelopes: list[Envelope]
 
@@ -19,7 +19,7 @@ class Claim(Protocol):
 
 
 class Store(Protocol):
-    def claim(self, tenant_id: UUID | None, aggregates: Sequence[str]) -> AbstractContextManager[Claim]: ...
+    def mark_sent(self, tenant_id: UUID | None, outbox_ids: Sequence[int]) -> None: ...
 
     def claim_overdue(self, *, age_s: int, limit: int) -> AbstractContextManager[Claim]: ...
 
@@ -29,20 +29,24 @@ class Store(Protocol):
 
 
 class Relay:
-    """Sends each message at least once, in order per aggregate. A crash between sending and marking sends it again."""
+    """Sends each message at least once, in any order. A crash between sending and marking sends it again."""
 
     def __init__(self, store: Store, sender: Sender, *, crash_point: Callable[[str], None] = lambda _: None) -> None:
         self._store, self._sender, self._crash_point = store, sender, crash_point
 
-    def deliver(self, tenant_id: UUID | None, aggregates: Sequence[str]) -> int:
-        """Send the committed messages of these aggregates."""
-        with self._store.claim(tenant_id, aggregates) as claim:
-            return self._send(claim)
+    def deliver(self, tenant_id: UUID | None, envelopes: Sequence[Envelope]) -> int:
+        """Send the messages of a transaction that has committed. What is refused here is left to the sweep."""
+        sent = self._send(envelopes)
+        if sent:
+            self._store.mark_sent(tenant_id, sent)
+        return len(sent)
 
     def sweep(self, *, age_s: int, limit: int) -> int:
         """Send messages that have waited longer than `age_s`: their writer crashed between commit and send."""
         with self._store.claim_overdue(age_s=age_s, limit=limit) as claim:
-            return self._send(claim)
+            sent = self._send(claim.envelopes)
+            claim.mark_sent(sent)
+            return len(sent)
 
     def oldest_unsent_age_s(self) -> float:
         return self._store.oldest_unsent_age_s()
@@ -50,17 +54,10 @@ class Relay:
     def purge_sent(self, *, keep_hours: int, limit: int) -> int:
         return self._store.purge_sent(keep_hours=keep_hours, limit=limit)
 
-    def _send(self, claim: Claim) -> int:
-        sent: set[int] = set()
-        held_back: set[str] = set()
-        for messages in in_rounds(claim.envelopes):
-            due = [message for message in messages if message.aggregate not in held_back]
-            if not due:
-                break
-            self._crash_point("before send")
-            accepted = self._sender.send(due)
-            self._crash_point("after send")
-            sent |= accepted
-            held_back |= {message.aggregate for message in due if message.outbox_id not in accepted}
-        claim.mark_sent(sorted(sent))
-        return len(sent)
+    def _send(self, envelopes: Sequence[Envelope]) -> list[int]:
+        if not envelopes:
+            return []
+        self._crash_point("before send")
+        accepted = self._sender.send(envelopes)
+        self._crash_point("after send")
+        return sorted(accepted)

@@ -166,12 +166,18 @@ class Database:
         with self._transaction(None) as tx:
             yield tx
 
-    @contextlib.contextmanager
-    def async_commit_transaction(self, tenant_id: UUID | None) -> Iterator[Transaction]:
-        """For work that may be repeated: the commit does not wait for the disk, so a server crash may undo it."""
-        with self._transaction(tenant_id) as tx:
-            tx.run(b"SET LOCAL synchronous_commit = off")
-            yield tx
+    def run_alone(self, query: bytes, parameters: Mapping[str, Any]) -> None:
+        """Run one statement as a transaction of its own, in one round trip. The statement sets its tenant itself."""
+        if self._active is not None:
+            raise RuntimeError("a transaction is open")
+        try:
+            if self._connection is None:
+                self._connection = self._connect()
+            self._connection.limit_s = self._statement_limit_s
+            self._connection.execute(query, parameters)
+        except _PASSING as error:
+            self.close()
+            raise DatabaseAway(type(error).__name__) from error
 
     def close(self) -> None:
         if self._connection is not None:

@@ -95,6 +95,45 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.outbox_publish(messages json, the_trace text) RETURNS TABLE(outbox_id bigint, is_due boolean)
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    tenants uuid[];
+    aggregates text[];
+
+BEGIN
+    SELECT array_agg(DISTINCT coalesce(current_tenant(), message.tenant_id)), array_agg(DISTINCT message.aggregate)
+      INTO tenants, aggregates
+      FROM json_to_recordset(messages) AS message (tenant_id uuid, aggregate text, destination text)
+     WHERE message.destination = 'push' AND message.aggregate LIKE 'user:%';
+    IF aggregates IS NOT NULL THEN
+        PERFORM outbox_serialise(tenants, aggregates);
+    END IF;
+    RETURN QUERY
+    INSERT INTO outbox (tenant_id, aggregate, destination, body, delay_s, trace_id, sent_at)
+    SELECT coalesce(current_tenant(), tenant_id), aggregate, destination, body, delay_s, the_trace,
+           CASE WHEN destination = 'push' AND aggregate LIKE 'user:%'
+                 AND NOT EXISTS (SELECT FROM websocket_connection AS socket
+                                  WHERE socket.tenant_id = coalesce(current_tenant(), message.tenant_id)
+                                    AND socket.user_id = substr(aggregate, 6)::uuid
+                                    AND socket.closed_at IS NULL AND socket.expires_at > clock_timestamp())
+                 AND NOT EXISTS (SELECT FROM websocket_connection AS socket
+                                  WHERE socket.tenant_id = coalesce(current_tenant(), message.tenant_id)
+                                    AND socket.scope = 'tenant'
+                                    AND socket.closed_at IS NULL AND socket.expires_at > clock_timestamp())
+                THEN clock_timestamp() END
+      FROM ROWS FROM (json_to_recordset(messages)
+                      AS (tenant_id uuid, aggregate text, destination text, body text, delay_s smallint))
+           WITH ORDINALITY AS message (tenant_id, aggregate, destination, body, delay_s, place)
+     ORDER BY place
+    RETURNING outbox_id, sent_at IS NULL;
+
+END
+$$;
+
 CREATE FUNCTION public.outbox_put(messages json, the_trace text) RETURNS SETOF text
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
@@ -128,6 +167,21 @@ BEGIN
         RETURNING aggregate, sent_at
     )
     SELECT DISTINCT aggregate FROM kept WHERE sent_at IS NULL ORDER BY aggregate;
+
+END
+$$;
+
+CREATE FUNCTION public.outbox_sent(the_tenant text, ids bigint[]) RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+BEGIN
+    PERFORM set_config('app.tenant_id', the_tenant, true), set_config('synchronous_commit', 'off', true);
+    DELETE FROM outbox
+     WHERE outbox_id IN (SELECT outbox_id FROM outbox WHERE outbox_id = ANY (ids) AND destination <> 'push'
+                            FOR UPDATE SKIP LOCKED);
+    UPDATE outbox SET sent_at = clock_timestamp()
+     WHERE outbox_id = ANY (ids) AND destination = 'push' AND sent_at IS NULL;
 
 END
 $$;
@@ -220,6 +274,32 @@ CREATE FUNCTION public.refuse_node_change(from_status text, to_status text, from
 BEGIN
     RAISE EXCEPTION 'illegal change of a node: % -> % (version % -> %)', from_status, to_status, from_version, to_version
         USING ERRCODE = 'check_violation', TABLE = 'task_node';
+
+END
+$$;
+
+CREATE FUNCTION public.task_publish(events json, messages json, the_trace text) RETURNS TABLE(outbox_id bigint, is_due boolean)
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+DECLARE
+    numbered integer;
+
+BEGIN
+    UPDATE task
+       SET event_sequence = added.last
+      FROM (SELECT event.task_id, min(event.sequence) - 1 AS before, max(event.sequence) AS last
+              FROM json_to_recordset(events) AS event (task_id uuid, sequence bigint)
+             GROUP BY event.task_id) AS added
+     WHERE task.task_id = added.task_id AND task.event_sequence = added.before;
+    GET DIAGNOSTICS numbered = ROW_COUNT;
+    IF numbered <> (SELECT count(DISTINCT event.task_id) FROM json_to_recordset(events) AS event (task_id uuid)) THEN
+        RAISE EXCEPTION 'the numbers of the events do not follow the last one' USING ERRCODE = 'serialization_failure';
+    END IF;
+    INSERT INTO task_event (tenant_id, task_id, sequence, event, body)
+    SELECT current_tenant(), event.task_id, event.sequence, event.event, event.body
+      FROM json_to_recordset(events) AS event (task_id uuid, sequence bigint, event text, body jsonb);
+    RETURN QUERY SELECT * FROM outbox_publish(messages, the_trace);
 
 END
 $$;
@@ -1278,8 +1358,6 @@ CREATE INDEX outbox_sent ON public.outbox USING btree (sent_at) WHERE (sent_at I
 
 CREATE INDEX outbox_unsent_by_age ON public.outbox USING btree (created_at) WHERE (sent_at IS NULL);
 
-CREATE INDEX outbox_unsent_by_aggregate ON public.outbox USING btree (aggregate, outbox_id) WHERE (sent_at IS NULL);
-
 CREATE INDEX pay_alert_unsent ON public.pay_alert USING btree (created_at) WHERE (sent_at IS NULL);
 
 CREATE INDEX pay_order_due ON public.pay_order USING btree (next_query_at) WHERE (status = ANY (ARRAY['CREATED'::text, 'PAYING'::text]));
@@ -1568,6 +1646,8 @@ ALTER TABLE public.login_event ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.login_failure ENABLE ROW LEVEL SECURITY;
 
+CREATE POLICY no_event ON public.outbox AS RESTRICTIVE FOR DELETE TO artiway_app USING ((destination <> 'push'::text));
+
 ALTER TABLE public.node_dependency ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.node_history ENABLE ROW LEVEL SECURITY;
@@ -1732,11 +1812,23 @@ REVOKE ALL ON FUNCTION public.node_mark_ready(the_nodes uuid[]) FROM PUBLIC;
 
 GRANT ALL ON FUNCTION public.node_mark_ready(the_nodes uuid[]) TO artiway_service;
 
+REVOKE ALL ON FUNCTION public.outbox_publish(messages json, the_trace text) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.outbox_publish(messages json, the_trace text) TO artiway_app;
+
+GRANT ALL ON FUNCTION public.outbox_publish(messages json, the_trace text) TO artiway_service;
+
 REVOKE ALL ON FUNCTION public.outbox_put(messages json, the_trace text) FROM PUBLIC;
 
 GRANT ALL ON FUNCTION public.outbox_put(messages json, the_trace text) TO artiway_app;
 
 GRANT ALL ON FUNCTION public.outbox_put(messages json, the_trace text) TO artiway_service;
+
+REVOKE ALL ON FUNCTION public.outbox_sent(the_tenant text, ids bigint[]) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.outbox_sent(the_tenant text, ids bigint[]) TO artiway_app;
+
+GRANT ALL ON FUNCTION public.outbox_sent(the_tenant text, ids bigint[]) TO artiway_service;
 
 REVOKE ALL ON FUNCTION public.outbox_serialise(tenants uuid[], aggregates text[]) FROM PUBLIC;
 
@@ -1751,6 +1843,10 @@ GRANT ALL ON FUNCTION public.points_end_hold(the_hold uuid, ended_as text, charg
 REVOKE ALL ON FUNCTION public.points_place_hold(the_hold uuid, the_user uuid, points bigint, the_entry uuid, the_reference text, the_key text, at timestamp with time zone, until timestamp with time zone) FROM PUBLIC;
 
 GRANT ALL ON FUNCTION public.points_place_hold(the_hold uuid, the_user uuid, points bigint, the_entry uuid, the_reference text, the_key text, at timestamp with time zone, until timestamp with time zone) TO artiway_app;
+
+REVOKE ALL ON FUNCTION public.task_publish(events json, messages json, the_trace text) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.task_publish(events json, messages json, the_trace text) TO artiway_app;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.api_key TO artiway_app;
 
@@ -1884,7 +1980,7 @@ GRANT UPDATE(updated_at) ON TABLE public.tenant TO artiway_service;
 
 GRANT SELECT ON TABLE public.open_session TO artiway_service;
 
-GRANT SELECT,INSERT ON TABLE public.outbox TO artiway_app;
+GRANT SELECT,INSERT,DELETE ON TABLE public.outbox TO artiway_app;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.outbox TO artiway_service;
 

@@ -272,13 +272,8 @@ UPDATE node_token AS waiting
    AND (node.status IN ('COMPLETED', 'FAILED', 'TIMEOUT', 'CANCELLED') OR waiting.kind = 'gate' AND node.in_degree = 0)
 RETURNING waiting.tenant_id, waiting.node_id, waiting.kind, waiting.token, node.status;
 
--- name: raise_event_sequence
-UPDATE task SET event_sequence = event_sequence + %(count)s WHERE task_id = %(task_id)s RETURNING event_sequence;
-
--- name: insert_events
-INSERT INTO task_event (tenant_id, task_id, sequence, event, body)
-SELECT current_tenant(), %(task_id)s, added.sequence, added.event, added.body
-  FROM unnest(%(sequences)s::bigint[], %(events)s::text[], %(bodies)s::jsonb[]) AS added (sequence, event, body);
+-- name: publish
+SELECT outbox_id, is_due FROM task_publish(%(events)s::json, %(messages)s::json, %(trace_id)s);
 
 -- name: has_listener
 -- Sockets of the user, and sockets that receive the events of the whole tenant.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
@@ -48,8 +49,8 @@ class PostgresTaskTransaction:
         self.messages: list[Message] = []
         self.released: list[ReleasedSlot] = []
         self.published: list[Published] = []
-        self._occurrences: dict[UUID, list[Occurrence]] = {}
-        self._users: dict[UUID, UUID] = {}
+        self._occurrences: list[tuple[Task, Occurrence]] = []
+        self._sequences: dict[UUID, int] = {}
 
     # Messages and events
 
@@ -58,37 +59,26 @@ class PostgresTaskTransaction:
 
     def publish(self, task: Task, occurrence: Occurrence) -> None:
         """Add an event of the task. Clients receive the events after the commit, in this order."""
-        self._occurrences.setdefault(task.task_id, []).append(occurrence)
-        self._users[task.task_id] = task.user_id
+        self._occurrences.append((task, occurrence))
 
-    def flush_events(self) -> None:
-        """Give the new events their numbers, store them, and add the messages that push them."""
-        for task_id, occurrences in self._occurrences.items():
-            row = self._tx.one(SQL["raise_event_sequence"], {"task_id": task_id, "count": len(occurrences)})
-            assert row is not None
-            first = int(row["event_sequence"]) - len(occurrences) + 1
-            at = self._clock.now()
-            events = [
-                Published(
-                    task_id,
-                    sequence,
-                    occurrence.event.short,
-                    messages.event_body(task_id, occurrence, sequence=sequence, at=at),
-                )
-                for sequence, occurrence in enumerate(occurrences, first)
-            ]
-            self._tx.run(
-                SQL["insert_events"],
-                {
-                    "task_id": task_id,
-                    "sequences": [one.sequence for one in events],
-                    "events": [one.event for one in events],
-                    "bodies": [Jsonb(one.body) for one in events],
-                },
-            )
-            self.messages += [messages.notice(self._tenant_id, self._users[task_id], one.body) for one in events]
-            self.published += events
-        self._occurrences = {}
+    def flush(self, outbox: Outbox) -> None:
+        """Number and store the new events, and store the messages, in one request. The caller has locked the tasks."""
+        at = self._clock.now()
+        for task, occurrence in self._occurrences:
+            sequence = self._sequences[task.task_id] = self._sequences.get(task.task_id, task.event_sequence) + 1
+            body = messages.event_body(task.task_id, occurrence, sequence=sequence, at=at)
+            self.published.append(Published(task.task_id, sequence, occurrence.event.short, body))
+            self.messages.append(messages.notice(self._tenant_id, task.user_id, body))
+        if not self.published:
+            outbox.publish(self._tx, self.messages)
+            return
+        events = [
+            {"task_id": str(one.task_id), "sequence": one.sequence, "event": one.event, "body": one.body}
+            for one in self.published
+        ]
+        prepared = outbox.prepare(self.messages)
+        parameters = {**prepared.parameters, "events": json.dumps(events, ensure_ascii=False)}
+        outbox.deliver_after(self._tx, prepared, self._tx.all(SQL["publish"], parameters))
 
     # Tasks
 
@@ -375,8 +365,7 @@ class PostgresTasks:
         with self._database.tenant_transaction(tenant_id) as tx:
             task_tx = PostgresTaskTransaction(tx, tenant_id, self._clock)
             yield task_tx
-            task_tx.flush_events()
-            self._outbox.publish(tx, task_tx.messages)
+            task_tx.flush(self._outbox)
             if task_tx.published:
                 tx.after_commit(lambda: self._announce(task_tx.published))
             if task_tx.released:

@@ -1,0 +1,153 @@
+"""What a task costs, counted: statements and transactions from PostgreSQL's log, WAL, messages, calls, transitions."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import psycopg
+
+from local import lambdas
+from local.emulator import client
+
+# The functions in the order in which a node meets them. A statement belongs to the function whose connection ran it.
+PHASES = {
+    "TasksFunction": "submit",
+    "GateFunction": "dependency wait",
+    "SchedulerFunction": "ready, dispatch",
+    "InternalFunction": "claim",
+    "ProgressFunction": "report, end",
+    "SettleFunction": "settle",
+    "PushFunction": "push",
+}
+_LINE = re.compile(r"^@(?P<name>[^@]*)@LOG:  (?:statement|execute [^:]*): (?P<text>.*)$")
+_SETTINGS = {"log_statement": "all", "log_line_prefix": "@%a@"}
+
+
+@dataclass
+class Counts:
+    """A statement is one request to PostgreSQL, COMMIT included. BEGIN and its two SET LOCAL are one request."""
+
+    statements: Counter[str] = field(default_factory=Counter)
+    transactions: Counter[str] = field(default_factory=Counter)
+    calls: Counter[str] = field(default_factory=Counter)
+    messages: Counter[str] = field(default_factory=Counter)
+    transitions: int = 0
+    wal_bytes: int = 0
+    texts: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def per(self, nodes: int, tasks: int) -> dict[str, Any]:
+        phases = list(dict.fromkeys([*PHASES, *self.statements, *self.calls]))
+        rows = {
+            PHASES.get(name, name): {
+                "statements": round(self.statements[name] / nodes, 1),
+                "transactions": round(self.transactions[name] / nodes, 2),
+                "calls": round(self.calls[name] / nodes, 2),
+            }
+            for name in phases
+            if self.statements[name] or self.calls[name]
+        }
+        return {
+            "phases": rows,
+            "statements": round(sum(self.statements.values()) / nodes, 1),
+            "transactions": round(sum(self.transactions.values()) / nodes, 2),
+            "calls": round(sum(self.calls.values()) / nodes, 2),
+            "messages": {name: round(count / nodes, 2) for name, count in self.messages.most_common()},
+            "walBytes": round(self.wal_bytes / nodes),
+            "transitionsPerTask": round(self.transitions / tasks, 1),
+        }
+
+
+@contextmanager
+def counted(facts: dict[str, Any], log: Path) -> Iterator[Counts]:
+    """Count what happens inside the block. The logging slows PostgreSQL, so no time is measured here."""
+    found = Counts()
+    with psycopg.connect(facts["databaseUrl"], autocommit=True, application_name="probe") as probe, _calls(found):
+        for name, value in _SETTINGS.items():
+            probe.execute(f"ALTER SYSTEM SET {name} = '{value}'")
+        probe.execute("SELECT pg_reload_conf()")
+        time.sleep(0.3)  # the backends read the new settings before their next statement
+        start, wal, outbox = log.stat().st_size, _wal(probe), _last_outbox(probe)
+        executions = set(_executions(facts))
+        try:
+            yield found
+        finally:
+            found.wal_bytes = _wal(probe) - wal
+            for name in _SETTINGS:
+                probe.execute(f"ALTER SYSTEM RESET {name}")
+            probe.execute("SELECT pg_reload_conf()")
+        found.messages.update(_messages(probe, outbox))
+    found.transitions = sum(_transitions(facts, arn) for arn in set(_executions(facts)) - executions)
+    _read_log(found, log.read_bytes()[start:].decode(errors="replace"))
+
+
+def _read_log(found: Counts, text: str) -> None:
+    for line in text.splitlines():
+        if not (match := _LINE.match(line)) or match["name"] not in PHASES:
+            continue
+        name = match["name"]
+        found.statements[name] += 1
+        found.texts[name, " ".join(match["text"].split())[:70]] += 1
+        found.transactions[name] += match["text"] in ("COMMIT", "ROLLBACK")
+
+
+@contextmanager
+def _calls(found: Counts) -> Iterator[None]:
+    original = lambdas.Pool.invoke
+
+    async def invoke(pool: lambdas.Pool, *arguments: Any) -> lambdas.Outcome:
+        found.calls[pool.function.name] += 1
+        return await original(pool, *arguments)
+
+    with mock.patch.object(lambdas.Pool, "invoke", invoke):
+        yield
+
+
+def _wal(probe: psycopg.Connection[Any]) -> int:
+    row = probe.execute("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def _last_outbox(probe: psycopg.Connection[Any]) -> int:
+    row = probe.execute("SELECT coalesce(max(outbox_id), 0) FROM outbox").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def _messages(probe: psycopg.Connection[Any], after: int) -> dict[str, int]:
+    """Messages of the outbox by the first part of their destination. An event without a listener is stored, not sent."""
+    rows = probe.execute(
+        "SELECT split_part(destination, ':', 1) || CASE WHEN destination = 'push' AND sent_at = created_at THEN ' (stored)' ELSE '' END,"
+        " count(*) FROM outbox WHERE outbox_id > %s GROUP BY 1",
+        (after,),
+    ).fetchall()
+    return {str(row[0]): int(row[1]) for row in rows}
+
+
+def _executions(facts: dict[str, Any]) -> list[str]:
+    machine = client("stepfunctions", facts["awsUrl"])
+    [arn] = [one["stateMachineArn"] for one in machine.list_state_machines()["stateMachines"]]
+    pages = machine.get_paginator("list_executions").paginate(stateMachineArn=arn)
+    return [one["executionArn"] for page in pages for one in page["executions"]]
+
+
+def _transitions(facts: dict[str, Any], arn: str) -> int:
+    """AWS charges each state that is entered."""
+    machine = client("stepfunctions", facts["awsUrl"])
+    pages = machine.get_paginator("get_execution_history").paginate(executionArn=arn, includeExecutionData=False)
+    return sum(event["type"].endswith("StateEntered") for page in pages for event in page["events"])
+
+
+def show(found: dict[str, Any]) -> None:
+    print(f"  {'per node, by phase':24} {'statements':>10} {'transactions':>13} {'calls':>7}")
+    for name, row in [*found["phases"].items(), ("all", found)]:
+        print(f"  {name:24} {row['statements']:10.1f} {row['transactions']:13.2f} {row['calls']:7.2f}")
+    print(f"  WAL bytes {found['walBytes']}, transitions per DAG {found['transitionsPerTask']}, outbox {found['messages']}")
