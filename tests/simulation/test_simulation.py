@@ -30,7 +30,7 @@ def test_every_task_ends_and_promises_hold(simulation, subtests, seeds):
             promises = Promises(story)
             promises.check()
             submitted += len(promises.tasks)
-    assert submitted > len(seeds)
+    assert submitted > len(seeds) or len(seeds) == 1
 
 
 @pytest.mark.parametrize("seed", [4, 7])
