@@ -80,6 +80,22 @@ class WaitingFor(StrEnum):
     NONE = "none"
 
 
+class Priority(StrEnum):
+    """Orders a node among the work of its own tenant. It never changes the tenant's share of the pool."""
+
+    HIGH = "HIGH"
+    NORMAL = "NORMAL"
+    LOW = "LOW"
+
+
+class DecisionReason(StrEnum):
+    """Why a tenant's node was chosen before the runner-up's."""
+
+    ONLY_CANDIDATE = "only_candidate"
+    SMALLEST_TAG = "smallest_tag"
+    TIE_EARLIER_ARRIVAL = "tie_earlier_arrival"
+
+
 def microseconds(seconds: float) -> int:
     return round(seconds * MICROSECONDS)
 
@@ -133,6 +149,7 @@ class Node:
     user_id: str
     track: Track
     cost_us: int
+    priority: Priority = Priority.NORMAL
 
     def __post_init__(self) -> None:
         # One look at all three, since this runs several times for each node; which of them it was is asked afterwards.
@@ -288,6 +305,61 @@ class Snapshot:
     clock_us: int = 0
     last_us: dict[str, int] = field(default_factory=dict)
     costs: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A dispatch as the queue recorded it. The runner-up is the next tenant that could have run, None without one."""
+
+    at_ms: int
+    node_id: str
+    tenant_id: str
+    user_id: str
+    track: Track
+    charged_us: int
+    tag_us: int
+    runner_up_tenant_id: str | None
+    runner_up_tag_us: int | None
+    reason: DecisionReason
+
+
+@dataclass(frozen=True, slots=True)
+class TrackBacklog:
+    """A tenant's work on one track. `head_tag_us` is None while the tenant has no eligible node there."""
+
+    waiting: int = 0
+    waiting_us: int = 0
+    head_tag_us: int | None = None
+    running: int = 0
+    running_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TenantBacklog:
+    """A tenant that has work, by track. `last_us` counts the heads that are tagged and still wait."""
+
+    policy: TenantPolicy
+    last_us: int
+    credit_us: int
+    running: int
+    tracks: Mapping[Track, TrackBacklog]
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """Counts and sums of all work in a pool: what a forecast needs, without the nodes themselves."""
+
+    clock_us: int
+    pool: Pool
+    costs: Mapping[str, tuple[int, int]]
+    tenants: Mapping[str, TenantBacklog]
+
+    def running_by_track(self) -> dict[Track, int]:
+        counts: dict[Track, int] = {}
+        for tenant in self.tenants.values():
+            for track, work in tenant.tracks.items():
+                counts[track] = counts.get(track, 0) + work.running
+        return counts
 
 
 @dataclass(frozen=True, slots=True)
