@@ -221,7 +221,8 @@ def test_heartbeat_renews_leases_and_reports_cancellation(world):
     by_task = {one.order["taskId"]: verdicts[UUID(one.order["nodeId"])] for one in worker.held}
     assert by_task == {str(task.task_id): "cancelled", str(other.task_id): "go"}
     stranger = world.worker("w2")
-    assert set(world.nodes.beat(stranger.card, nodes).values()) == {"cancelled", "fenced"}
+    verdicts, _ = world.nodes.beat(stranger.card, nodes)
+    assert set(verdicts.values()) == {"cancelled", "fenced"}
     world.run_to_end()
 
 
