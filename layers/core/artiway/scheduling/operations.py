@@ -150,6 +150,8 @@ class OperationsService:
 
     def drain_worker(self, worker_id: str, *, actor_id: UUID | None) -> WorkerState:
         """The worker's slots leave the pool at once. Its next heartbeat is answered with the order to drain."""
+        if not worker_id.isprintable():  # PostgreSQL takes no NUL
+            raise NotFound("there is no such worker")
         pool = self._store.drain_worker(worker_id, actor_id=actor_id)
         self._mirror(pool)
         for worker in self._store.workers():
