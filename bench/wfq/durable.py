@@ -33,7 +33,7 @@ from artiway.platform.database import Database
 from artiway.platform.migrations import migrate
 from artiway.scheduling.dispatcher import Dispatcher
 from artiway.scheduling.queue import FairQueue
-from artiway.scheduling.repository import PostgresBook
+from artiway.scheduling.repository import PostgresSchedulingStore
 from artiway.tasks.repository import PostgresNodes
 from bench.wfq.ours import cpu_us
 from local.servers import free_port, running, start_postgres
@@ -156,7 +156,7 @@ def _scheduler(service_url: str, redis_url: str) -> tuple[Dispatcher, FairQueue]
     queue = FairQueue(redis.Redis.from_url(redis_url), "gpu")
     scheduler = Dispatcher(
         PostgresNodes(database, Outbox(lambda *_: None)),
-        PostgresBook(database, AuditLog(), silence_s=3600, window_s=3600, samples=100, prefetch=0),
+        PostgresSchedulingStore(database, AuditLog(), silence_s=3600, window_s=3600, samples=100, prefetch=0),
         lambda _pool: queue,
         Now(),
     )
@@ -185,7 +185,7 @@ def _drive(scheduler: Dispatcher, nodes: list[UUID], batch: int) -> int:
         for start in range(0, len(nodes), batch):
             part = nodes[start : start + batch]
             sent += scheduler.ready(part)
-            sent += scheduler.left([Gone(node_id) for node_id in part])
+            sent += scheduler.release([Gone(node_id) for node_id in part])
     return sent
 
 

@@ -239,6 +239,7 @@ const WORDS = {
   shareCap: ["Share cap", "份额上限"],
   pool: ["Pool", "资源池"],
   engine: ["Engine", "引擎"],
+  draining: ["draining", "正在退出"],
   noWorkers: ["No worker is running.", "没有在线的工作节点。"],
   noService: ["No task ran in the last hour.", "近一小时没有任务运行。"],
   notCompared: ["No two tenants had waiting tasks all the time, so no tenants are compared.", "没有两个租户持续排队，暂不比较。"],

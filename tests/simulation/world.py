@@ -68,7 +68,7 @@ class FirstComeScheduler:
         self._chaos.point("nodes ready")
         return self.dispatch()
 
-    def left(self, nodes: Sequence[ReleasedSlot]) -> int:
+    def release(self, nodes: Sequence[ReleasedSlot]) -> int:
         return self.dispatch()
 
     def reconcile(self, pool: str) -> int:
@@ -357,7 +357,7 @@ class World:
     def _beat(self, worker: Worker) -> None:
         awake = [held for held in worker.held if not held.is_asleep]
         held = [(UUID(one.order["nodeId"]), one.order["attempt"]) for one in awake]
-        verdicts = self.nodes.beat(worker.card, held)
+        verdicts, _ = self.nodes.beat(worker.card, held)
         for one in awake:
             if verdicts[UUID(one.order["nodeId"])] != "go":
                 worker.held.remove(one)

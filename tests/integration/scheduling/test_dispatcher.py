@@ -20,7 +20,7 @@ from artiway.scheduling.dispatcher import BATCH, Corrections, Dispatcher, QueueA
 from artiway.scheduling.history import LogTrimmed
 from artiway.scheduling.model import LaneChange, StaleEpoch, TooManyTracks, UnknownTenant
 from artiway.scheduling.queue import FairQueue
-from artiway.scheduling.repository import PostgresBook
+from artiway.scheduling.repository import PostgresSchedulingStore
 from artiway.tasks.repository import PostgresNodes
 from tests.conftest import Addresses
 from tests.fakes.nodes import Yard
@@ -92,7 +92,9 @@ def make(service_database: Database, valkey: redis.Redis, clock: Clock, fuse: Fu
         queues = {pool: FairQueue(valkey, pool) for pool in POOLS}
         return Dispatcher(
             PostgresNodes(service_database, Outbox(lambda *_: None)),
-            PostgresBook(service_database, AuditLog(), silence_s=3600, window_s=3600, samples=100, prefetch=prefetch),
+            PostgresSchedulingStore(
+                service_database, AuditLog(), silence_s=3600, window_s=3600, samples=100, prefetch=prefetch
+            ),
             queues.__getitem__,
             clock,
             crash_point=fuse,
@@ -120,9 +122,9 @@ def test_a_node_that_ends_makes_room_for_the_next(make, yard):
     scheduler = make()
     assert scheduler.ready([first, second]) == 1
     yard.end(first)
-    assert scheduler.left([Gone(first, gpu_us=5_000_000)]) == 1
+    assert scheduler.release([Gone(first, gpu_us=5_000_000)]) == 1
     assert yard.states([second]) == [("QUEUED", 1, True)]
-    assert scheduler.left([Gone(first, gpu_us=5_000_000)]) == 0  # told twice
+    assert scheduler.release([Gone(first, gpu_us=5_000_000)]) == 0  # told twice
 
 
 def test_a_ready_message_that_comes_twice_dispatches_once(make, yard):
@@ -173,7 +175,7 @@ def test_the_depth_of_a_lane_is_what_waits_for_others_for_its_time_or_for_its_tu
     nodes = yard.task(yard.tenant("vip"), 4)
     make().ready(nodes[:3])
     assert len(yard.dispatched(nodes)) == 1
-    (lane,) = make()._book.lanes("vip_short")
+    (lane,) = make()._store.lanes("vip_short")
     load = PostgresNodes(service_database, Outbox(lambda *_: None)).lane_load("vip_short")
     assert (load.depth, lane.depth, lane.running) == (3, 3, 1)
 
@@ -236,7 +238,7 @@ def test_a_cancelled_node_is_not_dispatched_and_its_slot_goes_on(make, yard):
         (second,),
     )
     yard.end(first)
-    assert scheduler.left([Gone(first)]) == 0  # the queue offers the cancelled one, the database refuses it
+    assert scheduler.release([Gone(first)]) == 0  # the queue offers the cancelled one, the database refuses it
     third = yard.task(yard.tenant(), 1)
     assert scheduler.ready(third) == 1  # and the slot is free again
 
@@ -251,7 +253,7 @@ def test_the_slot_of_a_node_that_was_cancelled_while_it_waited_goes_to_the_next_
         (cancelled,),
     )
     yard.end(first)
-    assert scheduler.left([Gone(first)]) == 1
+    assert scheduler.release([Gone(first)]) == 1
     assert yard.dispatched([cancelled, third]) == [third]
 
 
@@ -292,17 +294,19 @@ def test_what_the_queue_refuses_is_an_error_that_the_edge_can_render(error, kind
 
 def test_a_paused_lane_stays_paused_when_its_parallelism_is_changed(make, yard, service_database, clock):
     yard.worker(5)
-    book = PostgresBook(service_database, AuditLog(), silence_s=3600, window_s=3600, samples=100, prefetch=0)
-    book.set_lane("vip_short", LaneChange(is_paused=True), actor_id=None)
+    store = PostgresSchedulingStore(
+        service_database, AuditLog(), silence_s=3600, window_s=3600, samples=100, prefetch=0
+    )
+    store.set_lane("vip_short", LaneChange(is_paused=True), actor_id=None)
     nodes = yard.task(yard.tenant(), 2)
     scheduler = make()
     assert scheduler.ready(nodes) == 0
-    book.set_lane("vip_short", LaneChange(parallelism=1), actor_id=None)
+    store.set_lane("vip_short", LaneChange(parallelism=1), actor_id=None)
     clock.pass_by(5)
     assert scheduler.dispatch("gpu") == 0
-    (state,) = book.lanes("vip_short")
+    (state,) = store.lanes("vip_short")
     assert (state.is_paused, state.parallelism, state.depth, state.running) == (True, 1, 2, 0)
-    book.set_lane("vip_short", LaneChange(is_paused=False), actor_id=None)
+    store.set_lane("vip_short", LaneChange(is_paused=False), actor_id=None)
     clock.pass_by(5)
     assert scheduler.dispatch("gpu") == 1
 
@@ -319,7 +323,7 @@ def test_a_changed_weight_acts_on_the_backlog_at_the_next_look(make, yard, clock
     for _ in range(6):
         (running,) = yard.dispatched(first + second)
         yard.end(running)
-        scheduler.left([Gone(running, gpu_us=6_000_000)])
+        scheduler.release([Gone(running, gpu_us=6_000_000)])
     assert all(status == "COMPLETED" for status, _, _ in yard.states(second)[:5])
 
 
@@ -332,7 +336,7 @@ def test_a_flushed_redis_costs_a_rebuild_and_nothing_else(make, yard, valkey):
     running = yard.dispatched(nodes)
     for node_id in running:
         yard.end(node_id)
-    assert scheduler.left([Gone(node_id) for node_id in running]) == 2
+    assert scheduler.release([Gone(node_id) for node_id in running]) == 2
     valkey.flushall()
     assert make().reconcile("gpu").requeued == 0  # the rebuild had them all
     assert len(yard.dispatched(nodes)) == 2
@@ -373,7 +377,7 @@ def test_order_between_tenants_survives_the_loss_of_redis(make, yard, valkey):
         yard.end(running)
         if turn % 4 == 3:
             valkey.flushall()
-        scheduler.left([Gone(running, gpu_us=1_000_000)])
+        scheduler.release([Gone(running, gpu_us=1_000_000)])
     assert 9 <= order.count("a") <= 11  # weights 5 and 1, within one node of either
 
 
@@ -400,7 +404,7 @@ def run_story(make, yard) -> list[UUID]:
     running = yard.dispatched(nodes)
     for node_id in running[:1]:
         yard.end(node_id)
-    make().left([Gone(node_id) for node_id in running[:1]])
+    make().release([Gone(node_id) for node_id in running[:1]])
     return nodes
 
 
@@ -444,7 +448,7 @@ def test_a_crash_between_any_two_side_effects_loses_nothing_and_dispatches_nothi
     for _ in range(20):  # what the watchdog does, until all is done
         for node_id in yard.dispatched(nodes):
             yard.end(node_id)
-            step(lambda scheduler, node_id=node_id: scheduler.left([Gone(node_id, gpu_us=1_000_000)]))
+            step(lambda scheduler, node_id=node_id: scheduler.release([Gone(node_id, gpu_us=1_000_000)]))
         make()._nodes.mark_ready(nodes)
         clock.pass_by(31)
         step(lambda scheduler: scheduler.reconcile("gpu"))

@@ -16,7 +16,8 @@ from artiway.scheduling.dispatcher import Dispatcher
 from artiway.scheduling.model import LaneChange, TenantPolicy
 from artiway.scheduling.operations import OperationsService
 from artiway.scheduling.queue import FairQueue
-from artiway.scheduling.repository import PostgresBook
+from artiway.scheduling.repository import PostgresSchedulingStore
+from artiway.tasks import catalogue
 from artiway.tasks.repository import PostgresNodes
 from tests.fakes.nodes import Yard
 
@@ -39,10 +40,12 @@ def yard(addresses):
 @pytest.fixture
 def platform(service_database, valkey):
     queues = {pool: FairQueue(valkey, pool) for pool in ("gpu", "enterprise")}
-    book = PostgresBook(service_database, AuditLog(), silence_s=3600, window_s=3600, samples=100, prefetch=0)
+    store = PostgresSchedulingStore(
+        service_database, AuditLog(), silence_s=3600, window_s=3600, samples=100, prefetch=0
+    )
     nodes = PostgresNodes(service_database, Outbox(lambda *_: None))
-    scheduler = Dispatcher(nodes, book, queues.__getitem__, Now())
-    return scheduler, OperationsService(book, queues.__getitem__, scheduler, Now())
+    scheduler = Dispatcher(nodes, store, queues.__getitem__, Now())
+    return scheduler, OperationsService(store, queues.__getitem__, scheduler, Now(), catalogue.load().models)
 
 
 def test_every_lane_is_shown_with_what_waits_and_what_runs(platform, yard):

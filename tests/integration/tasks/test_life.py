@@ -217,11 +217,13 @@ def test_heartbeat_renews_leases_and_reports_cancellation(world):
     deliver_all(world)
     world.tasks.cancel(tenant_id=tenant[0], task_id=task.task_id, requester=MANAGER)
     nodes = [(UUID(one.order["nodeId"]), 1) for one in worker.held]
-    verdicts = world.nodes.beat(worker.card, nodes)
+    verdicts, is_draining = world.nodes.beat(worker.card, nodes)
     by_task = {one.order["taskId"]: verdicts[UUID(one.order["nodeId"])] for one in worker.held}
     assert by_task == {str(task.task_id): "cancelled", str(other.task_id): "go"}
+    assert not is_draining
     stranger = world.worker("w2")
-    assert set(world.nodes.beat(stranger.card, nodes).values()) == {"cancelled", "fenced"}
+    verdicts, _ = world.nodes.beat(stranger.card, nodes)
+    assert set(verdicts.values()) == {"cancelled", "fenced"}
     world.run_to_end()
 
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from artiway.bootstrap import base
 from artiway.bootstrap.audit import audit
 from artiway.bootstrap.once import once
-from artiway.bootstrap.tasks import node_store
+from artiway.bootstrap.tasks import catalogue, node_store
 
 if TYPE_CHECKING:
     from artiway.scheduling.dispatcher import Dispatcher
     from artiway.scheduling.operations import OperationsService
     from artiway.scheduling.queue import FairQueue
-    from artiway.scheduling.repository import PostgresBook
+    from artiway.scheduling.repository import PostgresSchedulingStore
 
 
 @once
@@ -27,10 +27,10 @@ def fair_queues() -> Callable[[str], FairQueue]:
 
 
 @once
-def scheduling_store() -> PostgresBook:
-    from artiway.scheduling.repository import PostgresBook
+def scheduling_store() -> PostgresSchedulingStore:
+    from artiway.scheduling.repository import PostgresSchedulingStore
 
-    return PostgresBook(
+    return PostgresSchedulingStore(
         base.service_database(),
         audit(),
         silence_s=base.settings().worker_silence_s,
@@ -51,4 +51,4 @@ def scheduler() -> Dispatcher:
 def operations() -> OperationsService:
     from artiway.scheduling.operations import OperationsService
 
-    return OperationsService(scheduling_store(), fair_queues(), scheduler(), base.clock())
+    return OperationsService(scheduling_store(), fair_queues(), scheduler(), base.clock(), catalogue().models)

@@ -33,7 +33,7 @@ def task_store() -> PostgresTasks:
         outbox(),
         base.clock(),
         announce=announce(task_feed()),
-        release=lambda slots: scheduler().left(slots),
+        release=lambda slots: scheduler().release(slots),
     )
 
 

@@ -323,7 +323,7 @@ class FairQueue:
         return Snapshot(
             pool=self.pool(),
             tenants=[state.policy for state in states],
-            user_caps=self._user_caps(),
+            user_caps=self.user_caps(),
             running=[_running(line) for line in _lines(self._run("running", 0))],
             waiting=[_node(*words) for _, words in waiting],
             clock_us=int(fields.get("clock", 0)),
@@ -373,7 +373,13 @@ class FairQueue:
         rows = (line.partition("|") for line in _lines(self._run("pool", 0)))
         return {field: value for field, _, value in rows if value}
 
-    def _user_caps(self) -> dict[tuple[str, str], int]:
+    def waiting_ids(self, cursor: int, limit: int) -> tuple[list[str], int]:
+        """A page of the waiting nodes, and the cursor of the next page, 0 after the last."""
+        ids = [words[0] for _, words in sorted(self._waiting(self.tenant_ids()))]
+        end = cursor + limit
+        return ids[cursor:end], end if end < len(ids) else 0
+
+    def user_caps(self) -> dict[tuple[str, str], int]:
         rows = (line.split("|") for line in _lines(self._run("caps", 0)))
         return {(tenant, user): int(cap) for tenant, user, cap in rows}
 

@@ -343,6 +343,17 @@ class Waiting:
     cost_us: int
     weight: int
     cap: int
+    user_cap: int | None
+    own_cap: int | None
+
+
+@dataclass(frozen=True)
+class Renewal:
+    """The answer to a heartbeat: nodes whose lease was renewed, cancelled nodes, and whether the worker drains."""
+
+    renewed: frozenset[UUID] = frozenset()
+    cancelled: frozenset[UUID] = frozenset()
+    is_draining: bool = False
 
 
 @dataclass(frozen=True)

@@ -94,12 +94,20 @@ SELECT node_id, depends_on_id FROM node_dependency WHERE node_id = ANY (%(node_i
 SELECT name, output FROM task_node WHERE task_id = %(task_id)s AND name = ANY (%(names)s::text[]) AND superseded_at IS NULL;
 
 -- name: mark_ready
-SELECT * FROM node_mark_ready(%(node_ids)s::uuid[]);
+-- The caps of users are read here and not in the function, which the release before uses too.
+SELECT ready.*,
+       (SELECT user_concurrency FROM tenant WHERE tenant.tenant_id = ready.tenant_id::uuid) AS user_cap,
+       (SELECT concurrency FROM app_user
+         WHERE app_user.tenant_id = ready.tenant_id::uuid AND app_user.user_id = ready.user_id::uuid) AS own_cap
+  FROM node_mark_ready(%(node_ids)s::uuid[]) AS ready;
 
 -- name: waiting_nodes
 -- The columns of `mark_ready` for nodes that wait already. As there, a CASE here and in `renew` hides the guard from the
 -- planner.
-SELECT node_id::text, tenant_id::text, user_id::text, pool, lane, type, model, cost_us, policy.weight, policy.cap
+SELECT node_id::text, tenant_id::text, user_id::text, pool, lane, type, model, cost_us, policy.weight, policy.cap,
+       policy.user_concurrency AS user_cap,
+       (SELECT concurrency FROM app_user
+         WHERE app_user.tenant_id = task_node.tenant_id AND app_user.user_id = task_node.user_id) AS own_cap
   FROM task_node JOIN tenant_policy AS policy USING (tenant_id)
  WHERE node_id = ANY (%(node_ids)s::uuid[]) AND CASE WHEN dispatched_at IS NULL THEN task_node.status = 'QUEUED' END
  ORDER BY ready_at, node_id;
@@ -311,7 +319,7 @@ SELECT lane.lane, lane.pool, lane.is_paused, lane.depth_limit,
        (SELECT count(*) FROM (SELECT FROM task_node WHERE task_node.pool = lane.pool AND ended_at > statement_timestamp() - interval '5 minutes'
                  LIMIT 20000) AS ended) AS ended_lately,
        (SELECT coalesce(sum(slots), 0) FROM worker
-         WHERE worker.pool = lane.pool AND beat_at > clock_timestamp() - interval '30 seconds')::bigint AS slots
+         WHERE worker.pool = lane.pool AND drain_at IS NULL AND beat_at > clock_timestamp() - interval '30 seconds')::bigint AS slots
   FROM lane_policy AS lane
  WHERE lane.lane = %(lane)s;
 
@@ -325,7 +333,8 @@ ON CONFLICT (worker_id) DO UPDATE
 INSERT INTO worker (worker_id, pool, types, slots)
 VALUES (%(worker_id)s, %(pool)s, %(types)s, %(slots)s)
 ON CONFLICT (worker_id) DO UPDATE
-   SET pool = excluded.pool, types = excluded.types, slots = excluded.slots, beat_at = clock_timestamp();
+   SET pool = excluded.pool, types = excluded.types, slots = excluded.slots, beat_at = clock_timestamp()
+RETURNING drain_at IS NOT NULL AS is_draining;
 
 -- name: delete_worker
 DELETE FROM worker WHERE worker_id = %(worker_id)s;

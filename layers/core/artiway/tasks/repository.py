@@ -30,6 +30,7 @@ from artiway.tasks.model import (
     Output,
     Published,
     ReleasedSlot,
+    Renewal,
     Task,
     TaskFilter,
     TaskStatus,
@@ -419,10 +420,8 @@ class PostgresNodes:
             tx.run(SQL["register_worker"], {**_card(card), "engine": engine})
             self._outbox.publish(tx, [registered] if registered else [])
 
-    def renew(
-        self, card: WorkerCard, held: Sequence[tuple[UUID, int]], *, lease_s: int
-    ) -> tuple[frozenset[UUID], frozenset[UUID]]:
-        """A heartbeat for all nodes of a worker. Returns the nodes whose lease was renewed, and the cancelled ones."""
+    def renew(self, card: WorkerCard, held: Sequence[tuple[UUID, int]], *, lease_s: int) -> Renewal:
+        """A heartbeat for all nodes of a worker."""
         parameters = {
             "node_ids": [node_id for node_id, _ in held],
             "attempts": [attempt for _, attempt in held],
@@ -430,12 +429,13 @@ class PostgresNodes:
             "lease_s": lease_s,
         }
         with self._database.service_transaction() as tx:
-            tx.run(SQL["beat_worker"], _card(card))
+            beat = tx.one(SQL["beat_worker"], _card(card))
+            is_draining = beat is not None and bool(beat["is_draining"])
             if not held:
-                return frozenset(), frozenset()
+                return Renewal(is_draining=is_draining)
             renewed = frozenset(row["node_id"] for row in tx.all(SQL["renew"], parameters))
             cancelled = frozenset(row["node_id"] for row in tx.all(SQL["cancelled_of"], parameters))
-        return renewed, cancelled
+        return Renewal(renewed, cancelled, is_draining)
 
     def delete_worker(self, worker_id: str) -> None:
         with self._database.service_transaction() as tx:

@@ -1,0 +1,180 @@
+"""The routes that set and show limits, through their handlers, over a real PostgreSQL and a real Redis."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from artiway import bootstrap
+from artiway.ids import to_wire
+from tests.fakes.nodes import Yard
+from tests.integration.payments.environment import http_event, load_function
+
+pytestmark = pytest.mark.breaks_invariants("nobody pays for its tasks", "live_tasks_have_holds")
+ALL = "ops.read ops.write tenant.manage user.manage"
+FUNCTIONS = {"ops": "ops", "tenants": "tenants", "tenant": "users", "users": "users"}
+Call = Callable[..., tuple[int, Any]]
+
+
+@pytest.fixture
+def yard(addresses) -> Iterator[Yard]:
+    with contextlib.closing(Yard(addresses.superuser)) as yard:
+        yield yard
+
+
+@pytest.fixture
+def tenant(yard) -> UUID:
+    return yard.tenant("vip")
+
+
+@pytest.fixture
+def user(yard, tenant) -> UUID:
+    return yard.user(tenant)
+
+
+@pytest.fixture
+def call(monkeypatch, addresses, valkey, valkey_url, tenant, user) -> Iterator[Call]:
+    monkeypatch.setenv("ARTIWAY_DATABASE_URL", addresses.app)
+    monkeypatch.setenv("ARTIWAY_SERVICE_DATABASE_URL", addresses.service)
+    monkeypatch.setenv("ARTIWAY_REDIS_URL", valkey_url)
+    bootstrap.forget_all()
+    modules = {name: load_function(name) for name in set(FUNCTIONS.values())}
+
+    def ask(method: str, target: str, body: Any = None, *, may: str = ALL) -> tuple[int, Any]:
+        module = modules[FUNCTIONS[target.split("/")[1].partition("?")[0]]]
+        identity = json.dumps({"tenantId": str(tenant), "userId": str(user), "permissions": may})
+        headers = {"x-identity": identity, "content-type": "application/json"}
+        text = b"" if body is None else json.dumps(body).encode()
+        answer = module.handler(http_event(method, f"/api/v1{target}", headers, text, set(module.api.rules)), None)
+        return answer["statusCode"], json.loads(answer["body"])
+
+    yield ask
+    for made in (bootstrap.database(), bootstrap.service_database(), bootstrap.redis()):
+        made.close()
+    bootstrap.forget_all()
+
+
+class TestUserCaps:
+    def test_tenant_shows_and_changes_its_own_limit(self, call, tenant):
+        assert call("GET", "/tenant") == (
+            200,
+            {
+                "tenantId": to_wire("tnt", tenant),
+                "name": "T",
+                "tier": "vip",
+                "concurrency": 20,
+                "userConcurrency": None,
+            },
+        )
+        status, changed = call("PATCH", "/tenant", {"name": "Shop", "userConcurrency": 4})
+        assert (status, changed["name"], changed["userConcurrency"]) == (200, "Shop", 4)
+        assert call("PATCH", "/tenant", {"name": None})[1] == changed  # nothing to change
+        assert call("PATCH", "/tenant", {"userConcurrency": None})[1]["userConcurrency"] is None
+
+    def test_operator_changes_the_limit_of_a_tenant(self, call, tenant):
+        path = f"/tenants/{to_wire('tnt', tenant)}"
+        assert call("PATCH", path, {"userConcurrency": 0})[1]["userConcurrency"] == 0
+        assert call("PATCH", path, {"weight": 3})[1]["userConcurrency"] == 0
+        (listed,) = call("GET", "/tenants")[1]["items"]
+        assert (listed["userConcurrency"], "userConcurrency" in listed["overrides"]) == (0, False)
+        assert call("PATCH", path, {"userConcurrency": None})[1]["userConcurrency"] is None
+
+    def test_user_gets_a_value_of_their_own(self, call, user):
+        path = f"/users/{to_wire('usr', user)}"
+        assert call("PATCH", path, {"concurrency": 5})[1]["concurrency"] == 5
+        assert call("PATCH", path, {"status": "ACTIVE"})[1]["concurrency"] == 5
+        assert [one["concurrency"] for one in call("GET", "/users")[1]["items"]] == [5]
+        assert call("PATCH", path, {"concurrency": None})[1]["concurrency"] is None
+
+    @pytest.mark.parametrize("value", [-1, 100_001, 1.5, "3", True, [1], 2**70], ids=repr)
+    def test_bad_values_are_refused(self, call, tenant, user, value):
+        for path, field in (
+            ("/tenant", "userConcurrency"),
+            (f"/tenants/{to_wire('tnt', tenant)}", "userConcurrency"),
+            (f"/users/{to_wire('usr', user)}", "concurrency"),
+        ):
+            status, answer = call("PATCH", path, {field: value})
+            assert (status, answer["code"]) == (422, "REQUEST_422_INVALID"), path
+
+    @pytest.mark.parametrize("field", ["concurrency", "weight", "tier", "status", "queueDepth"])
+    def test_tenant_cannot_change_its_other_limits(self, call, field):
+        assert call("PATCH", "/tenant", {field: 1})[0] == 422
+
+    def test_user_of_another_tenant_is_not_found(self, call, yard):
+        stranger = yard.user(yard.tenant())
+        for user_id in (stranger, uuid4()):
+            status, answer = call("PATCH", f"/users/{to_wire('usr', user_id)}", {"concurrency": 1})
+            assert (status, answer["code"]) == (404, "REQUEST_404_NOT_FOUND")
+        assert yard.connection.execute("SELECT count(*) FROM app_user WHERE concurrency = 1").fetchone() == (0,)
+
+    def test_permissions_are_needed(self, call):
+        assert call("PATCH", "/tenant", {"userConcurrency": 1}, may="task.submit")[0] == 403
+        assert call("GET", "/tenant", may="task.submit")[0] == 403
+
+
+class TestModels:
+    def test_limit_is_set_shown_and_unset(self, call, yard, tenant):
+        yard.worker(1)
+        bootstrap.scheduler().ready(yard.task(tenant, 3, kind="model", model="diffusion"))
+        status, answer = call("PUT", "/ops/models/diffusion", {"limit": 2})
+        assert (status, answer["limit"]) == (200, 2)
+        assert "figure" in answer["steps"]
+        models = {one["model"]: one for one in call("GET", "/ops/models")[1]["items"]}
+        assert models["diffusion"] == answer
+        assert answer["running"] + answer["waiting"] == 3
+        assert (models["segment"]["limit"], models["segment"]["pools"]) == (None, [])
+        assert call("PUT", "/ops/models/diffusion", {"limit": None})[1]["limit"] is None
+
+    @pytest.mark.parametrize(
+        "body", [{}, {"limit": -1}, {"limit": 1_000_001}, {"limit": "2"}, {"limit": 1, "x": 1}, [], {"limit": 2.5}]
+    )
+    def test_bad_limits_are_refused(self, call, body):
+        assert call("PUT", "/ops/models/diffusion", body)[0] == 422
+
+    @pytest.mark.parametrize("model", ["sd9", "Diffusion", "x" * 400, "%00"])
+    def test_unknown_model_is_not_found(self, call, model):
+        status, answer = call("PUT", f"/ops/models/{model}", {"limit": 1})
+        assert (status, answer["code"]) == (404, "REQUEST_404_NOT_FOUND")
+
+    def test_reader_cannot_set_a_limit(self, call):
+        assert call("PUT", "/ops/models/diffusion", {"limit": 1}, may="ops.read")[0] == 403
+
+
+class TestLanes:
+    def test_absent_null_and_zero_differ(self, call):
+        path = "/ops/lanes/vip_long"
+        changed = call("PATCH", path, {"parallelism": 0, "sharePercent": 30, "limit": 5})[1]
+        assert (changed["parallelism"], changed["sharePercent"], changed["limit"]) == (0, 30, 5)
+        assert call("PATCH", path, {})[1] == changed
+        assert call("PATCH", path, {"paused": True})[1] == changed | {"paused": True}
+        restored = call("PATCH", path, {"parallelism": None, "sharePercent": None, "limit": None})[1]
+        assert (restored["parallelism"], restored["sharePercent"], restored["limit"]) == (None, 50, 10_000)
+        assert restored["paused"]
+
+    @pytest.mark.parametrize(
+        "body", [{"parallelism": -1}, {"parallelism": "1"}, {"sharePercent": 0}, {"sharePercent": 101}, {"limit": 1e9}]
+    )
+    def test_bad_values_are_refused(self, call, body):
+        assert call("PATCH", "/ops/lanes/vip_long", body)[0] == 422
+
+
+class TestWorkers:
+    def test_drained_worker_is_shown(self, call, yard):
+        worker = yard.worker(2)
+        status, answer = call("POST", f"/ops/workers/{worker}/drain")
+        assert (status, answer["workerId"], answer["draining"], answer["nodes"]) == (200, worker, True, [])
+        assert [one["draining"] for one in call("GET", "/ops/workers")[1]["items"]] == [True]
+        assert call("POST", f"/ops/workers/{worker}/drain")[0] == 200  # again is harmless
+
+    @pytest.mark.parametrize("worker", ["nobody", "x" * 400, "%00", "a%20b"])
+    def test_unknown_worker_is_not_found(self, call, worker):
+        status, answer = call("POST", f"/ops/workers/{worker}/drain")
+        assert (status, answer["code"]) == (404, "REQUEST_404_NOT_FOUND")
+
+    def test_reader_cannot_drain(self, call, yard):
+        assert call("POST", f"/ops/workers/{yard.worker(1)}/drain", may="ops.read")[0] == 403
