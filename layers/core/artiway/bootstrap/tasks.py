@@ -33,7 +33,7 @@ def task_store() -> PostgresTasks:
         outbox(),
         base.clock(),
         announce=announce(task_feed()),
-        release=lambda slots: scheduler().release(slots),
+        schedule=lambda slots, ready: scheduler().release(slots, ready),
     )
 
 

@@ -227,12 +227,26 @@ class Dispatcher:
             by_pool[node.pool].append(node)
         return sum(self._admit(pool, nodes) for pool, nodes in by_pool.items())
 
-    def release(self, nodes: Sequence[ReleasedSlot]) -> int:
-        """Nodes ended or were cancelled: the next ones get their slots, and tenants are charged what was measured."""
-        by_pool: dict[str, list[ReleasedSlot]] = defaultdict(list)
+    def release(self, nodes: Sequence[ReleasedSlot], ready: Sequence[ReadyNode] = ()) -> int:
+        """Nodes ended or were cancelled, and others became ready by it: the next ones get the free slots, and tenants
+        are charged what was measured."""
+        freed: dict[str, list[ReleasedSlot]] = defaultdict(list)
         for node in nodes:
-            by_pool[node.pool].append(node)
-        return sum(self._free(pool, released) for pool, released in by_pool.items())
+            freed[node.pool].append(node)
+        enqueued: dict[str, list[ReadyNode]] = defaultdict(list)
+        for one in ready:
+            enqueued[one.pool].append(one)
+        sent = 0
+        for pool, slots in freed.items():
+            sent += self._free(pool, slots, dispatch=0 if pool in enqueued else BATCH)
+        for pool, ready_nodes in enqueued.items():
+            try:
+                sent += self._admit(pool, ready_nodes)
+            except Unavailable as error:
+                # The execution's ready message enqueues them later; other nodes get the slots now.
+                logger.warning("ready nodes not enqueued", pool=pool, reason=error.code)
+                sent += self.dispatch(pool)
+        return sent
 
     def dispatch(self, pool: str) -> int:
         """Give every free slot to the node whose turn it is."""
@@ -293,14 +307,14 @@ class Dispatcher:
 
         return self._send_all(pool, self._on(pool, admit).dispatched)
 
-    def _free(self, pool: str, released: Sequence[ReleasedSlot]) -> int:
+    def _free(self, pool: str, released: Sequence[ReleasedSlot], *, dispatch: int) -> int:
         try:
             self.refresh(pool)
         except Unavailable as error:
             # A Redis at its memory limit refuses new limits and still takes ends, which make room.
             logger.warning("limits not mirrored", pool=pool, reason=error.code)
         ends = [Completion(str(node.node_id), node.gpu_us) for node in released]
-        settled = self._on(pool, lambda queue: queue.complete(ends, now_ms=self._now_ms(), dispatch=BATCH))
+        settled = self._on(pool, lambda queue: queue.complete(ends, now_ms=self._now_ms(), dispatch=dispatch))
         self._crash_point("nodes freed")
         waited = [end.node_id for end, verdict in zip(ends, settled.ended, strict=True) if verdict is not Ended.ENDED]
         if waited:

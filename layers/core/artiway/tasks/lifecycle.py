@@ -6,7 +6,7 @@ change or a later one, and the method does nothing more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 from uuid import UUID
@@ -48,6 +48,8 @@ class Nodes(Protocol):
 
     def places(self, node_ids: Sequence[UUID]) -> dict[UUID, tuple[UUID, UUID]]: ...
 
+    def keep_dependency_tokens(self, tokens: Sequence[tuple[UUID, str]]) -> None: ...
+
     def register(self, card: WorkerCard, *, engine: str) -> None: ...
 
     def renew(self, card: WorkerCard, held: Sequence[tuple[UUID, int]], *, lease_s: int) -> Renewal: ...
@@ -85,22 +87,26 @@ class NodeService:
     def register(self, card: WorkerCard, *, engine: str) -> None:
         self._nodes.register(card, engine=engine)
 
-    def claim(self, *, node_id: UUID, attempt: int, worker_id: str) -> dict[str, Any] | None:
-        """Assign an attempt to a worker. None: another worker has it, or the attempt is over."""
-        place = self._nodes.places([node_id]).get(node_id)
+    def claim(
+        self, *, node_id: UUID, attempt: int, worker_id: str, place: tuple[UUID, UUID] | None = None
+    ) -> dict[str, Any] | None:
+        """Assign an attempt to a worker. None: another worker has it, or the attempt is over.
+
+        `place` is the tenant and the task that the work message names.
+        """
+        place = place or self._nodes.places([node_id]).get(node_id)
         if place is None:
             return None
         tenant_id, task_id = place
         with self._store.open(tenant_id) as tx:
             task = tx.lock_task(task_id)
-            claimed, node = tx.claim(node_id, attempt, worker_id, lease_s=self.rules.lease_s)
-            if task is None or node is None:
+            claim = tx.claim(node_id, attempt, worker_id, lease_s=self.rules.lease_s)
+            node = claim.node
+            if task is None or node is None or node.task_id != task_id:
                 return None
-            if claimed is Claimed.NOW:
-                if task.status is TaskStatus.QUEUED:
-                    tx.start_task(task_id)
+            if claim.claimed is Claimed.NOW:
                 tx.publish(task, _about(Event.TASK_STARTED, node, status=NodeStatus.PROCESSING, attempt=attempt))
-            return self._order(tx, task, node)
+            return self._order(task, node, claim.outputs)
 
     def beat(self, card: WorkerCard, held: Sequence[tuple[UUID, int]]) -> tuple[dict[UUID, str], bool]:
         """Renew all leases of a worker. Answers for each node: go on, cancelled, or fenced by a newer attempt; and
@@ -125,12 +131,14 @@ class NodeService:
         """Store the end of an attempt. False: it is not the running attempt, and nothing changed."""
         with self._store.open(report.tenant_id) as tx:
             task = tx.lock_task(report.task_id)
-            node = tx.node(report.node_id)
-            if task is None or node is None or node.task_id != task.task_id:
+            if task is None:
                 return False
             if report.kind is ReportKind.RESULT:
-                return self._complete(tx, task, node, report)
+                return self._complete(tx, task, report)
+            node = tx.node(report.node_id)
             assert report.failure is not None
+            if node is None or node.task_id != task.task_id:
+                return False
             if not tx.fail(node, report.attempt, report.failure, gpu_us=report.gpu_us):
                 return False
             ended = replace(node, status=NodeStatus.FAILED, failures=node.failures + 1, attempt=report.attempt)
@@ -158,13 +166,9 @@ class NodeService:
 
     # Calls of Step Functions
 
-    def await_dependencies(self, *, tenant_id: UUID, task_id: UUID, node_id: UUID, token: str) -> None:
-        """Keep the token of an execution that waits for the node's dependencies. If they are done, or the node is over,
-        the token is answered at once."""
-        with self._store.open(tenant_id) as tx:
-            tx.lock_task(task_id)
-            if tx.store_dependency_token(node_id, token):
-                tx.answer_tokens([node_id])
+    def await_dependencies(self, tokens: Sequence[tuple[UUID, str]]) -> None:
+        """Keep the tokens of executions that wait for the dependencies of nodes."""
+        self._nodes.keep_dependency_tokens(tokens)
 
     def settle(self, *, tenant_id: UUID, task_id: UUID) -> TaskStatus | None:
         """End the task if all of its nodes have ended. Returns its status."""
@@ -229,19 +233,17 @@ class NodeService:
 
     # Steps
 
-    def _complete(self, tx: TaskTransaction, task: Task, node: Node, report: Report) -> bool:
-        prefix = output_prefix(node, report.attempt)
+    def _complete(self, tx: TaskTransaction, task: Task, report: Report) -> bool:
+        prefix = output_prefix(report, report.attempt)
         if not all(output.key.startswith(prefix) for output in report.outputs):
-            logger.error("result outside its prefix", node_id=str(node.node_id), attempt=report.attempt)
+            logger.error("result outside its prefix", node_id=str(report.node_id), attempt=report.attempt)
             return False
-        if not tx.finish(node, report.attempt, report.outputs, engine=report.engine, gpu_us=report.gpu_us):
+        finished = tx.finish(report)
+        if finished is None:
             return False
-        tx.add_artefacts(node, report.outputs)
-        dependents = tx.lower_in_degrees(node.node_id)
-        opened = [dependent for dependent, in_degree in dependents.items() if in_degree == 0]
-        tx.answer_tokens([node.node_id, *opened])
-        tx.publish(task, _about(Event.TASK_COMPLETED, node, status=NodeStatus.COMPLETED, attempt=report.attempt))
-        if not dependents:  # otherwise a dependent has yet to run
+        details = {"status": NodeStatus.COMPLETED, "attempt": report.attempt}
+        tx.publish(task, _event(Event.TASK_COMPLETED, finished.name, report.node_id, details))
+        if finished.is_leaf:  # otherwise a dependent has yet to run
             self.conclude(tx, task)
         return True
 
@@ -295,7 +297,7 @@ class NodeService:
             return 0.0
         return self.rules.backoff_s * 2.0 ** (failures - 1) * (0.5 + self._jitter())
 
-    def _order(self, tx: TaskTransaction, task: Task, node: Node) -> dict[str, Any]:
+    def _order(self, task: Task, node: Node, outputs: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
         """The facts that a worker needs to run the node, and no other data of the tenant."""
         return {
             "nodeId": str(node.node_id),
@@ -307,7 +309,7 @@ class NodeService:
             "tool": task.tool,
             "model": node.model,
             "params": dict(node.params),
-            "inputs": _resolved(tx, node),
+            "inputs": _resolved(node, outputs),
             "outputPrefix": output_prefix(node, node.attempt),
             "timeLimitSeconds": self.rules.node_time_limit_s,
             "leaseSeconds": self.rules.lease_s,
@@ -332,19 +334,21 @@ def outcome(nodes: Sequence[Node], *, is_cancelled: bool) -> TaskStatus:
     return TaskStatus.PARTIAL if is_delivered else TaskStatus.FAILED
 
 
-def output_prefix(node: Node, attempt: int) -> str:
+def output_prefix(node: Node | Report, attempt: int) -> str:
     """The key contains the attempt, so a late attempt cannot overwrite a newer one."""
     return f"outputs/{node.tenant_id}/{node.task_id}/{node.node_id}/{attempt}/"
 
 
 def _about(event: Event, node: Node, **details: Any) -> Occurrence:
-    return Occurrence(event, node.name, {"nodeId": ids.to_wire("node", node.node_id), **details})
+    return _event(event, node.name, node.node_id, details)
 
 
-def _resolved(tx: TaskTransaction, node: Node) -> list[dict[str, Any]]:
-    """The node's inputs as objects in S3. Outputs of other nodes are read now, after those nodes completed."""
-    sources = [source["node"] for source in node.inputs if "node" in source]
-    outputs = tx.outputs(node.task_id, sources) if sources else {}
+def _event(event: Event, name: str, node_id: UUID, details: Mapping[str, Any]) -> Occurrence:
+    return Occurrence(event, name, {"nodeId": ids.to_wire("node", node_id), **details})
+
+
+def _resolved(node: Node, outputs: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """The node's inputs as objects in S3. `outputs` are those of the nodes before it, which have completed."""
     found = []
     for source in node.inputs:
         if "node" not in source:

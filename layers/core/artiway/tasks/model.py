@@ -320,6 +320,30 @@ class NodeProgress:
     percent: int
 
 
+class TokenKind(StrEnum):
+    """What an execution of Step Functions waits for. The values are stored."""
+
+    DEPENDENCIES = "gate"
+    READY = "ready"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The answer of the database to a claim. `outputs` are the pictures of the nodes before it, by node name."""
+
+    claimed: Claimed
+    node: Node | None = None
+    outputs: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A completed node. No node depends on a leaf."""
+
+    name: str
+    is_leaf: bool
+
+
 @dataclass(frozen=True)
 class ReleasedSlot:
     """A node that no longer waits or runs: it leaves the fair queue, and its slot, if it had one, is free."""

@@ -90,9 +90,6 @@ SELECT node_id FROM task_node WHERE task_id = %(task_id)s AND superseded_at IS N
 -- rows of the tenant again and again. One scan of one table reads each row at most once.
 SELECT node_id, depends_on_id FROM node_dependency WHERE node_id = ANY (%(node_ids)s::uuid[]);
 
--- name: outputs_of_nodes
-SELECT name, output FROM task_node WHERE task_id = %(task_id)s AND name = ANY (%(names)s::text[]) AND superseded_at IS NULL;
-
 -- name: mark_ready
 -- The caps of users are read here and not in the function, which the release before uses too.
 SELECT ready.*,
@@ -116,18 +113,35 @@ SELECT node_id::text, tenant_id::text, user_id::text, pool, lane, type, model, c
 SELECT * FROM node_dispatch(%(node_ids)s::uuid[], %(charges_us)s::bigint[], %(tags_us)s::bigint[]);
 
 -- name: claim
-UPDATE task_node
-   SET status = 'PROCESSING', version = version + 1, worker_id = %(worker_id)s, started_at = clock_timestamp(), progress = 0,
-       lease_until = clock_timestamp() + make_interval(secs => %(lease_s)s), progress_at = clock_timestamp(), error = NULL
- WHERE node_id = %(node_id)s AND status = 'QUEUED' AND dispatched_at IS NOT NULL AND attempt = %(attempt)s
-RETURNING tenant_id, node_id, task_id, user_id, position, name, type, step, model, lane, pool, params, inputs, cost_us, price_points,
-          is_result, is_charged, status, version, attempt, failures, in_degree, progress, gpu_us, output, engine, error, worker_id;
+-- The first claim of a task starts it. `outputs` are the pictures of the nodes that this node takes as inputs.
+WITH claimed AS (
+    UPDATE task_node
+       SET status = 'PROCESSING', version = version + 1, worker_id = %(worker_id)s, started_at = clock_timestamp(), progress = 0,
+           lease_until = clock_timestamp() + make_interval(secs => %(lease_s)s), progress_at = clock_timestamp(), error = NULL
+     WHERE node_id = %(node_id)s AND status = 'QUEUED' AND dispatched_at IS NOT NULL AND attempt = %(attempt)s
+    RETURNING tenant_id, node_id, task_id, user_id, position, name, type, step, model, lane, pool, params, inputs, cost_us,
+              price_points, is_result, is_charged, status, version, attempt, failures, in_degree, progress, gpu_us, output,
+              engine, error, worker_id
+), started AS (
+    UPDATE task SET status = 'PROCESSING', started_at = coalesce(started_at, clock_timestamp())
+     WHERE task_id = (SELECT task_id FROM claimed) AND status = 'QUEUED'
+)
+SELECT claimed.*,
+       (SELECT json_object_agg(source.name, source.output)
+          FROM task_node AS source
+         WHERE source.task_id = claimed.task_id AND source.superseded_at IS NULL
+           AND source.name IN (SELECT input ->> 'node' FROM jsonb_array_elements(claimed.inputs) AS input)) AS outputs
+  FROM claimed;
 
 -- name: claimed_before
 -- A worker that lost the answer to its claim repeats the claim and gets the same answer.
 SELECT tenant_id, node_id, task_id, user_id, position, name, type, step, model, lane, pool, params, inputs, cost_us, price_points,
-       is_result, is_charged, status, version, attempt, failures, in_degree, progress, gpu_us, output, engine, error, worker_id
-  FROM task_node
+       is_result, is_charged, status, version, attempt, failures, in_degree, progress, gpu_us, output, engine, error, worker_id,
+       (SELECT json_object_agg(source.name, source.output)
+          FROM task_node AS source
+         WHERE source.task_id = node.task_id AND source.superseded_at IS NULL
+           AND source.name IN (SELECT input ->> 'node' FROM jsonb_array_elements(node.inputs) AS input)) AS outputs
+  FROM task_node AS node
  WHERE node_id = %(node_id)s AND status = 'PROCESSING' AND attempt = %(attempt)s AND worker_id = %(worker_id)s;
 
 -- name: renew
@@ -149,10 +163,8 @@ SELECT node.node_id
 SELECT node_id, tenant_id, task_id FROM task_node WHERE node_id = ANY (%(node_ids)s::uuid[]);
 
 -- name: finish
-UPDATE task_node
-   SET status = 'COMPLETED', version = version + 1, progress = 100, progress_at = clock_timestamp(), output = %(output)s,
-       engine = %(engine)s, gpu_us = %(gpu_us)s, error = NULL, lease_until = NULL, ended_at = clock_timestamp()
- WHERE node_id = %(node_id)s AND status = 'PROCESSING' AND attempt = %(attempt)s;
+SELECT name, pool, is_leaf, ready, answers
+  FROM node_finish(%(task_id)s, %(node_id)s, %(attempt)s, %(output)s, %(engine)s, %(gpu_us)s, %(artefacts)s::json);
 
 -- name: fail
 UPDATE task_node
@@ -204,13 +216,6 @@ UPDATE task_node
  WHERE node_id = ANY (%(node_ids)s::uuid[]) AND status IN ('PENDING', 'QUEUED') AND superseded_at IS NULL
 RETURNING node_id, name, attempt;
 
--- name: lower_in_degrees
--- Kahn's algorithm, in the transaction that completes the dependency. At zero the dependent's wait is over.
-UPDATE task_node
-   SET in_degree = in_degree - 1
- WHERE node_id IN (SELECT node_id FROM node_dependency WHERE depends_on_id = %(node_id)s) AND status = 'PENDING'
-RETURNING node_id, in_degree;
-
 -- name: note_progress
 -- At most once per interval for each node, for any number of messages.
 UPDATE task_node
@@ -220,10 +225,6 @@ UPDATE task_node
 
 -- name: is_running
 SELECT 1 FROM task_node WHERE node_id = %(node_id)s AND status = 'PROCESSING' AND attempt = %(attempt)s;
-
--- name: start_task
-UPDATE task SET status = 'PROCESSING', started_at = coalesce(started_at, clock_timestamp())
- WHERE task_id = %(task_id)s AND status = 'QUEUED';
 
 -- name: request_cancel
 UPDATE task SET cancel_requested_at = clock_timestamp() WHERE task_id = %(task_id)s AND cancel_requested_at IS NULL;
@@ -252,33 +253,11 @@ UPDATE task_node SET failures = 0 WHERE task_id = %(task_id)s AND status = 'PEND
 UPDATE task_node SET superseded_at = clock_timestamp()
  WHERE node_id = ANY (%(node_ids)s::uuid[]) AND status = 'CANCELLED' AND superseded_at IS NULL;
 
--- name: store_dependency_token
--- A token of an unknown node is not kept and times out. Returns whether the wait is over already.
-WITH node AS (SELECT tenant_id, node_id, status, in_degree FROM task_node WHERE node_id = %(node_id)s),
-kept AS (
-    INSERT INTO node_token (tenant_id, token_id, node_id, kind, token)
-    SELECT tenant_id, %(token_id)s, node_id, 'gate', %(token)s FROM node
-    ON CONFLICT (node_id, token) DO NOTHING
-)
-SELECT status <> 'PENDING' OR in_degree = 0 AS is_open FROM node;
-
--- name: store_ready_tokens
--- For the scheduler, which works across tenants.
-INSERT INTO node_token (tenant_id, token_id, node_id, kind, token)
-SELECT node.tenant_id, given.token_id, node.node_id, 'ready', given.token
-  FROM unnest(%(token_ids)s::uuid[], %(node_ids)s::uuid[], %(tokens)s::text[]) AS given (token_id, node_id, token)
-  JOIN task_node AS node ON node.node_id = given.node_id
-ON CONFLICT (node_id, token) DO NOTHING;
+-- name: keep_tokens
+SELECT tenant_id, node_id, token, status FROM token_keep(%(tokens)s::json);
 
 -- name: take_answerable_tokens
--- A dependency token (kind `gate`) is answered when the dependencies completed or the node ended, a ready token when the
--- node ended.
-UPDATE node_token AS waiting
-   SET answered_at = clock_timestamp()
-  FROM task_node AS node
- WHERE waiting.node_id = ANY (%(node_ids)s::uuid[]) AND waiting.answered_at IS NULL AND node.node_id = waiting.node_id
-   AND (node.status IN ('COMPLETED', 'FAILED', 'TIMEOUT', 'CANCELLED') OR waiting.kind = 'gate' AND node.in_degree = 0)
-RETURNING waiting.tenant_id, waiting.node_id, waiting.kind, waiting.token, node.status;
+SELECT tenant_id, node_id, token, status FROM token_take(%(node_ids)s::uuid[]);
 
 -- name: publish
 SELECT outbox_id, is_due FROM task_publish(%(events)s::json, %(messages)s::json, %(trace_id)s);
@@ -294,14 +273,6 @@ SELECT EXISTS (SELECT FROM websocket_connection
 
 -- name: events_after
 SELECT sequence, event, body FROM task_event WHERE task_id = %(task_id)s AND sequence > %(sequence)s ORDER BY sequence LIMIT %(limit)s;
-
--- name: insert_artefact
-INSERT INTO artefact (tenant_id, artefact_id, task_id, node_id, name, key, content_type, width, height, bytes, is_result, expires_at)
-SELECT current_tenant(), %(artefact_id)s, %(task_id)s, %(node_id)s, %(name)s, %(key)s, %(content_type)s, %(width)s, %(height)s,
-       %(bytes)s, %(is_result)s, clock_timestamp() + make_interval(days => artefact_days)
-  FROM tenant_policy
- WHERE tenant_id = current_tenant()
-ON CONFLICT (key) DO NOTHING;
 
 -- name: lane_load
 -- The waiting nodes of all tenants in the lane; the count stops above the limit. statement_timestamp() is constant during the

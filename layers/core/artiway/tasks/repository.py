@@ -18,8 +18,10 @@ from artiway.platform.clock import Clock
 from artiway.platform.database import Database, Row, Transaction
 from artiway.tasks import dag, messages
 from artiway.tasks.model import (
+    Claim,
     Claimed,
     Failure,
+    Finished,
     LaneLoad,
     NewNode,
     NewTask,
@@ -27,14 +29,15 @@ from artiway.tasks.model import (
     NodeStatus,
     NoSuchTask,
     Occurrence,
-    Output,
     Published,
     ReleasedSlot,
+    Report,
     Renewal,
     Task,
     TaskFilter,
     TaskStatus,
     TenantLimits,
+    TokenKind,
     Waiting,
     WorkerCard,
 )
@@ -49,6 +52,7 @@ class PostgresTaskTransaction:
         self._tx, self._tenant_id, self._clock = tx, tenant_id, clock
         self.messages: list[Message] = []
         self.released: list[ReleasedSlot] = []
+        self.ready: list[Waiting] = []
         self.published: list[Published] = []
         self._occurrences: list[tuple[Task, Occurrence]] = []
         self._sequences: dict[UUID, int] = {}
@@ -174,9 +178,6 @@ class PostgresTaskTransaction:
         rows = self._tx.all(SQL["progress_of_tasks"], {"task_ids": list(task_ids)})
         return {row["task_id"]: row["progress"] for row in rows}
 
-    def start_task(self, task_id: UUID) -> bool:
-        return self._tx.run(SQL["start_task"], {"task_id": task_id}) == 1
-
     def request_cancel(self, task_id: UUID) -> None:
         self._tx.run(SQL["request_cancel"], {"task_id": task_id})
 
@@ -210,35 +211,33 @@ class PostgresTaskTransaction:
             found.setdefault(row["node_id"], []).append(row["depends_on_id"])
         return found
 
-    def outputs(self, task_id: UUID, names: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
-        rows = self._tx.all(SQL["outputs_of_nodes"], {"task_id": task_id, "names": list(names)})
-        return {row["name"]: row["output"] for row in rows}
-
-    def claim(self, node_id: UUID, attempt: int, worker_id: str, *, lease_s: int) -> tuple[Claimed, Node | None]:
+    def claim(self, node_id: UUID, attempt: int, worker_id: str, *, lease_s: int) -> Claim:
+        """Also starts the task, if it is the first claim of the task."""
         parameters = {"node_id": node_id, "attempt": attempt, "worker_id": worker_id, "lease_s": lease_s}
-        if row := self._tx.one(SQL["claim"], parameters):
-            return Claimed.NOW, _node(row)
-        if row := self._tx.one(SQL["claimed_before"], parameters):
-            return Claimed.BEFORE, _node(row)
-        return Claimed.GONE, None
+        for claimed, query in ((Claimed.NOW, "claim"), (Claimed.BEFORE, "claimed_before")):
+            if row := self._tx.one(SQL[query], parameters):
+                outputs = row.pop("outputs") or {}
+                return Claim(claimed, _node(row), outputs)
+        return Claim(Claimed.GONE)
 
-    def finish(
-        self,
-        node: Node,
-        attempt: int,
-        outputs: Sequence[Output],
-        *,
-        engine: Mapping[str, Any] | None,
-        gpu_us: int | None,
-    ) -> bool:
+    def finish(self, report: Report) -> Finished | None:
+        """Complete the running attempt with its pictures. Its dependents become ready, and tokens are answered."""
         parameters = {
-            "node_id": node.node_id,
-            "attempt": attempt,
-            "output": Jsonb([output.as_json() for output in outputs]),
-            "engine": _jsonb(engine),
-            "gpu_us": gpu_us,
+            "task_id": report.task_id,
+            "node_id": report.node_id,
+            "attempt": report.attempt,
+            "output": Jsonb([output.as_json() for output in report.outputs]),
+            "engine": _jsonb(report.engine),
+            "gpu_us": report.gpu_us,
+            "artefacts": json.dumps([{"artefact_id": str(ids.new_id()), **vars(output)} for output in report.outputs]),
         }
-        return self._ended(node, self._tx.run(SQL["finish"], parameters), gpu_us)
+        row = self._tx.one(SQL["finish"], parameters)
+        if row is None:
+            return None
+        self.released.append(ReleasedSlot(report.node_id, row["pool"], report.gpu_us))
+        self.ready += [Waiting(**one) for one in row["ready"] or ()]
+        self.messages += token_answers(row["answers"] or ())
+        return Finished(row["name"], is_leaf=row["is_leaf"])
 
     def fail(self, node: Node, attempt: int, failure: Failure, *, gpu_us: int | None) -> bool:
         parameters = {"node_id": node.node_id, "attempt": attempt, "error": Jsonb(failure.as_json()), "gpu_us": gpu_us}
@@ -276,11 +275,6 @@ class PostgresTaskTransaction:
         parameters = {"node_ids": list(dependents), "error": Jsonb(failure.as_json())}
         return self._cancelled(node.pool, self._tx.all(SQL["cancel_dependents"], parameters))
 
-    def lower_in_degrees(self, node_id: UUID) -> dict[UUID, int]:
-        """Returns the pending dependents, each with the number of nodes that it still waits for."""
-        rows = self._tx.all(SQL["lower_in_degrees"], {"node_id": node_id})
-        return {row["node_id"]: row["in_degree"] for row in rows}
-
     def is_running(self, node_id: UUID, attempt: int) -> bool:
         return self._tx.one(SQL["is_running"], {"node_id": node_id, "attempt": attempt}) is not None
 
@@ -293,34 +287,7 @@ class PostgresTaskTransaction:
         row = self._tx.one(SQL["has_listener"], {"user_id": user_id})
         return row is not None and bool(row["has_listener"])
 
-    def add_artefacts(self, node: Node, outputs: Sequence[Output]) -> None:
-        self._tx.run_many(
-            SQL["insert_artefact"],
-            [
-                {
-                    "artefact_id": ids.new_id(),
-                    "task_id": node.task_id,
-                    "node_id": node.node_id,
-                    "name": output.name,
-                    "key": output.key,
-                    "content_type": output.content_type,
-                    "width": output.width,
-                    "height": output.height,
-                    "bytes": output.bytes,
-                    "is_result": node.is_result,
-                }
-                for output in outputs
-            ],
-        )
-
     # Tokens of Step Functions
-
-    def store_dependency_token(self, node_id: UUID, token: str) -> bool:
-        """Keep the token of an execution that waits for the node's dependencies. True: the wait is over already."""
-        row = self._tx.one(
-            SQL["store_dependency_token"], {"token_id": ids.new_id(), "node_id": node_id, "token": token}
-        )
-        return row is not None and bool(row["is_open"])
 
     def answer_tokens(self, node_ids: Sequence[UUID]) -> int:
         """Publish answers for the tokens of these nodes whose wait is over."""
@@ -355,14 +322,14 @@ class PostgresTasks:
         clock: Clock,
         *,
         announce: Callable[[Sequence[Published]], object],
-        release: Callable[[Sequence[ReleasedSlot]], object],
+        schedule: Callable[[Sequence[ReleasedSlot], Sequence[Waiting]], object],
     ) -> None:
         self._database, self._outbox, self._clock = database, outbox, clock
-        self._announce, self._release = announce, release
+        self._announce, self._schedule = announce, schedule
 
     @contextlib.contextmanager
     def open(self, tenant_id: UUID) -> Iterator[PostgresTaskTransaction]:
-        """Begin a transaction. Its events are announced and its slots are released after the commit."""
+        """Begin a transaction. After its commit the events are announced, slots released and ready nodes enqueued."""
         with self._database.tenant_transaction(tenant_id) as tx:
             task_tx = PostgresTaskTransaction(tx, tenant_id, self._clock)
             yield task_tx
@@ -370,7 +337,7 @@ class PostgresTasks:
             if task_tx.published:
                 tx.after_commit(lambda: self._announce(task_tx.published))
             if task_tx.released:
-                tx.after_commit(lambda: self._release(task_tx.released))
+                tx.after_commit(lambda: self._schedule(task_tx.released, task_tx.ready))
 
 
 class PostgresNodes:
@@ -382,19 +349,30 @@ class PostgresNodes:
     def mark_ready(self, node_ids: Sequence[UUID], tokens: Mapping[UUID, str] | None = None) -> list[Waiting]:
         """Ready messages arrived for these nodes. Returns those that wait in the fair queue, new or not, oldest first.
 
-        A token is kept in any state of the node; the token of a node that has ended is answered at once.
+        A token is kept in any state of the node; the token of a node that has ended is answered at once. Tokens come first,
+        because they lock the tasks: a transaction locks a task before its nodes.
         """
         parameters = {"node_ids": sql.array(node_ids)}
         with self._database.service_transaction() as tx:
-            rows = tx.all(SQL["mark_ready"], parameters)
             if tokens:
-                kept = {"node_ids": sql.array(tokens), "tokens": list(tokens.values())}
-                tx.run(SQL["store_ready_tokens"], {**kept, "token_ids": sql.array(ids.new_id() for _ in tokens)})
+                self._keep_tokens(tx, TokenKind.READY, list(tokens.items()))
+            rows = tx.all(SQL["mark_ready"], parameters)
             if len(rows) < len(node_ids):
                 rows = tx.all(SQL["waiting_nodes"], parameters)
-            if {str(node_id) for node_id in tokens or ()} - {row["node_id"] for row in rows}:
-                self._outbox.publish(tx, token_answers(tx.all(SQL["take_answerable_tokens"], parameters)))
             return [Waiting(**row) for row in rows]
+
+    def keep_dependency_tokens(self, tokens: Sequence[tuple[UUID, str]]) -> None:
+        """Executions wait for the dependencies of these nodes. If they are done, or the node ended, the token is
+        answered at once."""
+        with self._database.service_transaction() as tx:
+            self._keep_tokens(tx, TokenKind.DEPENDENCIES, tokens)
+
+    def _keep_tokens(self, tx: Transaction, kind: TokenKind, tokens: Sequence[tuple[UUID, str]]) -> None:
+        given = [
+            {"token_id": str(ids.new_id()), "node_id": str(node_id), "kind": kind, "token": token}
+            for node_id, token in tokens
+        ]
+        self._outbox.publish(tx, token_answers(tx.all(SQL["keep_tokens"], {"tokens": json.dumps(given)})))
 
     def dispatch(self, chosen: Sequence[tuple[str, int, int]]) -> list[str]:
         """Begin an attempt at each node (id, charged_us, tag_us) that still waits, and publish its work message.

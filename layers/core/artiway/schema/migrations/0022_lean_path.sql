@@ -92,3 +92,96 @@ DROP INDEX outbox_unsent_by_aggregate;
 
 -- Events are purged by their age, never by a function that serves tenants.
 CREATE POLICY no_event ON outbox AS RESTRICTIVE FOR DELETE TO artiway_app USING (destination <> 'push');
+
+-- An answered token has no further use: its answer is in the outbox.
+GRANT DELETE ON node_token TO artiway_app, artiway_service;
+
+-- A node ends with pictures: its state, its artefacts, the in-degrees of its dependents (Kahn), the dependents that became ready
+-- and the tokens that can be answered. No row if it is not the running attempt. The caller has locked the task.
+CREATE FUNCTION node_finish(
+    the_task uuid, the_node uuid, the_attempt integer, the_output jsonb, the_engine jsonb, the_gpu_us bigint, artefacts json
+)
+    RETURNS TABLE (name text, pool text, is_leaf boolean, ready json, answers json)
+    LANGUAGE plpgsql
+    SET enable_seqscan = off
+    AS $$
+DECLARE
+    finished task_node;
+    dependents uuid[];
+    opened uuid[];
+BEGIN
+    UPDATE task_node AS node
+       SET status = 'COMPLETED', version = version + 1, progress = 100, progress_at = clock_timestamp(), output = the_output,
+           engine = the_engine, gpu_us = the_gpu_us, error = NULL, lease_until = NULL, ended_at = clock_timestamp()
+     WHERE node.node_id = the_node AND node.task_id = the_task AND node.status = 'PROCESSING' AND node.attempt = the_attempt
+    RETURNING * INTO finished;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    INSERT INTO artefact (tenant_id, artefact_id, task_id, node_id, name, key, content_type, width, height, bytes, is_result,
+                          expires_at)
+    SELECT finished.tenant_id, made.artefact_id, the_task, the_node, made.name, made.key, made.content_type, made.width,
+           made.height, made.bytes, finished.is_result, clock_timestamp() + make_interval(days => policy.artefact_days)
+      FROM json_to_recordset(artefacts) AS made (artefact_id uuid, name text, key text, content_type text, width integer,
+                                                 height integer, bytes bigint)
+      JOIN tenant_policy AS policy ON policy.tenant_id = finished.tenant_id
+    ON CONFLICT (key) DO NOTHING;
+    WITH lowered AS (
+        UPDATE task_node AS node
+           SET in_degree = node.in_degree - 1
+          FROM node_dependency AS edge
+         WHERE edge.depends_on_id = the_node AND node.node_id = edge.node_id AND node.status = 'PENDING'
+        RETURNING node.node_id, node.in_degree
+    )
+    SELECT array_agg(lowered.node_id), array_agg(lowered.node_id) FILTER (WHERE lowered.in_degree = 0)
+      INTO dependents, opened
+      FROM lowered;
+    RETURN QUERY
+    SELECT finished.name, finished.pool, dependents IS NULL,
+           (SELECT json_agg(readied) FROM node_mark_ready(opened) AS readied),
+           (SELECT json_agg(taken) FROM token_take(array_append(opened, the_node)) AS taken);
+END
+$$;
+
+-- A dependency token (kind `gate`) is answered when the dependencies completed or the node ended, a ready token when the node
+-- ended.
+CREATE FUNCTION token_take(the_nodes uuid[])
+    RETURNS TABLE (tenant_id uuid, node_id uuid, token text, status text)
+    LANGUAGE sql
+    SET enable_seqscan = off
+    AS $$
+    DELETE FROM node_token AS waiting
+     USING task_node AS node
+     WHERE waiting.node_id = ANY (the_nodes) AND waiting.answered_at IS NULL AND node.node_id = waiting.node_id
+       AND (node.status IN ('COMPLETED', 'FAILED', 'TIMEOUT', 'CANCELLED') OR waiting.kind = 'gate' AND node.in_degree = 0)
+    RETURNING waiting.tenant_id, waiting.node_id, waiting.token, node.status;
+$$;
+
+-- Keeps the tokens of executions that wait, and returns those whose wait is over already. The lock on the tasks prevents that a
+-- node ends between the two steps and leaves its token unanswered. A token of an unknown node is not kept and times out.
+CREATE FUNCTION token_keep(given json)
+    RETURNS TABLE (tenant_id uuid, node_id uuid, token text, status text)
+    LANGUAGE plpgsql
+    SET enable_seqscan = off
+    AS $$
+BEGIN
+    PERFORM FROM task
+     WHERE task.task_id IN (SELECT node.task_id
+                              FROM json_to_recordset(given) AS one (node_id uuid)
+                              JOIN task_node AS node ON node.node_id = one.node_id)
+     ORDER BY task.task_id
+       FOR SHARE;
+    INSERT INTO node_token (tenant_id, token_id, node_id, kind, token)
+    SELECT node.tenant_id, one.token_id, node.node_id, one.kind, one.token
+      FROM json_to_recordset(given) AS one (token_id uuid, node_id uuid, kind text, token text)
+      JOIN task_node AS node ON node.node_id = one.node_id
+    ON CONFLICT ON CONSTRAINT node_token_node_id_token_key DO NOTHING;
+    RETURN QUERY
+    SELECT * FROM token_take(ARRAY(SELECT one.node_id FROM json_to_recordset(given) AS one (node_id uuid)));
+END
+$$;
+
+REVOKE EXECUTE ON FUNCTION node_finish, token_take, token_keep FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION node_finish, node_mark_ready TO artiway_app;
+GRANT EXECUTE ON FUNCTION token_take TO artiway_app, artiway_service;
+GRANT EXECUTE ON FUNCTION token_keep TO artiway_service;
