@@ -94,8 +94,8 @@ class LambdaInternal:
     def register(self, worker: Mapping[str, Any]) -> Terms:
         return self._call(contract.Register.model_validate(worker), Terms)
 
-    def claim(self, *, node_id: str, attempt: int, worker_id: str) -> Node | None:
-        request = contract.Claim(node_id=node_id, attempt=attempt, worker_id=worker_id)
+    def claim(self, hint: contract.WorkHint, *, worker_id: str) -> Node | None:
+        request = contract.Claim(**hint.model_dump(), worker_id=worker_id)
         return self._call(request, contract.ClaimAnswer).node
 
     def beat(self, worker: Mapping[str, Any], nodes: Sequence[Node]) -> contract.BeatAnswer:

@@ -120,9 +120,7 @@ class Worker:
             return None
         claimed_at = self._clock()
         try:
-            node = self._internal.claim(
-                node_id=message.hint.node_id, attempt=message.hint.attempt, worker_id=self._worker_id
-            )
+            node = self._internal.claim(message.hint, worker_id=self._worker_id)
         except ServiceFailed as error:
             # SQS delivers the message again. If the claim did succeed, its lease expires and the node is retried.
             logger.warning("claim not answered", node_id=message.hint.node_id, error=str(error))

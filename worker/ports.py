@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from artiway.tasks.contract import BeatAnswer, Node, Terms
+from artiway.tasks.contract import BeatAnswer, Node, Terms, WorkHint
 from worker.model import WorkMessage
 
 
@@ -33,7 +33,7 @@ class ProgressQueue(Protocol):
 
 class Internal(Protocol):
     def register(self, worker: Mapping[str, Any]) -> Terms: ...
-    def claim(self, *, node_id: str, attempt: int, worker_id: str) -> Node | None: ...
+    def claim(self, hint: WorkHint, *, worker_id: str) -> Node | None: ...
     def beat(self, worker: Mapping[str, Any], nodes: Sequence[Node]) -> BeatAnswer: ...
     def release(self, *, worker_id: str, nodes: Sequence[Node]) -> int: ...
 

@@ -105,7 +105,13 @@ async def artiway(facts: dict[str, Any], postgres_log: Path, *, is_quick: bool) 
         for clients in (8, 1, 4, 8):  # the first clients warm the functions
             accepted.append(await accept(person, product, clients=clients, seconds=seconds))
             await wait_until_idle(database)  # otherwise the next tasks would wait for these
-        return {"dags": summary(alone, many, together), "accepted": accepted[1:], "hops": hops, "cpuMsPerNode": used, "counts": counted.per(many * NODES, many)}
+        return {
+            "dags": summary(alone, many, together),
+            "accepted": accepted[1:],
+            "hops": hops,
+            "cpuMsPerNode": used,
+            "counts": counted.per(many * NODES),
+        }
 
 
 def summary(alone: list[float], many: int, together: float) -> dict[str, Any]:

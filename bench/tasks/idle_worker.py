@@ -73,14 +73,15 @@ class WorkerThreads:
             found = sqs.receive_message(QueueUrl=queue_url, MaxNumberOfMessages=1, WaitTimeSeconds=1)
             for message in found.get("Messages", []):
                 work = json.loads(message["Body"])["data"]
-                answer = internal.call("claim", nodeId=work["nodeId"], attempt=work["attempt"])
+                claimed = {key: work[key] for key in ("nodeId", "attempt", "tenantId", "taskId") if key in work}
+                answer = internal.call("claim", **claimed)
                 sqs.delete_message(QueueUrl=queue_url, ReceiptHandle=message["ReceiptHandle"])
                 if answer["outcome"] != "claimed":
                     continue
                 node = answer["node"]
                 name = OUTPUTS.get(node["params"]["step"], "picture")
                 key = f"{node['outputPrefix'].rstrip('/')}/{name}.png"
-                s3.put_object(Bucket=physical["ArtefactBucket"], Key=key, Body=PIXEL, ContentType="image/png")
+                s3.put_object(Bucket=physical["DataArtefactBucket"], Key=key, Body=PIXEL, ContentType="image/png")
                 output = {"name": name, "key": key, "contentType": "image/png", "width": 1, "height": 1}
                 for sequence, (kind, fields) in enumerate(
                     (

@@ -24,7 +24,10 @@ def _answer(request: contract.Register | contract.Claim | contract.Beat | contra
             nodes.register(_card(request), engine=request.engine)
             return contract.Terms(lease_seconds=nodes.rules.lease_s, beat_seconds=nodes.rules.beat_s)
         case contract.Claim():
-            order = nodes.claim(node_id=UUID(request.node_id), attempt=request.attempt, worker_id=request.worker_id)
+            place = (UUID(request.tenant_id), UUID(request.task_id)) if request.tenant_id and request.task_id else None
+            order = nodes.claim(
+                node_id=UUID(request.node_id), attempt=request.attempt, worker_id=request.worker_id, place=place
+            )
             if order is None:
                 return contract.ClaimAnswer(outcome=contract.ClaimOutcome.GONE)
             node = contract.Node.model_validate(order)

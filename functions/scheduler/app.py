@@ -1,37 +1,69 @@
-"""Consumer of the four ready queues: a whole batch is added to the fair queue and dispatched at once."""
+"""Consumer of the four lanes: a whole batch is added to the fair queue and dispatched at once."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
 from artiway import bootstrap
 from artiway.platform.consumer import PoisonMessage, Received, consume_batch
 
-WORKER_REGISTERED = "worker_came"
-Ready = tuple[UUID, str | None] | str
+
+class Kind(StrEnum):
+    WORKER_REGISTERED = "worker_came"
+    DEPENDENCIES = "dependencies"
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A node that may be ready, with the token of the execution that waits for it."""
+
+    node_id: UUID
+    token: str | None
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """The token of an execution that waits for the dependencies of a node."""
+
+    node_id: UUID
+    token: str
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A pool has a new worker."""
+
+    pool: str
 
 
 def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
-    return consume_batch(event, _admit, decode=_ready)
+    return consume_batch(event, _handle, decode=_decode)
 
 
-def _ready(message: Received) -> Ready:
-    """A node that may be ready, with the token of the waiting execution; or a pool with a new worker."""
+def _decode(message: Received) -> Ready | Waiting | Registered:
     try:
-        if message.type == WORKER_REGISTERED:
-            return str(message.data["pool"])
-        return UUID(message.data["nodeId"]), message.data.get("taskToken")
+        match message.type:
+            case Kind.WORKER_REGISTERED:
+                return Registered(str(message.data["pool"]))
+            case Kind.DEPENDENCIES:
+                return Waiting(UUID(message.data["nodeId"]), str(message.data["taskToken"]))
+            case _:
+                return Ready(UUID(message.data["nodeId"]), message.data.get("taskToken"))
     except (KeyError, ValueError, TypeError, AttributeError) as error:
-        raise PoisonMessage(f"not a ready message: {error}") from error
+        raise PoisonMessage(f"not a message of a lane: {error}") from error
 
 
-def _admit(ready: list[Ready]) -> None:
+def _handle(batch: list[Ready | Waiting | Registered]) -> None:
     scheduler = bootstrap.scheduler()
-    pools = {one for one in ready if isinstance(one, str)}
-    for pool in sorted(pools):
+    pools = sorted({one.pool for one in batch if isinstance(one, Registered)})
+    for pool in pools:
         scheduler.refresh(pool, is_forced=True)
-    nodes = [one for one in ready if not isinstance(one, str)]
-    scheduler.ready([node_id for node_id, _ in nodes], {node_id: token for node_id, token in nodes if token})
-    for pool in sorted(pools):
+    if waiting := [(one.node_id, one.token) for one in batch if isinstance(one, Waiting)]:
+        scheduler.await_dependencies(waiting)
+    if ready := [one for one in batch if isinstance(one, Ready)]:
+        scheduler.ready([one.node_id for one in ready], {one.node_id: one.token for one in ready if one.token})
+    for pool in pools:
         scheduler.dispatch(pool)

@@ -130,24 +130,23 @@ class Machine:
                     self._ready(execution, iteration)
                 else:
                     iteration.state = "dependencies"
-                    self._network.post("gate", self._message(execution, iteration))
+                    self._send(execution, iteration, "dependencies")
         if not execution.is_over and all(one.state == "over" for one in execution.iterations):
             execution.is_over = True
             self._network.post("settle", {"data": execution.input})
 
     def _ready(self, execution: Execution, iteration: Iteration) -> None:
         iteration.state = "ready"
-        self._network.post(f"lane:{execution.input['lane']}", self._message(execution, iteration))
+        self._send(execution, iteration, "ready")
 
-    def _message(self, execution: Execution, iteration: Iteration) -> dict[str, Any]:
+    def _send(self, execution: Execution, iteration: Iteration, kind: str) -> None:
         self._count += 1
         iteration.token = f"token-{execution.name}-{self._count}"
         self._tokens[iteration.token] = (execution, iteration)
-        return {
-            "data": {
-                "nodeId": iteration.node_id,
-                "taskId": execution.input["taskId"],
-                "tenantId": execution.input["tenantId"],
-                "taskToken": iteration.token,
-            }
+        data = {
+            "nodeId": iteration.node_id,
+            "taskId": execution.input["taskId"],
+            "tenantId": execution.input["tenantId"],
+            "taskToken": iteration.token,
         }
+        self._network.post(f"lane:{execution.input['lane']}", {"type": kind, "data": data})

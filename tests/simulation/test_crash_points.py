@@ -13,7 +13,7 @@ from tests.simulation.world import MANAGER, World
 SEED = 9
 SHARDS = 4  # for as many processes
 # All actors of the run. A new actor must be listed, or its crashes would not be tested.
-ACTORS = {"submit", "gate", "lane", "work", "progress", "settle", "relay", "quick sweep", "cancel"}
+ACTORS = {"submit", "lane", "work", "progress", "settle", "relay", "quick sweep", "cancel"}
 
 
 def play(world, crash_at=None):

@@ -32,8 +32,8 @@ from artiway.platform.settings import Settings
 from artiway.points.model import Change, Kind
 from artiway.scheduling.queue import FairQueue
 from artiway.tasks import catalogue
-from artiway.tasks.messages import WORKER_REGISTERED
-from artiway.tasks.model import FlowNode, ReleasedSlot, Requester, WorkerCard
+from artiway.tasks.messages import DEPENDENCIES, WORKER_REGISTERED
+from artiway.tasks.model import FlowNode, ReleasedSlot, Requester, Waiting, WorkerCard
 from artiway.tasks.reports import report_from
 from artiway.tasks.repository import PostgresNodes
 from artiway.tasks.service import Picture
@@ -68,7 +68,10 @@ class FirstComeScheduler:
         self._chaos.point("nodes ready")
         return self.dispatch()
 
-    def release(self, nodes: Sequence[ReleasedSlot]) -> int:
+    def await_dependencies(self, tokens: Sequence[tuple[UUID, str]]) -> None:
+        self._nodes.keep_dependency_tokens(tokens)
+
+    def release(self, nodes: Sequence[ReleasedSlot], ready: Sequence[Waiting] = ()) -> int:
         return self.dispatch()
 
     def reconcile(self, pool: str) -> int:
@@ -276,6 +279,8 @@ class World:
             case "lane" if message.body.get("type") == WORKER_REGISTERED:
                 self.dispatcher.refresh(data["pool"], is_forced=True)
                 self.dispatcher.dispatch(data["pool"])
+            case "lane" if message.body.get("type") == DEPENDENCIES:
+                self.dispatcher.await_dependencies([(UUID(data["nodeId"]), data["taskToken"])])
             case "lane":
                 node_id = UUID(data["nodeId"])
                 token = data.get("taskToken")
@@ -285,13 +290,6 @@ class World:
             case "progress":
                 if self.progress.handle([report_from(message.body["type"], data)]):
                     raise Crash("progress")
-            case "gate":
-                self.nodes.await_dependencies(
-                    tenant_id=UUID(data["tenantId"]),
-                    task_id=UUID(data["taskId"]),
-                    node_id=UUID(data["nodeId"]),
-                    token=data["taskToken"],
-                )
             case "settle":
                 self.nodes.settle(tenant_id=UUID(data["tenantId"]), task_id=UUID(data["taskId"]))
             case "push":
@@ -303,7 +301,8 @@ class World:
         """A worker overdue a work message, claims the node, and may die before it knows that it has."""
         worker = self.random.choice(self.workers)
         node_id, attempt = UUID(data["nodeId"]), data["attempt"]
-        order = self.nodes.claim(node_id=node_id, attempt=attempt, worker_id=worker.card.worker_id)
+        place = UUID(data["tenantId"]), UUID(data["taskId"])
+        order = self.nodes.claim(node_id=node_id, attempt=attempt, worker_id=worker.card.worker_id, place=place)
         if order is None:
             return
         unmet = self.rows(

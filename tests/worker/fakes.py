@@ -116,9 +116,9 @@ class FakeInternal:
         self._call("register", dict(worker))
         return Terms(lease_seconds=30, beat_seconds=0.05)
 
-    def claim(self, *, node_id: str, attempt: int, worker_id: str) -> Node | None:
-        self._call("claim", (node_id, attempt))
-        return self.claimable.pop((node_id, attempt), None)
+    def claim(self, hint: WorkHint, *, worker_id: str) -> Node | None:
+        self._call("claim", (hint.node_id, hint.attempt))
+        return self.claimable.pop((hint.node_id, hint.attempt), None)
 
     def beat(self, worker: Mapping[str, Any], nodes: Sequence[Node]) -> BeatAnswer:
         self._call("beat", (dict(worker), [(node.node_id, node.attempt) for node in nodes]))

@@ -235,7 +235,8 @@ class TestWriters:
 
     def test_publish_events_for_a_tenant_wide_socket(self, desk, addresses):
         published = []
-        writer = Writer(addresses, Outbox(lambda _tenant_id, envelopes: published.extend(one.aggregate for one in envelopes)))
+        outbox = Outbox(lambda _tenant_id, envelopes: published.extend(one.aggregate for one in envelopes))
+        writer = Writer(addresses, outbox)
         writer.commit()
         writer.write(BOB, "1")
         assert published == []

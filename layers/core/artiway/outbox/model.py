@@ -52,4 +52,3 @@ class Envelope:
 class Sender(Protocol):
     def send(self, envelopes: Sequence[Envelope]) -> set[int]:
         """Send them in any order; return the ids that were accepted."""
-

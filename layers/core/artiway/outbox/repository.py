@@ -32,7 +32,9 @@ class Prepared:
 class Outbox:
     """Stores messages in the transaction of the change that they announce, and sends them after its commit."""
 
-    def __init__(self, deliver: Callable[[UUID | None, Sequence[Envelope]], object], clock: Clock | None = None) -> None:
+    def __init__(
+        self, deliver: Callable[[UUID | None, Sequence[Envelope]], object], clock: Clock | None = None
+    ) -> None:
         self._deliver, self._clock = deliver, clock or SystemClock()
 
     def publish(self, tx: Transaction, messages: Sequence[Message]) -> None:

@@ -27,7 +27,7 @@ SELECT node.node_id, node.tenant_id, node.task_id, node.attempt, task.tool,
 UPDATE task_node SET hinted_at = clock_timestamp()
  WHERE node_id = ANY (%(node_ids)s::uuid[]) AND status = 'QUEUED' AND dispatched_at IS NOT NULL
    AND hinted_at < clock_timestamp() - make_interval(secs => %(age_s)s)
-RETURNING node_id, tenant_id, pool, type, attempt;
+RETURNING node_id, tenant_id, task_id, pool, type, attempt;
 
 -- name: unready
 SELECT node_id, tenant_id, task_id, lane

@@ -96,6 +96,8 @@ class Nodes(Protocol):
 
     def mark_ready(self, node_ids: Sequence[UUID], tokens: Mapping[UUID, str] | None = None) -> Sequence[ReadyNode]: ...
 
+    def keep_dependency_tokens(self, tokens: Sequence[tuple[UUID, str]]) -> None: ...
+
     def dispatch(self, chosen: Sequence[tuple[str, int, int]]) -> Sequence[str]: ...
 
 
@@ -226,6 +228,10 @@ class Dispatcher:
         for node in ready:
             by_pool[node.pool].append(node)
         return sum(self._admit(pool, nodes) for pool, nodes in by_pool.items())
+
+    def await_dependencies(self, tokens: Sequence[tuple[UUID, str]]) -> None:
+        """Executions wait for the dependencies of these nodes. A token is answered when they have completed."""
+        self._nodes.keep_dependency_tokens(tokens)
 
     def release(self, nodes: Sequence[ReleasedSlot], ready: Sequence[ReadyNode] = ()) -> int:
         """Nodes ended or were cancelled, and others became ready by it: the next ones get the free slots, and tenants

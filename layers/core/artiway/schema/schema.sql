@@ -55,7 +55,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION public.node_dispatch(the_nodes uuid[], charges_us bigint[], tags_us bigint[]) RETURNS TABLE(node_id text, tenant_id text, pool text, type text, attempt integer)
+CREATE FUNCTION public.node_dispatch(the_nodes uuid[], charges_us bigint[], tags_us bigint[]) RETURNS TABLE(node_id text, tenant_id text, task_id text, pool text, type text, attempt integer)
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_nestloop TO 'off'
@@ -69,7 +69,51 @@ BEGIN
       FROM unnest(the_nodes, charges_us, tags_us) AS chosen (node_id, charged_us, tag_us)
      WHERE node.node_id = ANY (the_nodes) AND node.node_id = chosen.node_id
        AND CASE WHEN node.dispatched_at IS NULL THEN node.status = 'QUEUED' END
-    RETURNING node.node_id::text, node.tenant_id::text, node.pool, node.type, node.attempt;
+    RETURNING node.node_id::text, node.tenant_id::text, node.task_id::text, node.pool, node.type, node.attempt;
+
+END
+$$;
+
+CREATE FUNCTION public.node_finish(the_task uuid, the_node uuid, the_attempt integer, the_output jsonb, the_engine jsonb, the_gpu_us bigint, artefacts json) RETURNS TABLE(name text, pool text, is_leaf boolean, ready json, answers json)
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+DECLARE
+    finished task_node;
+    dependents uuid[];
+    opened uuid[];
+
+BEGIN
+    UPDATE task_node AS node
+       SET status = 'COMPLETED', version = version + 1, progress = 100, progress_at = clock_timestamp(), output = the_output,
+           engine = the_engine, gpu_us = the_gpu_us, error = NULL, lease_until = NULL, ended_at = clock_timestamp()
+     WHERE node.node_id = the_node AND node.task_id = the_task AND node.status = 'PROCESSING' AND node.attempt = the_attempt
+    RETURNING * INTO finished;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    INSERT INTO artefact (tenant_id, artefact_id, task_id, node_id, name, key, content_type, width, height, bytes, is_result,
+                          expires_at)
+    SELECT finished.tenant_id, made.artefact_id, the_task, the_node, made.name, made.key, made.content_type, made.width,
+           made.height, made.bytes, finished.is_result, clock_timestamp() + make_interval(days => policy.artefact_days)
+      FROM json_to_recordset(artefacts) AS made (artefact_id uuid, name text, key text, content_type text, width integer,
+                                                 height integer, bytes bigint)
+      JOIN tenant_policy AS policy ON policy.tenant_id = finished.tenant_id
+    ON CONFLICT (key) DO NOTHING;
+    WITH lowered AS (
+        UPDATE task_node AS node
+           SET in_degree = node.in_degree - 1
+          FROM node_dependency AS edge
+         WHERE edge.depends_on_id = the_node AND node.node_id = edge.node_id AND node.status = 'PENDING'
+        RETURNING node.node_id, node.in_degree
+    )
+    SELECT array_agg(lowered.node_id), array_agg(lowered.node_id) FILTER (WHERE lowered.in_degree = 0)
+      INTO dependents, opened
+      FROM lowered;
+    RETURN QUERY
+    SELECT finished.name, finished.pool, dependents IS NULL,
+           (SELECT json_agg(readied) FROM node_mark_ready(opened) AS readied),
+           (SELECT json_agg(taken) FROM token_take(array_append(opened, the_node)) AS taken);
 
 END
 $$;
@@ -302,6 +346,39 @@ BEGIN
     RETURN QUERY SELECT * FROM outbox_publish(messages, the_trace);
 
 END
+$$;
+
+CREATE FUNCTION public.token_keep(given json) RETURNS TABLE(tenant_id uuid, node_id uuid, token text, status text)
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+BEGIN
+    PERFORM FROM task
+     WHERE task.task_id IN (SELECT node.task_id
+                              FROM json_to_recordset(given) AS one (node_id uuid)
+                              JOIN task_node AS node ON node.node_id = one.node_id)
+     ORDER BY task.task_id
+       FOR SHARE;
+    INSERT INTO node_token (tenant_id, token_id, node_id, kind, token)
+    SELECT node.tenant_id, one.token_id, node.node_id, one.kind, one.token
+      FROM json_to_recordset(given) AS one (token_id uuid, node_id uuid, kind text, token text)
+      JOIN task_node AS node ON node.node_id = one.node_id
+    ON CONFLICT ON CONSTRAINT node_token_node_id_token_key DO NOTHING;
+    RETURN QUERY
+    SELECT * FROM token_take(ARRAY(SELECT one.node_id FROM json_to_recordset(given) AS one (node_id uuid)));
+
+END
+$$;
+
+CREATE FUNCTION public.token_take(the_nodes uuid[]) RETURNS TABLE(tenant_id uuid, node_id uuid, token text, status text)
+    LANGUAGE sql
+    SET enable_seqscan TO 'off'
+    AS $$
+    DELETE FROM node_token AS waiting
+     USING task_node AS node
+     WHERE waiting.node_id = ANY (the_nodes) AND waiting.answered_at IS NULL AND node.node_id = waiting.node_id
+       AND (node.status IN ('COMPLETED', 'FAILED', 'TIMEOUT', 'CANCELLED') OR waiting.kind = 'gate' AND node.in_degree = 0)
+    RETURNING waiting.tenant_id, waiting.node_id, waiting.token, node.status;
 $$;
 
 CREATE FUNCTION public.wait_for_speakers() RETURNS trigger
@@ -1838,9 +1915,15 @@ REVOKE ALL ON FUNCTION public.node_dispatch(the_nodes uuid[], charges_us bigint[
 
 GRANT ALL ON FUNCTION public.node_dispatch(the_nodes uuid[], charges_us bigint[], tags_us bigint[]) TO artiway_service;
 
+REVOKE ALL ON FUNCTION public.node_finish(the_task uuid, the_node uuid, the_attempt integer, the_output jsonb, the_engine jsonb, the_gpu_us bigint, artefacts json) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.node_finish(the_task uuid, the_node uuid, the_attempt integer, the_output jsonb, the_engine jsonb, the_gpu_us bigint, artefacts json) TO artiway_app;
+
 REVOKE ALL ON FUNCTION public.node_mark_ready(the_nodes uuid[]) FROM PUBLIC;
 
 GRANT ALL ON FUNCTION public.node_mark_ready(the_nodes uuid[]) TO artiway_service;
+
+GRANT ALL ON FUNCTION public.node_mark_ready(the_nodes uuid[]) TO artiway_app;
 
 REVOKE ALL ON FUNCTION public.outbox_publish(messages json, the_trace text) FROM PUBLIC;
 
@@ -1877,6 +1960,16 @@ GRANT ALL ON FUNCTION public.points_place_hold(the_hold uuid, the_user uuid, poi
 REVOKE ALL ON FUNCTION public.task_publish(events json, messages json, the_trace text) FROM PUBLIC;
 
 GRANT ALL ON FUNCTION public.task_publish(events json, messages json, the_trace text) TO artiway_app;
+
+REVOKE ALL ON FUNCTION public.token_keep(given json) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.token_keep(given json) TO artiway_service;
+
+REVOKE ALL ON FUNCTION public.token_take(the_nodes uuid[]) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.token_take(the_nodes uuid[]) TO artiway_app;
+
+GRANT ALL ON FUNCTION public.token_take(the_nodes uuid[]) TO artiway_service;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.api_key TO artiway_app;
 
@@ -1966,9 +2059,9 @@ GRANT SELECT,INSERT ON TABLE public.node_history TO artiway_app;
 
 GRANT SELECT,INSERT ON TABLE public.node_history TO artiway_service;
 
-GRANT SELECT,INSERT ON TABLE public.node_token TO artiway_app;
+GRANT SELECT,INSERT,DELETE ON TABLE public.node_token TO artiway_app;
 
-GRANT SELECT,INSERT ON TABLE public.node_token TO artiway_service;
+GRANT SELECT,INSERT,DELETE ON TABLE public.node_token TO artiway_service;
 
 GRANT UPDATE(answered_at) ON TABLE public.node_token TO artiway_app;
 

@@ -67,6 +67,9 @@ class Claim(Wire):
     worker_id: WorkerId
     node_id: Id
     attempt: Attempt
+    # As in the work message. A worker without them is served too.
+    tenant_id: Id | None = None
+    task_id: Id | None = None
 
 
 class Beat(WorkerFacts):
@@ -163,6 +166,8 @@ class WorkHint(Wire):
 
     node_id: str = Field(min_length=1)
     attempt: int = Field(ge=0)
+    tenant_id: str | None = None
+    task_id: str | None = None
 
 
 class Output(Wire):

@@ -48,8 +48,6 @@ class Nodes(Protocol):
 
     def places(self, node_ids: Sequence[UUID]) -> dict[UUID, tuple[UUID, UUID]]: ...
 
-    def keep_dependency_tokens(self, tokens: Sequence[tuple[UUID, str]]) -> None: ...
-
     def register(self, card: WorkerCard, *, engine: str) -> None: ...
 
     def renew(self, card: WorkerCard, held: Sequence[tuple[UUID, int]], *, lease_s: int) -> Renewal: ...
@@ -165,10 +163,6 @@ class NodeService:
         return self._time_out("time_out_running", node_id, attempt, failure)
 
     # Calls of Step Functions
-
-    def await_dependencies(self, tokens: Sequence[tuple[UUID, str]]) -> None:
-        """Keep the tokens of executions that wait for the dependencies of nodes."""
-        self._nodes.keep_dependency_tokens(tokens)
 
     def settle(self, *, tenant_id: UUID, task_id: UUID) -> TaskStatus | None:
         """End the task if all of its nodes have ended. Returns its status."""

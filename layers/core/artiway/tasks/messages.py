@@ -17,6 +17,7 @@ from artiway.tasks.model import Node, Occurrence, Task
 START = "machine:start"
 ANSWER = "machine:answer"
 WORKER_REGISTERED = "worker_came"
+DEPENDENCIES = "dependencies"
 
 
 def lane_destination(lane: str) -> str:
@@ -35,6 +36,7 @@ def start_execution(task: Task, nodes: Sequence[Node], waiting: frozenset[UUID])
         "tenantId": str(task.tenant_id),
         "run": task.run,
         "lane": task.lane,
+        "checks": 0,
         "nodes": [{"nodeId": str(node.node_id), "isEntry": node.node_id not in waiting} for node in nodes],
     }
     data = {"name": task.execution_name, "input": machine_input}
@@ -62,9 +64,11 @@ def worker_registered(*, pool: str, worker_id: str) -> Message | None:
     return Message(lane_destination(lane), f"worker:{worker_id}", WORKER_REGISTERED, {"pool": pool}) if lane else None
 
 
-def work(*, tenant_id: UUID | str, node_id: UUID | str, attempt: int, pool: str, node_type: str) -> Message:
+def work(
+    *, tenant_id: UUID | str, task_id: UUID | str, node_id: UUID | str, attempt: int, pool: str, node_type: str
+) -> Message:
     """Offers an attempt to the workers of a node type. The first claim gets it."""
-    data = {"nodeId": str(node_id), "tenantId": str(tenant_id), "attempt": attempt}
+    data = {"nodeId": str(node_id), "tenantId": str(tenant_id), "taskId": str(task_id), "attempt": attempt}
     return Message(work_destination(pool, node_type), f"node:{node_id}", "work", data, tenant_id=tenant_id)
 
 

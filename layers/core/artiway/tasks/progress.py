@@ -16,7 +16,7 @@ from artiway.platform.clock import Clock
 from artiway.platform.logs import Logger
 from artiway.tasks import messages
 from artiway.tasks.lifecycle import NodeService
-from artiway.tasks.model import Node, Report
+from artiway.tasks.model import Node, Report, ReportKind
 from artiway.tasks.transaction import TaskStore
 
 logger = Logger("progress")
@@ -58,6 +58,8 @@ class Progress:
         return failed
 
     def _handle(self, report: Report) -> None:
+        if report.kind is ReportKind.STARTED:
+            return  # the claim has published it
         if not report.kind.is_terminal:
             self._note(report)
         elif not self._nodes.settle_report(report):

@@ -20,8 +20,10 @@ CLOSED = frozenset({"ExecutionAlreadyExists", "TaskTimedOut", "TaskDoesNotExist"
 
 
 class MachineSender:
-    def __init__(self, machine_arn: str) -> None:
-        self._machine_arn = machine_arn
+    """`queue_urls` has the queue of each lane: an execution sends its messages there."""
+
+    def __init__(self, machine_arn: str, queue_urls: Mapping[str, str]) -> None:
+        self._machine_arn, self._queue_urls = machine_arn, queue_urls
 
     def send(self, envelopes: Sequence[Envelope]) -> set[int]:
         return {envelope.outbox_id for envelope in envelopes if self._is_sent(envelope)}
@@ -48,9 +50,9 @@ class MachineSender:
     def _call(self, destination: str, data: Mapping[str, Any]) -> None:
         machine: SFNClient = aws.client("stepfunctions")
         if destination == messages.START:
-            machine.start_execution(
-                stateMachineArn=self._machine_arn, name=data["name"], input=json.dumps(data["input"])
-            )
+            queue_url = self._queue_urls[messages.lane_destination(data["input"]["lane"])]
+            machine_input = json.dumps({**data["input"], "queueUrl": queue_url})
+            machine.start_execution(stateMachineArn=self._machine_arn, name=data["name"], input=machine_input)
         else:
             machine.send_task_success(taskToken=data["token"], output=json.dumps(data["output"]))
 

@@ -31,8 +31,8 @@ from artiway.tasks.model import (
     Occurrence,
     Published,
     ReleasedSlot,
-    Report,
     Renewal,
+    Report,
     Task,
     TaskFilter,
     TaskStatus,
@@ -349,8 +349,8 @@ class PostgresNodes:
     def mark_ready(self, node_ids: Sequence[UUID], tokens: Mapping[UUID, str] | None = None) -> list[Waiting]:
         """Ready messages arrived for these nodes. Returns those that wait in the fair queue, new or not, oldest first.
 
-        A token is kept in any state of the node; the token of a node that has ended is answered at once. Tokens come first,
-        because they lock the tasks: a transaction locks a task before its nodes.
+        A token is kept in any state of the node; the token of a node that has ended is answered at once. Tokens come
+        first, because they lock the tasks: a transaction locks a task before its nodes.
         """
         parameters = {"node_ids": sql.array(node_ids)}
         with self._database.service_transaction() as tx:
@@ -430,6 +430,7 @@ def work_messages(rows: Sequence[Row]) -> list[Message]:
     return [
         messages.work(
             tenant_id=row["tenant_id"],
+            task_id=row["task_id"],
             node_id=row["node_id"],
             attempt=row["attempt"],
             pool=row["pool"],

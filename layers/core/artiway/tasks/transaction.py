@@ -9,14 +9,15 @@ from uuid import UUID
 
 from artiway.outbox.model import Message
 from artiway.tasks.model import (
-    Claimed,
+    Claim,
     Failure,
+    Finished,
     NewNode,
     NewTask,
     Node,
     Occurrence,
-    Output,
     Published,
+    Report,
     Task,
     TaskFilter,
     TaskStatus,

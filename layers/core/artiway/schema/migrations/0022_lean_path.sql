@@ -185,3 +185,26 @@ REVOKE EXECUTE ON FUNCTION node_finish, token_take, token_keep FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION node_finish, node_mark_ready TO artiway_app;
 GRANT EXECUTE ON FUNCTION token_take TO artiway_app, artiway_service;
 GRANT EXECUTE ON FUNCTION token_keep TO artiway_service;
+
+-- Also returns the task, which the work message names: a claim then needs no search for it.
+DROP FUNCTION node_dispatch;
+CREATE FUNCTION node_dispatch(the_nodes uuid[], charges_us bigint[], tags_us bigint[])
+    RETURNS TABLE (node_id text, tenant_id text, task_id text, pool text, type text, attempt integer)
+    LANGUAGE plpgsql
+    SET enable_seqscan = off
+    SET enable_nestloop = off
+    AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    UPDATE task_node AS node
+       SET dispatched_at = clock_timestamp(), hinted_at = clock_timestamp(), attempt = attempt + 1, version = version + 1,
+           charged_us = chosen.charged_us, tag_us = chosen.tag_us
+      FROM unnest(the_nodes, charges_us, tags_us) AS chosen (node_id, charged_us, tag_us)
+     WHERE node.node_id = ANY (the_nodes) AND node.node_id = chosen.node_id
+       AND CASE WHEN node.dispatched_at IS NULL THEN node.status = 'QUEUED' END
+    RETURNING node.node_id::text, node.tenant_id::text, node.task_id::text, node.pool, node.type, node.attempt;
+END
+$$;
+REVOKE EXECUTE ON FUNCTION node_dispatch FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION node_dispatch TO artiway_service;
