@@ -82,6 +82,11 @@ test-worker: .tools/worker/.ready ## the worker's types and tests, in the worker
 bench: $(VENV)/.ready .tools/emulator/.ready ## every benchmark, as tables and as JSON under bench/results/
 	@for part in bench/*/__main__.py; do $(BIN)/python -m $$(dirname $$part | tr / .); done
 
+ENV ?= default
+.PHONY: preflight
+preflight: $(VENV)/.ready ## read what the AWS account lacks for ENV, a section of samconfig.toml (default: dev)
+	@$(BIN)/python -m tools.preflight --config-env $(ENV)
+
 .PHONY: sam-local
 sam-local: $(VENV)/.ready .tools/sam/.ready ## run every event with `sam local invoke` (needs Docker and a running stack)
 	@tools/sam_local.sh
