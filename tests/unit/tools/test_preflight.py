@@ -64,7 +64,7 @@ SOUND: dict[tuple[str, str], Any] = {
             "Policies": 5,
             "PoliciesQuota": 1500,
         }
-    },  # fmt: skip
+    },
     ("iam", "get_role"): {
         "Role": {"Path": "/", "RoleName": "x", "RoleId": "A" * 16, "Arn": "a" * 20, "CreateDate": "2026-01-01"}
     },
