@@ -9,6 +9,8 @@ import random
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from artiway.platform.snapshots import after_restore
+
 T = TypeVar("T")
 _PROVIDERS: list[Provider[Any]] = []
 
@@ -57,9 +59,4 @@ def begin_anew() -> None:
     forget_all()
 
 
-try:
-    from snapshot_restore_py import register_after_restore  # in Lambda's own runtime, nowhere else
-except ImportError:
-    pass
-else:
-    register_after_restore(begin_anew)
+after_restore(begin_anew)
