@@ -87,6 +87,12 @@ ENV ?= default
 preflight: $(VENV)/.ready ## read what the AWS account lacks for ENV, a section of samconfig.toml (default: dev)
 	@$(BIN)/python -m tools.preflight --config-env $(ENV)
 
+PARAMETERS ?=
+.PHONY: deploy
+deploy: $(VENV)/.ready .tools/sam/.ready ## build and deploy ENV to AWS; PARAMETERS="Name=value ..." changes parameters
+	@.tools/sam/bin/sam build --config-env $(ENV)
+	@.tools/sam/bin/sam deploy --config-env $(ENV) --parameter-overrides $$($(BIN)/python -m tools.release $(ENV) $(PARAMETERS))
+
 .PHONY: sam-local
 sam-local: $(VENV)/.ready .tools/sam/.ready ## run every event with `sam local invoke` (needs Docker and a running stack)
 	@tools/sam_local.sh

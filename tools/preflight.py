@@ -11,7 +11,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -67,6 +67,7 @@ class Plan:
     stack: str
     region: str
     values: Mapping[str, str]
+    given: Mapping[str, str] = field(default_factory=dict)  # by samconfig.toml
 
     @classmethod
     def read(cls, environment: str, overrides: dict[str, str], root: Path = ROOT) -> Plan:
@@ -79,7 +80,7 @@ class Plan:
         given = dict(pair.split("=", 1) for pair in section["deploy"]["parameters"]["parameter_overrides"])
         defaults = {name: str(one["Default"]) for name, one in body(root)["Parameters"].items() if "Default" in one}
         settings = section["global"]["parameters"]
-        return cls(settings["stack_name"], settings["region"], defaults | given | overrides)
+        return cls(settings["stack_name"], settings["region"], defaults | given | overrides, given)
 
     def number(self, name: str) -> int:
         return int(self.values.get(name) or 0)
