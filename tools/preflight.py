@@ -221,28 +221,25 @@ def certificate_fault(account: Account, domain: str, arn: str) -> str:
     return "" if {domain, parent} & names else f"it is for {', '.join(sorted(names))}, not for {domain}"
 
 
-def check_backup(plan: Plan, account: Account) -> Iterator[Finding]:
-    """Of the second region, where backups and pictures are copied to."""
-    vault, bucket = plan.values.get("BackupCopyVaultArn", ""), plan.values.get("ReplicaBucketArn", "")
-    if vault:
-        types = account.client("backup").describe_region_settings()["ResourceTypeOptInPreference"]
-        kind = "Aurora" if plan.values.get("DatabaseKind", "aurora") == "aurora" else "RDS"
-        setting = f"aws backup update-region-settings --resource-type-opt-in-preference {kind}=true"
-        yield Finding("AWS Backup", "" if types.get(kind) else f"{kind} is not switched on", (setting,))
-        region, name = vault.split(":")[3], vault.rpartition(":")[2]
-        other = account.client("backup", region)
-        exists = found(partial(other.describe_backup_vault, BackupVaultName=name), "ResourceNotFoundException")
-        yield Finding("vault of copies", "" if exists else f"{name} does not exist in {region}", (REPLICA_STACK,))
-    if bucket:
-        name = bucket.rpartition(":")[2]
-        s3 = account.client("s3", vault.split(":")[3] if vault else plan.region)
-        exists = found(partial(s3.head_bucket, Bucket=name), "404")
-        versions = exists and s3.get_bucket_versioning(Bucket=name).get("Status") == "Enabled"
-        lack = "" if versions else "it has no versions, so S3 cannot replicate to it" if exists else "it does not exist"
-        yield Finding("bucket of copies", lack, (REPLICA_STACK,))
-
-
-REPLICA_STACK = "docs/deploy.md, 'A second region', says how to make it"
+def check_second_region(plan: Plan, account: Account) -> Iterator[Finding]:
+    """Where backups and pictures are copied to. stacks/replica.yaml makes the places."""
+    region, name = plan.values.get("SecondRegion", ""), f"{plan.stack}-copies"
+    if not region:
+        return
+    types = account.client("backup").describe_region_settings()["ResourceTypeOptInPreference"]
+    kind = "Aurora" if plan.values.get("DatabaseKind", "aurora") == "aurora" else "RDS"
+    setting = f"aws backup update-region-settings --resource-type-opt-in-preference {kind}=true"
+    yield Finding("AWS Backup", "" if types.get(kind) else f"{kind} is not switched on", (setting,))
+    make = (
+        f"aws cloudformation deploy --region {region} --stack-name {name} --template-file stacks/replica.yaml "
+        f"--parameter-overrides Name={plan.stack}"
+    )
+    vaults = account.client("backup", region)
+    exists = found(partial(vaults.describe_backup_vault, BackupVaultName=name), "ResourceNotFoundException")
+    yield Finding("vault of copies", "" if exists else f"{name} does not exist in {region}", (make,))
+    bucket = f"{name}-{account.number}"
+    exists = found(partial(account.client("s3", region).head_bucket, Bucket=bucket), "404")
+    yield Finding("bucket of copies", "" if exists else f"{bucket} does not exist in {region}", (make,))
 
 
 def check_names(plan: Plan, account: Account) -> Iterator[Finding]:
@@ -275,7 +272,7 @@ def check_names(plan: Plan, account: Account) -> Iterator[Finding]:
 
 CHECKS: tuple[Check, ...] = (
     check_region, check_concurrency, check_gpus, check_network, check_iam, check_service_roles, check_logging_role,
-    check_certificate, check_backup, check_names,
+    check_certificate, check_second_region, check_names,
 )  # fmt: skip
 
 

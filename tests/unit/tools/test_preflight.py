@@ -20,7 +20,6 @@ from tools import preflight
 
 ROOT = Path(__file__).parents[3]
 REGION = "us-east-1"
-VAULT = "arn:aws:backup:us-west-2:111122223333:backup-vault:artiway-copies"
 CERTIFICATE = f"arn:aws:acm:{REGION}:111122223333:certificate/1"
 VALUES = {
     "IsProduction": "false",
@@ -31,8 +30,7 @@ VALUES = {
     "NatKind": "gateway",
     "DomainName": "api.example.com",
     "CertificateArn": CERTIFICATE,
-    "BackupCopyVaultArn": VAULT,
-    "ReplicaBucketArn": "arn:aws:s3:::artiway-copies",
+    "SecondRegion": "us-west-2",
     "Environment": "staging",
 }
 
@@ -71,9 +69,8 @@ SOUND: dict[tuple[str, str], Any] = {
     ("apigateway", "get_account"): {"cloudwatchRoleArn": "arn:aws:iam::111122223333:role/logs"},
     ("acm", "describe_certificate"): {"Certificate": {"DomainName": "*.example.com", "Status": "ISSUED"}},
     ("backup", "describe_region_settings"): {"ResourceTypeOptInPreference": {"Aurora": True, "RDS": True}},
-    ("backup", "describe_backup_vault"): {"BackupVaultName": "artiway-copies"},
+    ("backup", "describe_backup_vault"): {"BackupVaultName": "artiway-staging-copies"},
     ("s3", "head_bucket"): {},
-    ("s3", "get_bucket_versioning"): {"Status": "Enabled"},
     ("cloudformation", "describe_stacks"): Refusal("ValidationError", "Stack with id x does not exist"),
     ("cloudcontrol", "get_resource"): ABSENT,
 }
@@ -174,9 +171,11 @@ LACKING: dict[str, tuple[dict[str, Any], str]] = {
         {"backup__describe_region_settings": {"ResourceTypeOptInPreference": {"Aurora": False}}},
         "Aurora is not switched on",
     ),
-    "vault": ({"backup__describe_backup_vault": ABSENT}, "artiway-copies does not exist in us-west-2"),
-    "bucket": ({"s3__head_bucket": Refusal("404")}, "it does not exist"),
-    "bucket versions": ({"s3__get_bucket_versioning": {}}, "it has no versions"),
+    "vault": ({"backup__describe_backup_vault": ABSENT}, "artiway-staging-copies does not exist in us-west-2"),
+    "bucket": (
+        {"s3__head_bucket": Refusal("404")},
+        "artiway-staging-copies-111122223333 does not exist in us-west-2",
+    ),
     "dead stack": (
         {"cloudformation__describe_stacks": {"Stacks": [
             {"StackName": "artiway-staging", "CreationTime": "2026-01-01", "StackStatus": "ROLLBACK_COMPLETE"}
@@ -207,7 +206,7 @@ def test_each_lack_is_named_alone(case: str) -> None:
 def test_each_fix_is_a_command(case: str) -> None:
     for one in lacks(Answers(**LACKING[case][0])):
         for fix in one.fixes:
-            assert fix == preflight.REPLICA_STACK or shlex.split(fix)[0] in {"aws", "export"}, fix
+            assert shlex.split(fix)[0] in {"aws", "export"}, fix
             assert not re.search("[<>]", fix), fix
 
 
@@ -244,7 +243,7 @@ def test_an_existing_stack_owns_its_names() -> None:
 
 def test_unused_options_are_not_asked_for() -> None:
     answers = Answers()
-    unused = dict.fromkeys(("DomainName", "CertificateArn", "BackupCopyVaultArn", "ReplicaBucketArn"), "")
+    unused = dict.fromkeys(("DomainName", "CertificateArn", "SecondRegion"), "")
     assert lacks(answers, NatKind="instance", **unused) == []
     assert {"acm", "backup", "s3"}.isdisjoint(service for service, _ in answers.asked)
     assert ("ec2", "describe_addresses") not in answers.asked
