@@ -9,7 +9,7 @@ from artiway.ids import to_wire
 from artiway.platform import deployment, kms, migrations
 
 # Invoked asynchronously: a deployment neither waits for a sweep nor fails because of one.
-FIRST_PASSES = ("quick", "slow")
+FIRST_PASSES = ("quick", "slow", "changes")
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
