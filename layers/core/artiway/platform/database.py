@@ -277,6 +277,17 @@ class Database:
         return connection
 
 
+def is_sign_in_accepted(url: str, *, connect_timeout_s: int = 10) -> bool:
+    """Whether the server accepts this user and password. Raises if the server cannot be reached or verified."""
+    try:
+        psycopg.connect(url, connect_timeout=connect_timeout_s).close()
+    except psycopg.OperationalError as error:
+        if "authentication failed" not in str(error):
+            raise
+        return False
+    return True
+
+
 def with_iam_password(url: str, clock: Clock | None = None) -> str:
     """The address to connect with. Without a password, IAM authentication provides one."""
     parts = conninfo_to_dict(url)
