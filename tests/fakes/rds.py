@@ -17,12 +17,14 @@ from psycopg import sql
 
 from artiway.platform import iam_token
 from local.servers import Server
-from tests.fakes.tls import FRONT_ADDRESS, Front, relay, tls_front
+from tests.fakes.tls import Front, relay, tls_front
 
 HOST = "database.example.us-east-1.rds.amazonaws.com"
 REGION = "us-east-1"
 OWNER = "artiway_owner"
 MASTER_PASSWORD = "master-password-of-rds"
+# The front connects from here, so that pg_hba.conf can distinguish its connections from direct ones.
+FRONT_ADDRESS = "127.0.0.2"
 # RDS has `pam` in the place of `trust`. Here the front has checked the token before PostgreSQL is believed.
 HBA = f"""
 host all postgres  127.0.0.1/32       scram-sha-256
@@ -85,7 +87,8 @@ def _set_rules(server: Server, rules: str) -> None:
 
 @contextlib.contextmanager
 def running_rds(server: Server, certificate: Path, roots: Path) -> Iterator[Rds]:
-    with tls_front(server.port, certificate, is_postgres=True, serve=partial(_serve, server)) as front:
+    serve = partial(_serve, server)
+    with tls_front(server.port, certificate, is_postgres=True, source=FRONT_ADDRESS, serve=serve) as front:
         yield Rds(server, front, roots)
 
 

@@ -19,8 +19,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 SSL_REQUEST = struct.pack("!ii", 8, 80877103)
-# The front connects from here, so that pg_hba.conf can tell its connections from direct ones.
-FRONT_ADDRESS = "127.0.0.2"
 LIMIT_S = 20
 
 
@@ -77,6 +75,9 @@ class Front:
     faults: list[str] = field(default_factory=list)
     threads: list[threading.Thread] = field(default_factory=list)
 
+    def has_received(self) -> bool:
+        return any(self.received)
+
     def wait(self) -> None:
         """Until all connections have ended."""
         for thread in self.threads:
@@ -89,6 +90,7 @@ def tls_front(
     certificate: Path,
     *,
     is_postgres: bool,
+    source: str = "127.0.0.1",
     serve: Callable[[bytes, socket.socket, socket.socket], None] | None = None,
 ) -> Iterator[Front]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -113,9 +115,7 @@ def tls_front(
                     front.received.append(first)
                     if not first:
                         return
-                    backend = socket.create_connection(
-                        ("127.0.0.1", backend_port), LIMIT_S, source_address=(FRONT_ADDRESS, 0)
-                    )
+                    backend = socket.create_connection(("127.0.0.1", backend_port), LIMIT_S, source_address=(source, 0))
                     with backend:
                         backend.sendall(first)
                         (serve or _pass_on)(first, client, backend)

@@ -267,8 +267,12 @@ class Database:
             with_iam_password(self._url, self._clock),
             application_name=os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "artiway"),
         )
-        with _waiting(self._connect_timeout_s, request_s=self._request_timeout_s) as remaining_s:
-            connected = waiting.wait_conn(generators.connect(address), interval=_POLL_S, timeout=remaining_s)
+        try:
+            with _waiting(self._connect_timeout_s, request_s=self._request_timeout_s) as remaining_s:
+                connected = waiting.wait_conn(generators.connect(address), interval=_POLL_S, timeout=remaining_s)
+        except psycopg.OperationalError as error:  # a wrong certificate, for example: callers see only DatabaseAway
+            logger.warning("database connection refused", reason=str(error))
+            raise
         connection = _Connection(connected, row_factory=dict_row)
         connection.limit_s, connection.request_s = self._statement_limit_s, self._request_timeout_s
         connection.autocommit = True
