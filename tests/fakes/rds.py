@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import struct
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -35,6 +36,8 @@ host all all       all                reject
 """
 AUTHENTICATION_OK = b"R" + struct.pack("!ii", 8, 0)
 ASK_PASSWORD = b"R" + struct.pack("!ii", 8, 3)
+EXPECTS_ANSWER = {10, 11}  # AuthenticationSASL, AuthenticationSASLContinue
+_OWNER_SESSION = threading.Lock()
 
 
 @dataclass
@@ -103,13 +106,23 @@ def _serve(server: Server, first: bytes, client: socket.socket, backend: socket.
             fields = f"SFATAL\0C28000\0MPAM authentication failed for user {user}\0\0".encode()
             client.sendall(b"E" + struct.pack("!i", len(fields) + 4) + fields)
             return
-    client.sendall(answer)
+    while True:  # a password, until it is accepted or refused
+        client.sendall(answer)
+        if answer == AUTHENTICATION_OK:
+            break
+        if not answer.startswith(b"R"):
+            return
+        if struct.unpack("!i", answer[5:9])[0] in EXPECTS_ANSWER:
+            backend.sendall(_message(client))
+        answer = _message(backend)
     with _may_grant_rds_iam(server) if user == OWNER else contextlib.nullcontext():
         relay(client, backend)
 
 
 def _message(source: socket.socket) -> bytes:
     head = _read(source, 5)
+    if len(head) < 5:
+        return b""
     return head + _read(source, struct.unpack("!i", head[1:])[0] - 4)
 
 
@@ -134,7 +147,7 @@ def _is_token(text: str, user: str) -> bool:
 def _may_grant_rds_iam(server: Server) -> Iterator[None]:
     """RDS lets its master user grant rds_iam without being a member. PostgreSQL needs a membership for that, so it
     exists while a session runs, and grants are kept as if the superuser had made them."""
-    with psycopg.connect(server.url, autocommit=True) as superuser:
+    with _OWNER_SESSION, psycopg.connect(server.url, autocommit=True) as superuser:
         is_member = OWNER in _members(superuser)
         superuser.execute(f"GRANT rds_iam TO {OWNER} WITH ADMIN TRUE")
         if not is_member:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from artiway.errors import ArtiwayError, Unavailable
 from artiway.platform import iam_token, waits
 from artiway.platform.clock import Clock, SystemClock
 from artiway.platform.logs import Logger
+from artiway.platform.secrets import Secret
 
 logger = Logger("database")
 
@@ -281,15 +283,20 @@ class Database:
         return connection
 
 
-def is_sign_in_accepted(url: str, *, connect_timeout_s: int = 10) -> bool:
-    """Whether the server accepts this user and password. Raises if the server cannot be reached or verified."""
+def owner_address(url: str, secret: Secret, *, connect_timeout_s: int = 10) -> str:
+    """The address with which the owner signs in: with IAM, or with the password of RDS's secret.
+
+    RDS accepts IAM from members of rds_iam, and the owner joins them with its first migration.
+    """
+    with_token = with_iam_password(url)
     try:
-        psycopg.connect(url, connect_timeout=connect_timeout_s).close()
+        psycopg.connect(with_token, connect_timeout=connect_timeout_s).close()
     except psycopg.OperationalError as error:
-        if "authentication failed" not in str(error):
+        text = secret.text() if "authentication failed" in str(error) else ""
+        if not text:
             raise
-        return False
-    return True
+        return make_conninfo(url, password=json.loads(text)["password"])
+    return with_token
 
 
 def with_iam_password(url: str, clock: Clock | None = None) -> str:
