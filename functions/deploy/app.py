@@ -10,7 +10,7 @@ from artiway.ids import to_wire
 from artiway.platform import deployment, kms, migrations
 
 # Invoked asynchronously: a deployment neither waits for a sweep nor fails because of one.
-FIRST_PASSES = ("quick", "slow")
+FIRST_PASSES = ("quick", "slow", "changes")
 # A migration ends so long before the function does, so that CloudFormation receives the reason.
 ANSWER_S = 30
 
