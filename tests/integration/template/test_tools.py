@@ -81,6 +81,19 @@ def test_dependencies_layer_holds_exactly_the_pinned_packages(build: Path) -> No
     assert names <= {line.partition("==")[0] for line in (CORE / "requirements.txt").read_text().splitlines()}
 
 
+def test_pip_builds_the_same_layer_as_uv(build: Path, pip_build: Path) -> None:
+    def files(built: Path) -> dict[str, bytes]:
+        folder = built / "DependenciesLayer/python"
+        found = {str(file.relative_to(folder)): file for file in folder.rglob("*") if file.is_file()}
+        # Of 3.11 uv means 3.11.0, which needs this package, and pip the interpreter that runs it.
+        ignored = (".dist-info/", "async_timeout/")
+        return {name: file.read_bytes() for name, file in found.items() if not any(part in name for part in ignored)}
+
+    installers = list((pip_build / "DependenciesLayer/python").glob("*.dist-info/INSTALLER"))
+    assert {file.read_text().strip() for file in installers} == {"pip"}
+    assert files(build) == files(pip_build)
+
+
 def test_every_handler_imports_from_its_layers_alone(build: Path, template: Template) -> None:
     for function in template.functions:
         assert answer(build, function, "import app; print(callable(app.handler))") == "True", function
