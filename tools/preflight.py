@@ -189,6 +189,9 @@ def check_service_roles(plan: Plan, account: Account) -> Iterator[Finding]:
 
 
 def check_logging_role(plan: Plan, account: Account) -> Iterator[Finding]:
+    """One for the account and region. The template makes it unless HasApiLogRole is false."""
+    if plan.is_set("HasApiLogRole"):
+        return
     has_role = account.client("apigateway").get_account().get("cloudwatchRoleArn")
     words = {"<region>": plan.region, "<account>": account.number, "<partition>": account.partition}
     fixes = tuple(

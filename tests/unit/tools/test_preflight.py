@@ -28,6 +28,7 @@ VALUES = {
     "GpuWorkerMaximum": "4",
     "EnterpriseWorkerMaximum": "2",
     "NatKind": "gateway",
+    "HasApiLogRole": "false",
     "DomainName": "api.example.com",
     "CertificateArn": CERTIFICATE,
     "SecondRegion": "us-west-2",
@@ -244,8 +245,8 @@ def test_an_existing_stack_owns_its_names() -> None:
 def test_unused_options_are_not_asked_for() -> None:
     answers = Answers()
     unused = dict.fromkeys(("DomainName", "CertificateArn", "SecondRegion"), "")
-    assert lacks(answers, NatKind="instance", **unused) == []
-    assert {"acm", "backup", "s3"}.isdisjoint(service for service, _ in answers.asked)
+    assert lacks(answers, NatKind="instance", HasApiLogRole="true", **unused) == []
+    assert {"acm", "apigateway", "backup", "s3"}.isdisjoint(service for service, _ in answers.asked)
     assert ("ec2", "describe_addresses") not in answers.asked
 
 
