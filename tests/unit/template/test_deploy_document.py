@@ -48,7 +48,7 @@ def operations(service: str) -> dict[str, set[str]]:
 
 def calls(program: str) -> Iterator[list[str]]:
     """Each call of a program in the document, also inside $(…), as a list of words."""
-    for block in [*BLOCKS, *INLINE]:
+    for block in [*BLOCKS, *(" ".join(one.split()) for one in INLINE)]:
         text = re.sub(r"<[^>\n]+>", "placeholder", block).replace("\\\n", " ")
         for start in re.finditer(rf"(?:^|[\s(;&|])({program}) ", text):
             rest = re.split(r"[)\n]|&& |; | \| ", _without_quotes(text[start.start(1) :]))[0]
