@@ -18,6 +18,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
 
+from local import nesting
 from local import template as local_template
 
 ROOT = Path(__file__).parent.parent
@@ -280,15 +281,23 @@ CHECKS: tuple[Check, ...] = (
 
 
 def fixed_names(plan: Plan, root: Path = ROOT) -> list[tuple[str, str]]:
-    """Names in the templates that depend on the stack's name and its parameters only."""
-    known = {**plan.values, "AWS::StackName": plan.stack, "AWS::Region": plan.region}
-    names = set()
-    for file in (root / "template.yaml", *sorted((root / "stacks").glob("*.yaml"))):
-        for resource in body(root, file.relative_to(root)).get("Resources", {}).values():
-            name = resource.get("Properties", {}).get(NAMED.get(resource["Type"], ""))
-            if text := resolved(name, known):
-                names.add((resource["Type"], text))
-    return sorted(names)
+    """Names that depend on the stack's name and its parameters only, of resources that the plan makes."""
+    template = body(root)
+    known = {**plan.values, "AWS::StackName": plan.stack, "AWS::Region": plan.region, "Name": plan.stack}
+    absent = "AWS::RDS::DBInstance" if plan.values.get("DatabaseKind", "aurora") == "aurora" else "AWS::RDS::DBCluster"
+    named = (
+        (one["Type"], one.get("Properties", {}).get(NAMED.get(one["Type"], ""))) for one in resources(template, root)
+    )
+    return sorted({(kind, text) for kind, name in named if kind != absent and (text := resolved(name, known))})
+
+
+def resources(template: Any, root: Path) -> Iterator[Any]:
+    """Of the root stack and of the nested ones, which know its name as the parameter `Name`."""
+    for one in template["Resources"].values():
+        if one["Type"] == nesting.APPLICATION:
+            yield from body(root, Path(one["Properties"]["Location"]))["Resources"].values()
+        else:
+            yield one
 
 
 def resolved(value: Any, known: Mapping[str, str]) -> str:
@@ -308,7 +317,7 @@ def resolved(value: Any, known: Mapping[str, str]) -> str:
 
 @cache
 def body(root: Path, file: Path = Path("template.yaml")) -> Any:
-    return local_template.load(root / file)
+    return local_template.read(root / file)
 
 
 def stack_status(plan: Plan, account: Account) -> str:
