@@ -75,7 +75,7 @@ def test_api_gateway_calls_functions_through_their_aliases(root: Template, api: 
             assert target(permission["FunctionName"]) in aliases, name
 
 
-def test_other_events_of_an_api_function_use_its_alias(root: Template, api: set[str]) -> None:
+def test_other_events_use_the_alias_too(root: Template, api: set[str]) -> None:
     for kind in ("AWS::Lambda::EventSourceMapping", "AWS::Events::Rule"):
         named = {name for name, _ in references(list(root.of_type(kind).values()))}
         assert named & api == set(), kind

@@ -75,7 +75,7 @@ def test_production_has_standby_canary_and_copies(config: dict[str, Any]) -> Non
     assert config["prod"]["deploy"]["parameters"]["confirm_changeset"] is True
 
 
-def test_the_second_region_needs_no_firewall_of_the_first(config: dict[str, Any]) -> None:
+def test_the_second_region_has_no_own_firewall(config: dict[str, Any]) -> None:
     given = overrides(config, "dr")
     assert config["dr"]["global"]["parameters"]["region"] != "us-east-1"
     assert given["HasWebAcl"] == "false" or "WebAclArn" in given
