@@ -285,6 +285,8 @@ class Stack:
                 "ARTIWAY_SERVICE_DATABASE_URL": urls["artiway_service"],
                 "ARTIWAY_OWNER_DATABASE_URL": urls["artiway_owner"],
                 "ARTIWAY_REDIS_URL": redis_url,
+                # Waiting requests leave sandboxes to those that are answered at once.
+                "ARTIWAY_EVENTS_AT_ONCE": str(max(1, self._sandboxes * 3 // 4)),
             },
         )
 
@@ -365,11 +367,12 @@ class Stack:
         self._report_line(f"template deployed: {len(self._local.body['Resources'])} resources")
 
     def _origin_secret(self) -> str:
-        """The secret that the deployment generated and the edge sends with each request."""
+        """The value that the deployment generated and the edge sends with each request."""
         arn = self.outputs.get("OriginSecretArn")
         if arn is None:
             return ""
-        return str(emulator.client("secretsmanager", self._aws_url).get_secret_value(SecretId=arn)["SecretString"])
+        found = emulator.client("secretsmanager", self._aws_url).get_secret_value(SecretId=arn)
+        return str(json.loads(found["SecretString"])[self._parameters.get("OriginSecretSlot", "first")])
 
     def _write_facts(self) -> None:
         """Write stack.json, which exists only while the stack runs. It holds passwords: only the owner can read it."""

@@ -1,4 +1,4 @@
-"""Steps of a deployment: migrate the schema, publish the token keys, start the first sweeps, make an administrator."""
+"""Steps of a deployment: migrate the schema, publish keys and hashes, start the first sweeps, make an administrator."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 from artiway import bootstrap
 from artiway.ids import to_wire
-from artiway.platform import deployment, kms, migrations
+from artiway.platform import deployment, kms, migrations, origin
+from artiway.platform.secrets import Secret
 
 # Invoked asynchronously: a deployment neither waits for a sweep nor fails because of one.
 FIRST_PASSES = ("quick", "slow")
@@ -24,7 +25,9 @@ def _perform(action: str, arguments: dict[str, Any]) -> dict[str, Any]:
         case "migrate":
             return {"ran": migrations.migrate(bootstrap.owner_database_url())}
         case "token-keys":
-            return {"Jwks": kms.public_jwks(arguments["KeyIds"])}
+            return {"Jwks": kms.public_jwks(arguments["KeyIds"], signing_key_id=arguments["SigningKeyId"])}
+        case "origin-hashes":
+            return {"Hashes": origin.hashes_of(Secret(arguments["SecretArn"]).text())}
         case "recover":
             for name in FIRST_PASSES:
                 deployment.call_later(arguments["FunctionArn"], {"pass": name})
@@ -33,4 +36,4 @@ def _perform(action: str, arguments: dict[str, Any]) -> dict[str, Any]:
             login, password = arguments["login"], arguments["password"]
             return {"userId": to_wire("usr", bootstrap.administrators().ensure(login=login, password=password))}
         case _:
-            raise ValueError(f"unknown action {action!r}: migrate, token-keys, recover or bootstrap-admin")
+            raise ValueError(f"unknown action {action!r}: migrate, token-keys, origin-hashes, recover, bootstrap-admin")
