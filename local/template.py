@@ -1,4 +1,4 @@
-"""Turns template.yaml into the CloudFormation template that the emulator deploys. It has no side effects.
+"""Turns template.yaml and stacks/ into the CloudFormation template that the emulator deploys. It has no side effects.
 
 It refuses every resource type that it does not know, by name: a resource left out silently would be missed much later.
 """
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from local import nesting
 from local.lambdas import DEFAULT_SANDBOXES, PROXY_VARIABLE, REGION, Function
 
 Json = dict[str, Any]
@@ -127,14 +128,22 @@ class LocalTemplate:
 
 
 def load(path: Path) -> Json:
-    """The template as SAM packages it: state machines inlined, code and layers replaced by their folders."""
-    import yaml
-    from samtranslator.yaml_helper import yaml_parse
-
+    """The whole platform as one SAM template, the resources of its nested applications included."""
+    template = read(path)
+    folder = path.parent
+    locations = {n: r["Properties"]["Location"] for n, r in _of_type(template["Resources"], nesting.APPLICATION)}
+    bodies = {location: _parsed(folder / location) for location in set(locations.values())}
     try:
-        template: Json = yaml_parse(path.read_text())
-    except (OSError, yaml.YAMLError) as error:
-        raise TemplateRefused(f"{path} cannot be read: {error}") from error
+        return nesting.flatten(template, {name: bodies[location] for name, location in locations.items()})
+    except nesting.NestingRefused as error:
+        raise TemplateRefused(str(error)) from error
+
+
+def read(path: Path) -> Json:
+    """One template as SAM packages it: state machines inlined, code and layers replaced by their folders."""
+    import yaml
+
+    template = _parsed(path)
     for name, resource in template["Resources"].items():
         properties = resource.get("Properties", {})
         match resource["Type"]:
@@ -147,6 +156,17 @@ def load(path: Path) -> Json:
             case "AWS::Serverless::StateMachine" if "DefinitionUri" in properties:
                 definition = path.parent / properties.pop("DefinitionUri")
                 properties["Definition"] = yaml.safe_load(definition.read_text())
+    return template
+
+
+def _parsed(path: Path) -> Json:
+    import yaml
+    from samtranslator.yaml_helper import yaml_parse
+
+    try:
+        template: Json = yaml_parse(path.read_text())
+    except (OSError, yaml.YAMLError) as error:
+        raise TemplateRefused(f"{path} cannot be read: {error}") from error
     return template
 
 
@@ -195,7 +215,8 @@ def localise(
             lines = properties["DefinitionString"]["Fn::Join"][1]
             lines[:] = [QUOTED_SECONDS.sub(r"\1\2", line) for line in lines]
         if resource["Type"] == "AWS::S3::Bucket":
-            properties.setdefault("BucketName", f"artiway-{name.lower()}")
+            own = resource.get("Metadata", {}).get("Name", name)  # its name in a nested application
+            properties.setdefault("BucketName", f"artiway-{own.lower()}")
         depends_on = resource.pop("DependsOn", [])
         wanted = [one for one in ([depends_on] if isinstance(depends_on, str) else depends_on) if one not in dropped]
         resource |= {"DependsOn": wanted} if wanted else {}

@@ -98,7 +98,7 @@ class Workers:
                     **self._environment,
                     "ARTIWAY_INTERNAL_FUNCTION": "InternalFunction",
                     "ARTIWAY_PROGRESS_QUEUE_URL": self._physical["ProgressQueue"],
-                    "ARTIWAY_ARTEFACT_BUCKET": self._physical["ArtefactBucket"],
+                    "ARTIWAY_ARTEFACT_BUCKET": self._physical["DataArtefactBucket"],
                     "ARTIWAY_WORK_QUEUE_URLS": json.dumps(urls),
                     "ARTIWAY_WORKER_POOL": assignment.pool,
                     "ARTIWAY_WORKER_TYPES": ",".join(assignment.types),

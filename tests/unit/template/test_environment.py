@@ -41,17 +41,9 @@ NEVER_USED = {
         **dict.fromkeys(("fanout", "gate", "internal", "ops", "progress", "push"), NO_EXECUTION),
         **dict.fromkeys(("scheduler", "settle", "webhooks", "websocket"), NO_EXECUTION),
     },
-    "push_queue_url": {
-        "events": READS_EVENTS,
-        "fanout": "publishes to the webhook queue only",
-        "gate": "publishes token answers only",
-        "scheduler": "publishes to work queues only",
-    },
-    "queue_urls": {
+    "queues": {
         "events": READS_EVENTS,
         "gate": "publishes token answers only",
-        "push": "publishes to the push queue only",
-        "websocket": "publishes to the push queue only",
     },
     "service_database_url": {
         "events": READS_EVENTS,
@@ -179,7 +171,7 @@ def test_every_variable_names_a_setting(template: Template) -> None:
 def test_reader_finds_every_exported_provider(providers: dict[str, Provider]) -> None:
     assert set(bootstrap.__all__) - {"forget_all"} <= providers.keys()
     assert "database_url" in providers["connect"].settings | providers["database"].settings
-    assert "push_queue_url" in reached(providers["service_outbox"], providers)
+    assert "queues" in reached(providers["service_outbox"], providers)
 
 
 def test_exceptions_are_still_needed(template: Template, providers: dict[str, Provider]) -> None:
