@@ -345,15 +345,17 @@ class Stack:
         self._parameters.setdefault("PublicUrl", self.url)
 
     def _allow_targets(self) -> None:
-        """Pass the operator's list to the functions as a template parameter, as on AWS."""
+        """Pass the operator's list and the console's origin as template parameters, as on AWS."""
         text = os.environ.get("ARTIWAY_ALLOWED_TARGETS", "")
         try:
             targets = parse_targets(text)
         except ValueError as error:
             raise CannotStart(f"ARTIWAY_ALLOWED_TARGETS: {error}") from error
-        if "AllowedTargets" in self._local.body.get("Parameters", {}):
-            allowed = ",".join(f"{host}:{port}" for host, port in sorted(targets))
-            self._parameters.setdefault("AllowedTargets", allowed)
+        allowed = ",".join(f"{host}:{port}" for host, port in sorted(targets))
+        # Browsers may call this machine by any of its names.
+        for name, value in (("AllowedTargets", allowed), ("ConsoleOrigin", f"http://*:{self.port}")):
+            if name in self._local.body.get("Parameters", {}):
+                self._parameters.setdefault(name, value)
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
