@@ -6,7 +6,6 @@ import asyncio
 from typing import Any
 from uuid import uuid4
 
-
 from local.shop import Person
 from tests.e2e.studio import Studio
 from tests.e2e.test_tasks import PHOTO

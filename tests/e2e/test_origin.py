@@ -96,17 +96,6 @@ def test_second_value_is_accepted_beside_first(stack: Stack, platform: Platform)
     secrets.put_secret_value(SecretId=arn, SecretString=json.dumps(stored))
 
 
-@pytest.mark.parametrize(("host", "is_allowed"), [("127.0.0.1", True), ("localhost", True), ("evil.example", False)])
-def test_browsers_upload_from_console_only(stack: Stack, platform: Platform, host: str, is_allowed: bool) -> None:
-    port = stack.port if is_allowed else stack.port + 1
-    url = urlsplit(platform.facts["awsUrl"])
-    connection = HTTPConnection(str(url.hostname), url.port, timeout=35)
-    headers = {"origin": f"http://{host}:{port}", "access-control-request-method": "PUT"}
-    connection.request("OPTIONS", f"/{stack.outputs['ArtefactBucketName']}/inputs/x", headers=headers)
-    answer = connection.getresponse()
-    answer.read()
-    connection.close()
-    assert (answer.status, answer.headers["access-control-allow-origin"] is not None) == (
-        200 if is_allowed else 403,
-        is_allowed,
-    )
+def test_bucket_allows_uploads_from_the_console(stack: Stack, platform: Platform) -> None:
+    (rule,) = platform.aws("s3").get_bucket_cors(Bucket=stack.outputs["ArtefactBucketName"])["CORSRules"]
+    assert rule["AllowedOrigins"] == [f"http://*:{stack.port}"]

@@ -186,7 +186,7 @@ class TestConcurrency:
 class TestTokenKeys:
     """The parameters of each step of docs/deploy.md, and what a stack does with them."""
 
-    STEPS = [
+    STEPS = (
         ({}, [OLD], OLD),
         ({"ExtraTokenKeyArns": NEW}, [OLD, NEW], OLD),
         ({"ExtraTokenKeyArns": NEW, "SigningKeyArn": NEW}, [OLD, NEW], NEW),
@@ -197,7 +197,7 @@ class TestTokenKeys:
             NEW,
         ),
         ({"ExtraTokenKeyArns": NEWEST, "SigningKeyArn": NEWEST, "DropOwnTokenKey": "true"}, [NEWEST], NEWEST),
-    ]
+    )
 
     @pytest.mark.parametrize(("parameters", "accepted", "signing"), STEPS)
     def test_step_accepts_and_signs(
