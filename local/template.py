@@ -50,6 +50,7 @@ KEPT = {
 
 # Types that the local stack replaces (servers, edge) or does not need (permissions, telemetry).
 DROPPED = {
+    "AWS::ApiGateway::Account",
     "AWS::ApiGatewayV2::ApiMapping",
     "AWS::ApiGatewayV2::Deployment",
     "AWS::ApiGatewayV2::DomainName",

@@ -10,7 +10,7 @@ from artiway.platform import deployment, kms, migrations, origin
 from artiway.platform.secrets import Secret
 
 # Invoked asynchronously: a deployment neither waits for a sweep nor fails because of one.
-FIRST_PASSES = ("quick", "slow")
+FIRST_PASSES = ("quick", "slow", "changes")
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:

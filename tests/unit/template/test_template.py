@@ -16,10 +16,13 @@ from tests.unit.template.facts import ROOT, Template, many, metrics_of, target
 
 # What SAM itself attaches: logs, traces, network interfaces.
 SAM_POLICIES = {"AWSLambdaBasicExecutionRole", "AWSLambdaVPCAccessExecutionRole", "AWSXrayWriteOnlyAccess"}
+# What API Gateway asks for to write its logs: groups of any name, which it makes itself.
+API_LOG_POLICY = {"AmazonAPIGatewayPushToCloudWatchLogs"}
 # Actions that know no resources, with the reason beside them in the template.
 RESOURCELESS_ACTIONS = {
     "TaskDagStateMachineRole": "logs:",
     "AnswerTokensPolicy": "states:SendTask",
+    "ExecutionsPolicy": "states:SendTask",
     "GpuWorkersMachineRole": "ecs:DiscoverPollEndpoint",
     "GpuWorkersExecutionRole": "ecr:GetAuthorizationToken",
     "EnterpriseWorkersMachineRole": "ecs:DiscoverPollEndpoint",
@@ -67,7 +70,10 @@ def test_roles_use_only_sam_and_own_policies(template: Template) -> None:
             if isinstance(arn, dict) and "Ref" in arn:
                 assert template.resources[arn["Ref"]]["Type"] == "AWS::IAM::ManagedPolicy"
             else:
-                assert re.search(r"[A-Za-z]+$", json.dumps(arn).strip('"}] '))[0] in SAM_POLICIES, (name, arn)
+                assert re.search(r"[A-Za-z]+$", json.dumps(arn).strip('"}] '))[0] in SAM_POLICIES | API_LOG_POLICY, (
+                    name,
+                    arn,
+                )
 
 
 @pytest.mark.parametrize("variable", PERMISSION_OF)
@@ -213,8 +219,11 @@ def test_data_resources_survive_deletion_of_the_stack(template: Template) -> Non
     assert {resource["Type"] for resource in kept.values()} == STATEFUL
     for name, resource in kept.items():
         # The cache may be lost at any moment; that it is thrown away is said, not forgotten.
-        wanted = {"Delete"} if "ElastiCache" in resource["Type"] else {"Retain", "Snapshot"}
-        assert {resource["DeletionPolicy"], resource["UpdateReplacePolicy"]} <= wanted, name
+        policies = (resource["DeletionPolicy"], resource["UpdateReplacePolicy"])
+        if "ElastiCache" in resource["Type"]:
+            assert policies == ("Delete", "Delete"), name
+        else:
+            assert policies in {("RetainExceptOnCreate", "Retain"), ("Snapshot", "Snapshot")}, name
 
 
 def test_every_bucket_is_private_encrypted_tls_only(template: Template) -> None:
