@@ -69,12 +69,14 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def make_roles(url: str) -> None:
-    with psycopg.connect(url, autocommit=True) as connection:
-        for role in ROLES:
-            options = sql.SQL("CREATEROLE" if role == "artiway_owner" else "NOCREATEROLE")
-            connection.execute(
-                sql.SQL("CREATE ROLE {} LOGIN PASSWORD {} {}").format(sql.Identifier(role), _PASSWORD, options)
-            )
+    """As on RDS: the owner has CREATEROLE, is no superuser and creates the others."""
+    owner, *others = ROLES
+    create = sql.SQL("CREATE ROLE {} LOGIN PASSWORD {} {}")
+    with psycopg.connect(url, autocommit=True) as superuser:
+        superuser.execute(create.format(sql.Identifier(owner), _PASSWORD, sql.SQL("CREATEROLE")))
+    with psycopg.connect(url, user=owner, password=_PASSWORD, autocommit=True) as connection:
+        for role in others:
+            connection.execute(create.format(sql.Identifier(role), _PASSWORD, sql.SQL("")))
 
 
 def make_database(url: str, name: str, template: str = "template0") -> None:

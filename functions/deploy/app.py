@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from artiway import bootstrap
@@ -11,19 +12,23 @@ from artiway.platform.secrets import Secret
 
 # Invoked asynchronously: a deployment neither waits for a sweep nor fails because of one.
 FIRST_PASSES = ("quick", "slow", "changes")
+# A migration ends so long before the function does, so that CloudFormation receives the reason.
+ANSWER_S = 30
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """A custom resource of the template invokes it, or an operator with `{"action": "migrate"}`."""
+    """A custom resource of the template invokes it, or an operator with `{"action": "migrate", "Phase": "after"}`."""
     if "RequestType" in event:
-        return deployment.answer_custom_resource(event, context, _perform)
-    return _perform(event["action"], event)
+        return deployment.answer_custom_resource(event, context, partial(_perform, context))
+    return _perform(context, event["action"], event)
 
 
-def _perform(action: str, arguments: dict[str, Any]) -> dict[str, Any]:
+def _perform(context: Any, action: str, arguments: dict[str, Any]) -> dict[str, Any]:
     match action:
         case "migrate":
-            return {"ran": migrations.migrate(bootstrap.owner_database_url())}
+            phase = migrations.Phase(arguments.get("Phase", migrations.Phase.BEFORE))
+            within_s = context.get_remaining_time_in_millis() / 1_000 - ANSWER_S
+            return {"ran": migrations.migrate(bootstrap.owner_database_url(), phase=phase, within_s=within_s)}
         case "token-keys":
             return {"Jwks": kms.public_jwks(arguments["KeyIds"], signing_key_id=arguments["SigningKeyId"])}
         case "origin-hashes":

@@ -179,7 +179,7 @@ def alarms_are_not_red_from_creation(one: Deployment) -> Iterator[str]:
 def sources_fit_their_functions(one: Deployment) -> Iterator[str]:
     for name, source in one.template.of_type("AWS::Lambda::EventSourceMapping").items():
         queue = one.template.resources[target(source["EventSourceArn"])]["Properties"]
-        function = one.template.functions[target(source["FunctionName"])]
+        function = one.template.functions[one.template.function_of(source["FunctionName"])]
         visibility = one.template.value(queue.get("VisibilityTimeout", 30))
         is_ordered = queue.get("FifoQueue", False)
         if visibility < VISIBILITY_TIMEOUTS * function["Timeout"]:
@@ -224,7 +224,7 @@ def kept_data_blocks_no_new_stack(one: Deployment) -> Iterator[str]:
     """A create that failed is repeated: nothing is left behind, and nothing that is kept later has a name of ours."""
     for name, resource in one.template.resources.items():
         policy = resource.get("DeletionPolicy", "Delete")
-        if policy == "Retain":
+        if policy == "Retain" and resource["Type"] != "AWS::Lambda::Version":  # it goes with its function
             yield f"{name}: a failed create leaves it behind"
         if policy in KEPT - {"Snapshot"}:
             yield from (

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from typing import Any
 
 import pytest
 
 from artiway.platform.origin import SLOTS
 from artiway.platform.settings import Settings
-from tests.unit.template.facts import Template, many
+from tests.unit.template.facts import ROOT, Template, many
 from tests.unit.template.resolve import NO_VALUE, Resolver
 
 KEY = "arn:aws:kms:us-east-1:123456789012:key/"
@@ -123,6 +124,18 @@ class TestOrigin:
         (rule,) = Resolver(template.body, **parameters)(bucket["CorsConfiguration"]["CorsRules"])
         assert rule["AllowedOrigins"] == [origin]
 
+    @pytest.mark.parametrize(
+        ("parameters", "url"),
+        [
+            ({}, ""),
+            ({"DomainName": "shop.example"}, "https://shop.example"),
+            ({"DomainName": "shop.example", "PublicUrl": "https://pay.example"}, "https://pay.example"),
+        ],
+    )
+    def test_wechat_calls_the_public_address(self, template: Template, parameters: dict[str, str], url: str) -> None:
+        """Empty is the host that the payer called: the distribution's."""
+        assert variables(template, "OrdersFunction", **parameters)["ARTIWAY_PUBLIC_URL"] == url
+
 
 class TestThrottles:
     def test_every_auth_route_has_its_own_limit(self, template: Template) -> None:
@@ -176,6 +189,16 @@ class TestConcurrency:
         limit = int(variables(template, "EventsFunction", ConcurrencyQuota=quota)["ARTIWAY_EVENTS_AT_ONCE"])
         assert Settings(events_at_once=limit).events_per_tenant <= limit
         assert limit <= self.reserved(template, quota)["EventsFunction"] * 0.8
+
+    def test_environments_with_customers_reserve(self) -> None:
+        settings = tomllib.loads((ROOT / "samconfig.toml").read_text())
+        quotas = {
+            name: [one for one in section["deploy"]["parameters"]["parameter_overrides"] if "ConcurrencyQuota" in one]
+            for name, section in settings.items()
+            if name != "version"
+        }
+        reserves = ["ConcurrencyQuota=1000"]
+        assert quotas == {"default": [], "staging": reserves, "prod": reserves, "dr": reserves}
 
     def test_listeners_of_a_new_account_are_few(self, template: Template) -> None:
         """Its quota is 10, and relay and watchdog run all the time."""

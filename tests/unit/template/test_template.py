@@ -14,8 +14,11 @@ from artiway.platform.settings import Settings
 from local.template import references
 from tests.unit.template.facts import ROOT, Template, many, metrics_of, target
 
-# What SAM itself attaches: logs, traces, network interfaces.
-SAM_POLICIES = {"AWSLambdaBasicExecutionRole", "AWSLambdaVPCAccessExecutionRole", "AWSXrayWriteOnlyAccess"}
+# What SAM itself attaches (logs, traces, network interfaces, gradual deployments), and AWS's list for its own backups.
+SAM_POLICIES = {
+    "AWSLambdaBasicExecutionRole", "AWSLambdaVPCAccessExecutionRole", "AWSXrayWriteOnlyAccess",
+    "AWSCodeDeployRoleForLambda", "AWSBackupServiceRolePolicyForBackup",
+}  # fmt: skip
 # What API Gateway asks for to write its logs: groups of any name, which it makes itself.
 API_LOG_POLICY = {"AmazonAPIGatewayPushToCloudWatchLogs"}
 # Actions that know no resources, with the reason beside them in the template.
@@ -129,7 +132,7 @@ def test_queues_redeliver_failures_after_six_time_outs(template: Template) -> No
     assert sources
     for name, source in sources.items():
         queue = template.resources[target(source["EventSourceArn"])]["Properties"]
-        function = template.functions[target(source["FunctionName"])]
+        function = template.functions[template.function_of(source["FunctionName"])]
         assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"], name
         assert template.value(queue["VisibilityTimeout"]) >= VISIBILITY_TIMEOUTS * function["Timeout"], name
 
@@ -281,20 +284,6 @@ def test_state_machines_get_exactly_the_substitutions_used(source: dict[str, Any
     for machine in machines:
         asked = set(re.findall(r"\$\{(\w+)\}", json.dumps(machine["Definition"])))
         assert asked == set(machine["DefinitionSubstitutions"])
-
-
-def test_each_environment_of_samconfig_sets_parameters_that_exist(template: Template) -> None:
-    config = tomllib.loads((ROOT / "samconfig.toml").read_text())
-    assert {"dev", "staging", "prod"} <= config.keys()
-    for environment in ("dev", "staging", "prod"):
-        deploy = config[environment]["deploy"]["parameters"]
-        overrides = dict(pair.split("=", 1) for pair in deploy["parameter_overrides"])
-        assert overrides["Environment"] == environment
-        for name, value in overrides.items():
-            parameter = template.body["Parameters"][name]
-            assert not parameter.get("NoEcho"), name
-            allowed = [str(one) for one in parameter.get("AllowedValues", [value])]
-            assert value in allowed, name
 
 
 def test_production_has_standby_and_deletion_protection(template: Template) -> None:

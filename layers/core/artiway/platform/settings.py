@@ -19,6 +19,7 @@ class Settings(BaseSettings):
     database_url: SecretStr = SecretStr("")
     service_database_url: SecretStr = SecretStr("")
     owner_database_url: SecretStr = SecretStr("")
+    owner_secret_arn: str = ""  # RDS's secret of the owner, for the first migration
     # For the API, which answers 503 within three seconds. Functions without a waiting client set longer ones.
     database_connect_timeout_s: float = Field(default=1, gt=0, le=10)
     database_begin_timeout_s: float = Field(default=1.5, gt=0, le=60)
