@@ -111,7 +111,7 @@ class Release:
 
     def __init__(self, *, key_ids, signing_key_id):
         deploy = load_handler(ROOT / "functions/deploy")
-        made = deploy._perform("token-keys", {"KeyIds": key_ids, "SigningKeyId": signing_key_id})
+        made = deploy.handler({"action": "token-keys", "KeyIds": key_ids, "SigningKeyId": signing_key_id}, None)
         self._verifier = Verifier(made["Jwks"], issuer="artiway")
         self._signer = KmsSigner(signing_key_id)
 

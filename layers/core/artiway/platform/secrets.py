@@ -25,3 +25,10 @@ class Secret:
             self._text = client.get_secret_value(SecretId=self._arn)["SecretString"]
             self._read_at = self._now()
         return self._text
+
+
+class OptionalSecret(Secret):
+    """A secret that some stacks do not have: without an ARN its text is empty."""
+
+    def text(self) -> str:
+        return super().text() if self._arn else ""
