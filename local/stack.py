@@ -284,6 +284,7 @@ class Stack:
                 "ARTIWAY_DATABASE_URL": urls["artiway_app"],
                 "ARTIWAY_SERVICE_DATABASE_URL": urls["artiway_service"],
                 "ARTIWAY_OWNER_DATABASE_URL": urls["artiway_owner"],
+                "ARTIWAY_OWNER_SECRET_ARN": "",
                 "ARTIWAY_REDIS_URL": redis_url,
                 # Waiting requests leave sandboxes to those that are answered at once.
                 "ARTIWAY_EVENTS_AT_ONCE": str(max(1, self._sandboxes * 3 // 4)),

@@ -117,7 +117,7 @@ class TestAccess:
         }
         assert readers == {"DeployFunction"}
 
-    def test_proxy_signs_in_with_iam_and_has_no_secret(self, template):
+    def test_proxy_signs_in_with_iam_without_secret(self, template):
         (proxy,) = template.of_type("AWS::RDS::DBProxy").values()
         assert (proxy["DefaultAuthScheme"], proxy["RequireTLS"], "Auth" in proxy) == ("IAM_AUTH", True, False)
         role = template.of_type("AWS::IAM::Role")["DataDatabaseProxyRole"]
