@@ -23,8 +23,7 @@ from local import template as local_template
 
 ROOT = Path(__file__).parent.parent
 CERTIFICATE_REGION = "us-east-1"  # CloudFront takes certificates of this region only
-LAMBDA_UNRESERVED = 100  # Lambda keeps this many for functions that reserve none
-LAMBDA_WANTED = {False: 100, True: 1_000}  # by IsProduction; the queues' consumers alone may use 80
+LAMBDA_WANTED = 100  # without reservations; the queues' consumers alone may use 80
 MANAGED_POLICIES_PER_ROLE = 10
 ROLES_WANTED, POLICIES_WANTED = 60, 30
 # Quota codes of Service Quotas.
@@ -126,10 +125,13 @@ def check_region(plan: Plan, _account: Account) -> Iterator[Finding]:
 
 
 def check_concurrency(plan: Plan, account: Account) -> Iterator[Finding]:
+    """Reservations are made for a quota (ConcurrencyQuota). They need all of it: other stacks may have some of it."""
     limit = account.client("lambda").get_account_settings()["AccountLimit"]
-    reserved = limit["ConcurrentExecutions"] - limit["UnreservedConcurrentExecutions"]
-    ours = sum(plan.number(name) for name in plan.values if name.endswith("Concurrency"))
-    wanted = max(LAMBDA_WANTED[plan.is_set("IsProduction")], reserved + ours + LAMBDA_UNRESERVED)
+    others = (
+        0 if stack_status(plan, account) else limit["ConcurrentExecutions"] - limit["UnreservedConcurrentExecutions"]
+    )
+    quota = plan.values.get("ConcurrencyQuota", "none")
+    wanted = LAMBDA_WANTED if quota == "none" else int(quota) + others
     lack = "" if limit["ConcurrentExecutions"] >= wanted else f"{limit['ConcurrentExecutions']}, {wanted} are needed"
     yield Finding("Lambda concurrency", lack, (request_quota("lambda", "L-B99A9384", wanted, plan),))
 

@@ -234,10 +234,11 @@ def test_an_unexported_region_is_a_lack(monkeypatch: pytest.MonkeyPatch) -> None
     assert one.fixes[0].startswith(f"export AWS_REGION={REGION}")
 
 
-def test_reserved_concurrency_adds_to_the_quota() -> None:
-    tight = {"AccountLimit": {"ConcurrentExecutions": 200, "UnreservedConcurrentExecutions": 150}}
-    (one,) = lacks(Answers(lambda__get_account_settings=tight), EventsConcurrency="60")
-    assert one.lack == "200, 210 are needed"
+def test_reservations_need_their_whole_quota() -> None:
+    shared = {"AccountLimit": {"ConcurrentExecutions": 1000, "UnreservedConcurrentExecutions": 600}}
+    (one,) = lacks(Answers(lambda__get_account_settings=shared), ConcurrencyQuota="1000")
+    assert one.lack == "1000, 1400 are needed"
+    assert lacks(Answers(lambda__get_account_settings=shared), ConcurrencyQuota="none") == []
 
 
 def test_an_existing_stack_owns_its_names() -> None:
