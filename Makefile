@@ -91,6 +91,7 @@ PARAMETERS ?=
 .PHONY: deploy
 deploy: $(VENV)/.ready .tools/sam/.ready ## build and deploy ENV to AWS; PARAMETERS="Name=value ..." changes parameters
 	@.tools/sam/bin/sam build --config-env $(ENV)
+	@ls .aws-sam/build/CoreLayer/roots/rds-*.pem >/dev/null 2>&1 || { echo "The layer lacks the root certificates of RDS: build with a network, or with RDS_ROOTS (docs/deploy.md, TLS)."; exit 1; }
 	@.tools/sam/bin/sam deploy --config-env $(ENV) --parameter-overrides $$($(BIN)/python -m tools.release $(ENV) $(PARAMETERS))
 
 .PHONY: sam-local
