@@ -45,6 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
     Unit tests need no server, so it is not started where only they run.
     """
     os.environ["ARTIWAY_LOG_LEVEL"] = "WARNING"  # of the processes that tests start
+    os.environ["ARTIWAY_ORIGIN_HASHES"] = "off"  # tests that call a handler have no CloudFront
     logging.getLogger(logs.SERVICE).setLevel(logging.WARNING)
     if hasattr(config, "workerinput") or all(Path(name).resolve().is_relative_to(UNIT) for name in _paths(config)):
         return

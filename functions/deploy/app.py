@@ -1,4 +1,4 @@
-"""Steps of a deployment: migrate the schema, publish the token keys, start the first sweeps, make an administrator."""
+"""Steps of a deployment: migrate the schema, publish keys and hashes, start the first sweeps, make an administrator."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 from artiway import bootstrap
 from artiway.ids import to_wire
-from artiway.platform import deployment, kms, migrations
+from artiway.platform import deployment, kms, migrations, origin
+from artiway.platform.secrets import Secret
 
 # Invoked asynchronously: a deployment neither waits for a sweep nor fails because of one.
 FIRST_PASSES = ("quick", "slow", "changes")
@@ -29,7 +30,9 @@ def _perform(context: Any, action: str, arguments: dict[str, Any]) -> dict[str, 
             within_s = context.get_remaining_time_in_millis() / 1_000 - ANSWER_S
             return {"ran": migrations.migrate(bootstrap.owner_database_url(), phase=phase, within_s=within_s)}
         case "token-keys":
-            return {"Jwks": kms.public_jwks(arguments["KeyIds"])}
+            return {"Jwks": kms.public_jwks(arguments["KeyIds"], signing_key_id=arguments["SigningKeyId"])}
+        case "origin-hashes":
+            return {"Hashes": origin.hashes_of(Secret(arguments["SecretArn"]).text())}
         case "recover":
             for name in FIRST_PASSES:
                 deployment.call_later(arguments["FunctionArn"], {"pass": name})
@@ -38,4 +41,4 @@ def _perform(context: Any, action: str, arguments: dict[str, Any]) -> dict[str, 
             login, password = arguments["login"], arguments["password"]
             return {"userId": to_wire("usr", bootstrap.administrators().ensure(login=login, password=password))}
         case _:
-            raise ValueError(f"unknown action {action!r}: migrate, token-keys, recover or bootstrap-admin")
+            raise ValueError(f"unknown action {action!r}: migrate, token-keys, origin-hashes, recover, bootstrap-admin")

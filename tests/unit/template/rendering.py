@@ -108,6 +108,8 @@ class Rendering:
                 return self.text(self._template.resources[name]["Properties"]["Value"])
             case "Custom::TokenKeys", "Jwks":
                 return json.dumps({"keys": [JWK, JWK]}, separators=(",", ":"))  # two, while a key is replaced
+            case "Custom::OriginHashes", "Hashes":
+                return ",".join(["0" * 64] * 2)  # two, while a value is replaced
             case "AWS::RDS::DBProxy", "Endpoint":
                 return f"{self._stack}.proxy-{SUFFIX.lower()}.{REGION}.rds.amazonaws.com"
             case "AWS::RDS::DBProxy", "DBProxyArn":

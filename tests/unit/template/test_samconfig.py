@@ -12,7 +12,7 @@ from tests.unit.template.facts import ROOT, Template
 
 ENVIRONMENTS = {"default": "dev", "staging": "staging", "prod": "prod", "dr": "dr"}
 # Numbers of migrations and ids of keys.
-FREE_TEXT = {"SchemaVersion", "ExtraTokenKeyId"}
+FREE_TEXT = {"SchemaVersion"}
 # What makes dev cheap. The next in line each cost more than a tenth of its bill.
 CHEAP = {
     "DatabaseKind": "instance", "NatKind": "instance", "HasWebAcl": "false", "HasAlarms": "false",
