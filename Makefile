@@ -93,6 +93,7 @@ SAM := env -u PYTHONPATH UV=$(abspath $(UV)) .tools/sam/bin/sam
 .PHONY: deploy
 deploy: $(VENV)/.ready .tools/sam/.ready ## build and deploy ENV to AWS; PARAMETERS="Name=value ...", BUILD=--use-container
 	@$(SAM) build --config-env $(ENV) $(BUILD)
+	@ls .aws-sam/build/CoreLayer/roots/rds-*.pem >/dev/null 2>&1 || { echo "The layer lacks the root certificates of RDS: build with a network, or with RDS_ROOTS (docs/deploy.md, TLS)."; exit 1; }
 	@$(SAM) deploy --config-env $(ENV) --parameter-overrides $$($(BIN)/python -m tools.release $(ENV) $(PARAMETERS))
 
 .PHONY: sam-local

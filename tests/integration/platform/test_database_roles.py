@@ -104,7 +104,7 @@ class TestDeployments:
             found = superuser.execute("SELECT count(*) FROM schema_migration").fetchone()
         assert found == (len(every),)
 
-    def test_owner_without_iam_membership_cannot_deploy_again(self, deploy, cluster, monkeypatch):
+    def test_password_of_owner_ends_with_first_migration(self, deploy, cluster, monkeypatch):
         """The trap: the owner is a member of the roles that it created, so RDS refuses its password."""
         monkeypatch.setitem(migrations.SQL, "sign_in_by_iam", b"SELECT 1")  # type: ignore[misc]
         assert deploy() == "password"

@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+import importlib.util
 import threading
 import time
+from pathlib import Path
+from types import SimpleNamespace
 from uuid import uuid4
 
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from pydantic import SecretStr
 
+from artiway.bootstrap import base
 from artiway.platform import migrations
 from artiway.platform.migrations import (
     Migration,
@@ -17,6 +22,7 @@ from artiway.platform.migrations import (
     Phase,
     migrate,
 )
+from artiway.platform.settings import Settings
 from tests.conftest import make_database
 from tests.fakes.users import add_users
 from tools import schema
@@ -135,6 +141,33 @@ class TestPhases:
     def test_wrong_headers_are_refused(self, text, reason):
         with pytest.raises(MigrationRefused, match=reason):
             Migration(1, "wrong", text)
+
+
+class TestFunction:
+    @pytest.fixture
+    def invoke(self, empty):
+        """Calls DeployFunction with so many seconds left."""
+        file = Path(__file__).parents[3] / "functions/deploy/app.py"
+        spec = importlib.util.spec_from_file_location("functions_deploy", file)
+        app = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(app)
+        parts = conninfo_to_dict(empty)
+        url = "postgresql://{user}:{password}@{host}:{port}/{dbname}".format_map(parts)
+        base.settings.supply(Settings(owner_database_url=SecretStr(url)))
+        yield lambda event, remaining_s=900: app.handler(
+            event, SimpleNamespace(get_remaining_time_in_millis=lambda: remaining_s * 1_000)
+        )
+        base.settings.cache_clear()
+
+    def test_operator_runs_one_phase_at_a_time(self, invoke, steps):
+        steps(TestPhases.EXPAND, TestPhases.CONTRACT)
+        assert invoke({"action": "migrate"}) == {"ran": [1]}
+        assert invoke({"action": "migrate", "Phase": "after"}) == {"ran": [2]}
+
+    def test_statement_ends_before_the_function_does(self, invoke, steps):
+        steps(b"SELECT pg_sleep(60)")
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            invoke({"action": "migrate"}, remaining_s=31)
 
 
 class TestConcurrentIndex:

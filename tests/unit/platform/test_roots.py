@@ -76,7 +76,15 @@ class TestRds:
         context.load_verify_locations(folder / "rds-us-east-1.pem")
         assert len(context.get_ca_certs()) == 2
 
-    def test_build_fails_without_the_roots(self, build, tmp_path):
+    def test_build_without_network_warns_and_goes_on(self, tmp_path, monkeypatch, capsys):
+        rds_roots = script()
+        monkeypatch.setattr(rds_roots, "URL", (tmp_path / "absent.pem").as_uri())
+        monkeypatch.setattr("sys.argv", ["rds_roots.py", str(tmp_path)])
+        monkeypatch.delenv("RDS_ROOTS", raising=False)
+        rds_roots.main()
+        assert "Do not deploy" in capsys.readouterr().err
+
+    def test_build_fails_without_the_roots_it_names(self, build, tmp_path):
         (tmp_path / "empty.pem").touch()
         for source, reason in (("absent.pem", "could not be read"), ("empty.pem", "holds no root")):
             with pytest.raises(SystemExit, match=reason):
