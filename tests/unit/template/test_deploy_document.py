@@ -15,7 +15,7 @@ import yaml
 from botocore import xform_name
 
 from local import template as local_template
-from tests.unit.template.facts import ROOT, Template
+from tests.unit.template.facts import ROOT, Template, metrics_of
 
 TEXT = (ROOT / "docs/deploy.md").read_text("utf-8")
 BLOCKS = re.findall(r"^ *```sh\n(.*?)^ *```", TEXT, re.MULTILINE | re.DOTALL)
@@ -151,6 +151,15 @@ def test_the_columns_of_costs_add_up(heading: str, columns: tuple[int, ...]) -> 
 def test_dev_costs_no_more_than_fifty_dollars() -> None:
     *_, total = table("At rest, per month")
     assert number(total[2]) <= 50
+
+
+def test_the_metrics_of_alarms_are_counted(root: Template, template: Template) -> None:
+    """CloudWatch charges for each metric that an alarm looks at. dev has the alarms of the root stack only."""
+
+    def count(of: Template) -> int:
+        return sum(len(list(metrics_of(alarm))) for alarm in of.of_type("AWS::CloudWatch::Alarm").values())
+
+    assert f"| metrics of alarms: {count(root)}, {count(template)}, {count(template)} |" in TEXT
 
 
 def visited(states: dict[str, Any], start: str, answers: dict[str, str]) -> int:
