@@ -84,7 +84,7 @@ bench: $(VENV)/.ready .tools/emulator/.ready ## every benchmark, as tables and a
 
 .PHONY: sam-local
 sam-local: $(VENV)/.ready .tools/sam/.ready ## run every event with `sam local invoke` (needs Docker and a running stack)
-	@tools/sam_local.sh
+	@$(BIN)/python -m tools.sam_local
 
 .PHONY: clean
 clean: ## remove what make installed and built (not the state in .artiway)

@@ -1,0 +1,290 @@
+"""Runs events with `sam local invoke`, against the stack that `make run` started: `make sam-local`.
+
+Arguments are event files; without any, all of events/ run. SAM_BUILD_ARGS and SAM_LOCAL_ARGS are added to the commands
+of SAM. Exits with 1 if an event failed, and with 2 if none could be run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+from typing import Any
+from urllib.request import urlopen
+
+import yaml
+from samtranslator.yaml_helper import yaml_parse
+
+ROOT = Path(__file__).resolve().parent.parent
+EVENTS = ROOT / "events"
+CHANGES = EVENTS / "env.local.json"
+SAM = str(ROOT / ".tools/sam/bin/sam")
+BUILD = ROOT / ".aws-sam/build"
+WORK = ROOT / ".aws-sam/local"
+LOOPBACK, HOST = "127.0.0.1", "host.docker.internal"
+INVOKE_SECONDS = 180
+DURATION = re.compile(r"REPORT .*?\tDuration: ([\d.]+) ms")
+Json = dict[str, Any]
+
+
+class CannotRun(Exception):
+    """A part that every event needs is missing."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One row of the summary."""
+
+    event: str
+    function: str
+    status: str
+    is_ok: bool
+    duration_ms: float | None = None
+
+
+def function_of(event: Path) -> str:
+    """HealthFunction for events/health.get.json."""
+    return f"{event.name.partition('.')[0].capitalize()}Function"
+
+
+def read_status(answer: str, *, responses: Iterable[Json] | None = None) -> tuple[str, bool]:
+    """The status of an answer as the summary shows it, and whether the function did its work.
+
+    `responses` are those that a custom resource sent; None if the event is not of a custom resource.
+    """
+    try:
+        value = json.loads(answer.strip().rpartition("\n")[2])
+    except ValueError:
+        return "no answer", False
+    match value:
+        case {"errorType": str(kind)}:
+            return kind, False
+        case {"statusCode": int(code)}:
+            return str(code), code < 500
+        case {"batchItemFailures": list(failures)}:
+            return f"{len(failures)} refused", True
+        case None:
+            return "null", False
+    if responses is None:
+        return "ok", True
+    statuses = [one["Status"] for one in responses]
+    return ", ".join(statuses) or "no response", statuses == ["SUCCESS"]
+
+
+def read_duration_ms(log: str) -> float | None:
+    found = DURATION.findall(log)
+    return float(found[-1]) if found else None
+
+
+def summary(outcomes: list[Outcome]) -> str:
+    """A Markdown table with a closing line of counts."""
+    rows = [
+        f"| {one.event} | {one.function} | {one.status if one.is_ok else f'FAILED: {one.status}'} "
+        f"| {'–' if one.duration_ms is None else f'{one.duration_ms:.0f}'} |"
+        for one in outcomes
+    ]
+    passed = sum(one.is_ok for one in outcomes)
+    closing = f"{passed} passed, {len(outcomes) - passed} failed"
+    return "\n".join(["| event | function | status | ms |", "| --- | --- | --- | --- |", *rows, "", closing])
+
+
+def environments(functions: Iterable[Json], changes: Mapping[str, str]) -> dict[str, Json]:
+    """The variables of each function in the running stack, with `changes`, for `sam local invoke --env-vars`."""
+    return {one["FunctionName"]: one["Environment"]["Variables"] | changes for one in functions}
+
+
+def with_variables(template: Json, variables: Mapping[str, Json]) -> Json:
+    """The template with every variable declared: SAM passes only those that a function's resource names."""
+    for name, values in variables.items():
+        declared = template["Resources"][name]["Properties"].setdefault("Environment", {}).setdefault("Variables", {})
+        for variable in values:
+            declared.setdefault(variable, "")
+    return template
+
+
+class Bridge:
+    """Forwards ports of the Docker gateway to the loopback and takes the responses of custom resources.
+
+    Containers cannot reach servers that listen on the loopback only. Docker Desktop has no gateway address on the
+    host and does not need it.
+    """
+
+    def __init__(self, gateway: str, ports: Iterable[int]) -> None:
+        self._gateway, self._ports = gateway, ports
+        self._loop = asyncio.new_event_loop()
+        self._started = threading.Event()
+        self._stop = asyncio.Event()
+        self.responses: list[Json] = []
+        self.response_port = 0
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[Bridge]:
+        thread = threading.Thread(target=self._loop.run_until_complete, args=(self._serve(),))
+        thread.start()
+        self._started.wait()
+        try:
+            yield self
+        finally:
+            self._loop.call_soon_threadsafe(self._stop.set)
+            thread.join()
+            self._loop.close()
+
+    async def _serve(self) -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            sink = await asyncio.start_server(self._take_response, LOOPBACK, 0)
+            self.response_port = sink.sockets[0].getsockname()[1]
+            for port in [self.response_port, *self._ports]:
+                with contextlib.suppress(OSError):
+                    await stack.enter_async_context(self._forward(port))
+            self._started.set()
+            await self._stop.wait()
+            sink.close()
+
+    @contextlib.asynccontextmanager
+    async def _forward(self, port: int) -> AsyncIterator[None]:
+        async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            inner_reader, inner_writer = await asyncio.open_connection(LOOPBACK, port)
+            await asyncio.gather(_copy(reader, inner_writer), _copy(inner_reader, writer))
+
+        server = await asyncio.start_server(connect, self._gateway, port)
+        try:
+            yield
+        finally:
+            server.close()
+
+    async def _take_response(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).lower()
+        length = int(head.partition(b"content-length:")[2].split(b"\r\n")[0])
+        self.responses.append(json.loads(await reader.readexactly(length)))
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    writer.close()
+
+
+class SamLocal:
+    """The built template and the environment of the running stack, in which events are invoked."""
+
+    def __init__(self, facts: Json) -> None:
+        self._architecture = {"aarch64": "arm64"}.get(platform.machine(), platform.machine())
+        self._overrides = ["--parameter-overrides", f"Architecture={self._architecture}"]
+        self._variables = os.environ | {
+            "SAM_CLI_TELEMETRY": "0",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "UV": str(ROOT / ".tools/uv/bin/uv"),
+            "ARCHITECTURE": self._architecture,
+        }
+        self._facts = facts
+
+    def build(self) -> None:
+        """Build with the Python of the template, which is in a container if this machine has another one."""
+        runtime = yaml_parse((ROOT / "template.yaml").read_text())["Parameters"]["PythonRuntime"]["Default"]
+        command = [SAM, "build", *self._overrides]
+        if not _starts(runtime, "-c", ""):
+            # An environment that samconfig.toml does not have: SAM can lose the output of parallel containers.
+            command += ["--config-env", "container", "--use-container"]
+            command += ["--container-env-var", f"ARCHITECTURE={self._architecture}"]
+        done = self._run([*command, *os.environ.get("SAM_BUILD_ARGS", "").split()])
+        if done.returncode:
+            raise CannotRun(f"the build failed: {done.stderr[-3000:]}")
+
+    def prepare(self) -> list[int]:
+        """Write the environment and a template that declares it; return the ports that functions connect to."""
+        changes = json.loads(Template(CHANGES.read_text()).substitute(self._facts))["Parameters"]
+        with urlopen(f"{self._facts['awsUrl']}/2015-03-31/functions/") as answer:  # noqa: S310 (the running stack)
+            variables = environments(json.load(answer)["Functions"], changes)
+        text = json.dumps(variables)
+        WORK.mkdir(parents=True, exist_ok=True)
+        file = WORK / "env.json"
+        file.touch(mode=0o600)
+        file.write_text(text.replace(LOOPBACK, HOST))
+        built = yaml.safe_load((BUILD / "template.yaml").read_text())
+        (BUILD / "local.yaml").write_text(yaml.safe_dump(with_variables(built, variables), sort_keys=False))
+        return [int(port) for port in set(re.findall(rf"{re.escape(LOOPBACK)}:(\d+)", text))]
+
+    def invoke(self, event: Path, bridge: Bridge) -> Outcome:
+        body = json.loads(event.read_text())
+        is_custom = "ResponseURL" in body
+        if is_custom:
+            body["ResponseURL"] = f"http://{HOST}:{bridge.response_port}/"
+        (WORK / "event.json").write_text(json.dumps(body))
+        bridge.responses.clear()
+        function = function_of(event)
+        done = self._run([
+            SAM, "local", "invoke", function, "--event", str(WORK / "event.json"),
+            "--template", str(BUILD / "local.yaml"), "--env-vars", str(WORK / "env.json"),
+            "--add-host", f"{HOST}:host-gateway", *self._overrides, *os.environ.get("SAM_LOCAL_ARGS", "").split(),
+        ])  # fmt: skip
+        status, is_ok = read_status(done.stdout, responses=bridge.responses if is_custom else None)
+        if not is_ok:
+            print(done.stdout[-600:], done.stderr[-3000:], sep="\n", file=sys.stderr)
+        return Outcome(event.stem, function, status, is_ok and done.returncode == 0, read_duration_ms(done.stderr))
+
+    def _run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command, cwd=ROOT, env=self._variables, capture_output=True, text=True, timeout=INVOKE_SECONDS
+        )
+
+
+def _starts(program: str, *arguments: str) -> bool:
+    """Whether a program is installed and runs. A shim of a version manager can be found and still not run."""
+    path = shutil.which(program)
+    return path is not None and subprocess.run([path, *arguments], capture_output=True, check=False).returncode == 0
+
+
+def docker_gateway() -> str:
+    docker = shutil.which("docker")
+    if docker is None:
+        raise CannotRun("Docker is not installed")
+    command = [docker, "network", "inspect", "bridge", "--format", "{{(index .IPAM.Config 0).Gateway}}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise CannotRun(f"no Docker engine answers: {done.stderr.strip()}")
+    return done.stdout.strip()
+
+
+def main(arguments: list[str]) -> int:
+    try:
+        gateway = docker_gateway()
+        stack = ROOT / os.environ.get("ARTIWAY_HOME", ".artiway") / "stack.json"
+        if not stack.exists():
+            raise CannotRun(f"no stack is running in {stack.parent.name}; start it with `make run`")
+        local = SamLocal(json.loads(stack.read_text()))
+        local.build()
+        ports = local.prepare()
+    except CannotRun as error:
+        print(f"sam-local: no event was run: {error}", file=sys.stderr)
+        return 2
+    events = [Path(one) for one in arguments] or sorted(set(EVENTS.glob("*.json")) - {CHANGES})
+    outcomes = []
+    with Bridge(gateway, ports).running() as bridge:
+        for event in events:
+            outcomes.append(local.invoke(event, bridge))
+            print(f"{event.stem}: {outcomes[-1].status}", file=sys.stderr, flush=True)
+    print(summary(outcomes))
+    return 0 if all(one.is_ok for one in outcomes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
