@@ -1,7 +1,9 @@
 """Runs events with `sam local invoke`, against the stack that `make run` started: `make sam-local`.
 
-Arguments are event files; without any, all of events/ run. SAM_BUILD_ARGS and SAM_LOCAL_ARGS are added to the commands
-of SAM. Exits with 1 if an event failed, and with 2 if none could be run.
+Arguments are event files; without any, all of events/ run. An event that carries a user is run as a user of the running
+stack who has the event's permissions. events/statuses.toml has the status that each event must answer with.
+SAM_BUILD_ARGS and SAM_LOCAL_ARGS are added to the commands of SAM. Exits with 1 if an event failed, and with 2 if none
+could be run.
 """
 
 from __future__ import annotations
@@ -16,24 +18,33 @@ import shutil
 import subprocess
 import sys
 import threading
+import tomllib
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 from typing import Any
-from urllib.request import urlopen
 
 import yaml
 from samtranslator.yaml_helper import yaml_parse
 
+from local import photos
+from local.emulator import client
+from local.shop import Platform, running_facts
+
 ROOT = Path(__file__).resolve().parent.parent
 EVENTS = ROOT / "events"
 CHANGES = EVENTS / "env.local.json"
+STATUSES = EVENTS / "statuses.toml"
 SAM = str(ROOT / ".tools/sam/bin/sam")
 BUILD = ROOT / ".aws-sam/build"
 WORK = ROOT / ".aws-sam/local"
 LOOPBACK, HOST = "127.0.0.1", "host.docker.internal"
-INVOKE_SECONDS = 180
+COMMAND_SECONDS = 600
+# SAM counts the cold start towards a function's time-out, Lambda does not.
+FUNCTION_SECONDS = 120
+POINTS = 100
+INPUT_ID = re.compile(r"\binp_[0-9a-f]{32}\b")
 DURATION = re.compile(r"REPORT .*?\tDuration: ([\d.]+) ms")
 Json = dict[str, Any]
 
@@ -49,8 +60,17 @@ class Outcome:
     event: str
     function: str
     status: str
-    is_ok: bool
+    expected: str
     duration_ms: float | None = None
+
+    @property
+    def is_ok(self) -> bool:
+        return self.status == self.expected
+
+    def __str__(self) -> str:
+        status = self.status if self.is_ok else f"FAILED: {self.status}, not {self.expected}"
+        duration = "–" if self.duration_ms is None else f"{self.duration_ms:.0f}"
+        return f"| {self.event} | {self.function} | {status} | {duration} |"
 
 
 def function_of(event: Path) -> str:
@@ -58,28 +78,32 @@ def function_of(event: Path) -> str:
     return f"{event.name.partition('.')[0].capitalize()}Function"
 
 
-def read_status(answer: str, *, responses: Iterable[Json] | None = None) -> tuple[str, bool]:
-    """The status of an answer as the summary shows it, and whether the function did its work.
+def expected_of(event: Path) -> str:
+    function, _, case = event.stem.partition(".")
+    return str(tomllib.loads(STATUSES.read_text())[function][case])
+
+
+def read_status(answer: str, *, responses: Iterable[Json] | None = None) -> str:
+    """The status of an answer as the summary shows it.
 
     `responses` are those that a custom resource sent; None if the event is not of a custom resource.
     """
     try:
         value = json.loads(answer.strip().rpartition("\n")[2])
     except ValueError:
-        return "no answer", False
+        return "no answer"
+    if responses is not None:
+        return ", ".join(one["Status"] for one in responses) or "no response"
     match value:
         case {"errorType": str(kind)}:
-            return kind, False
+            return kind
         case {"statusCode": int(code)}:
-            return str(code), code < 500
+            return str(code)
         case {"batchItemFailures": list(failures)}:
-            return f"{len(failures)} refused", True
+            return f"{len(failures)} refused"
         case None:
-            return "null", False
-    if responses is None:
-        return "ok", True
-    statuses = [one["Status"] for one in responses]
-    return ", ".join(statuses) or "no response", statuses == ["SUCCESS"]
+            return "null"
+    return "ok"
 
 
 def read_duration_ms(log: str) -> float | None:
@@ -89,11 +113,7 @@ def read_duration_ms(log: str) -> float | None:
 
 def summary(outcomes: list[Outcome]) -> str:
     """A Markdown table with a closing line of counts."""
-    rows = [
-        f"| {one.event} | {one.function} | {one.status if one.is_ok else f'FAILED: {one.status}'} "
-        f"| {'–' if one.duration_ms is None else f'{one.duration_ms:.0f}'} |"
-        for one in outcomes
-    ]
+    rows = [str(one) for one in outcomes]
     passed = sum(one.is_ok for one in outcomes)
     closing = f"{passed} passed, {len(outcomes) - passed} failed"
     return "\n".join(["| event | function | status | ms |", "| --- | --- | --- | --- |", *rows, "", closing])
@@ -107,10 +127,44 @@ def environments(functions: Iterable[Json], changes: Mapping[str, str]) -> dict[
 def with_variables(template: Json, variables: Mapping[str, Json]) -> Json:
     """The template with every variable declared: SAM passes only those that a function's resource names."""
     for name, values in variables.items():
-        declared = template["Resources"][name]["Properties"].setdefault("Environment", {}).setdefault("Variables", {})
+        properties = template["Resources"][name]["Properties"]
+        properties["Timeout"] = FUNCTION_SECONDS
+        declared = properties.setdefault("Environment", {}).setdefault("Variables", {})
         for variable in values:
             declared.setdefault(variable, "")
     return template
+
+
+@dataclass(frozen=True)
+class Users:
+    """Users of the running stack, as the authorizer describes them, and an input that the first one uploaded."""
+
+    contexts: list[Json]
+    input_id: str
+
+    @classmethod
+    async def of(cls, facts: Json) -> Users:
+        """The owner of a new tenant, and the administrator."""
+        async with Platform.at(facts) as api:
+            administrator = await api.administrator()
+            owner = await administrator.open_shop("sam local", points=POINTS, tier="standard")
+            input_id = await owner.upload(photos.shirt(photos.BLUE))
+        lambdas = client("lambda", facts["lambdaUrl"])
+        contexts = []
+        for person in (owner, administrator):
+            event = {"headers": {"authorization": f"Bearer {person.token}"}}
+            answer = lambdas.invoke(FunctionName="AuthorizerFunction", Payload=json.dumps(event).encode())
+            contexts.append(json.load(answer["Payload"])["context"])
+        return cls(contexts, input_id)
+
+    def send(self, text: str) -> Json:
+        """The event with the input and the first user who has its permissions, if it has an input or a user."""
+        event: Json = json.loads(INPUT_ID.sub(self.input_id, text))
+        user = event.get("requestContext", {}).get("authorizer", {}).get("lambda", {})
+        if "userId" in user:
+            wanted = set(user["permissions"].split())
+            user |= next(one for one in self.contexts if wanted <= set(one["permissions"].split()))
+        return event
 
 
 class Bridge:
@@ -122,15 +176,13 @@ class Bridge:
 
     def __init__(self, gateway: str, ports: Iterable[int]) -> None:
         self._gateway, self._ports = gateway, ports
-        self._loop = asyncio.new_event_loop()
         self._started = threading.Event()
-        self._stop = asyncio.Event()
         self.responses: list[Json] = []
         self.response_port = 0
 
     @contextlib.contextmanager
     def running(self) -> Iterator[Bridge]:
-        thread = threading.Thread(target=self._loop.run_until_complete, args=(self._serve(),))
+        thread = threading.Thread(target=asyncio.run, args=(self._serve(),))
         thread.start()
         self._started.wait()
         try:
@@ -138,9 +190,9 @@ class Bridge:
         finally:
             self._loop.call_soon_threadsafe(self._stop.set)
             thread.join()
-            self._loop.close()
 
     async def _serve(self) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         async with contextlib.AsyncExitStack() as stack:
             sink = await asyncio.start_server(self._take_response, LOOPBACK, 0)
             self.response_port = sink.sockets[0].getsockname()[1]
@@ -173,11 +225,14 @@ class Bridge:
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError):
+    try:
         while data := await reader.read(65536):
             writer.write(data)
             await writer.drain()
-    writer.close()
+    except OSError:  # the other side has closed
+        pass
+    finally:
+        writer.close()
 
 
 class SamLocal:
@@ -212,8 +267,9 @@ class SamLocal:
     def prepare(self) -> list[int]:
         """Write the environment and a template that declares it; return the ports that functions connect to."""
         changes = json.loads(Template(CHANGES.read_text()).substitute(self._facts))["Parameters"]
-        with urlopen(f"{self._facts['awsUrl']}/2015-03-31/functions/") as answer:  # noqa: S310 (the running stack)
-            variables = environments(json.load(answer)["Functions"], changes)
+        pages = client("lambda", self._facts["awsUrl"]).get_paginator("list_functions").paginate()
+        variables = environments((one for page in pages for one in page["Functions"]), changes)
+        self._users = asyncio.run(Users.of(self._facts))
         text = json.dumps(variables)
         WORK.mkdir(parents=True, exist_ok=True)
         file = WORK / "env.json"
@@ -224,7 +280,7 @@ class SamLocal:
         return [int(port) for port in set(re.findall(rf"{re.escape(LOOPBACK)}:(\d+)", text))]
 
     def invoke(self, event: Path, bridge: Bridge) -> Outcome:
-        body = json.loads(event.read_text())
+        body = self._users.send(event.read_text())
         is_custom = "ResponseURL" in body
         if is_custom:
             body["ResponseURL"] = f"http://{HOST}:{bridge.response_port}/"
@@ -236,14 +292,15 @@ class SamLocal:
             "--template", str(BUILD / "local.yaml"), "--env-vars", str(WORK / "env.json"),
             "--add-host", f"{HOST}:host-gateway", *self._overrides, *os.environ.get("SAM_LOCAL_ARGS", "").split(),
         ])  # fmt: skip
-        status, is_ok = read_status(done.stdout, responses=bridge.responses if is_custom else None)
-        if not is_ok:
+        status = read_status(done.stdout, responses=bridge.responses if is_custom else None)
+        outcome = Outcome(event.stem, function, status, expected_of(event), read_duration_ms(done.stderr))
+        if not outcome.is_ok:
             print(done.stdout[-600:], done.stderr[-3000:], sep="\n", file=sys.stderr)
-        return Outcome(event.stem, function, status, is_ok and done.returncode == 0, read_duration_ms(done.stderr))
+        return outcome
 
     def _run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            command, cwd=ROOT, env=self._variables, capture_output=True, text=True, timeout=INVOKE_SECONDS
+            command, cwd=ROOT, env=self._variables, capture_output=True, text=True, timeout=COMMAND_SECONDS
         )
 
 
@@ -267,10 +324,11 @@ def docker_gateway() -> str:
 def main(arguments: list[str]) -> int:
     try:
         gateway = docker_gateway()
-        stack = ROOT / os.environ.get("ARTIWAY_HOME", ".artiway") / "stack.json"
-        if not stack.exists():
-            raise CannotRun(f"no stack is running in {stack.parent.name}; start it with `make run`")
-        local = SamLocal(json.loads(stack.read_text()))
+        home = ROOT / os.environ.get("ARTIWAY_HOME", ".artiway")
+        facts = running_facts(home)
+        if facts is None:
+            raise CannotRun(f"no stack is running in {home.name}; start it with `make run`")
+        local = SamLocal(facts)
         local.build()
         ports = local.prepare()
     except CannotRun as error:
@@ -281,7 +339,7 @@ def main(arguments: list[str]) -> int:
     with Bridge(gateway, ports).running() as bridge:
         for event in events:
             outcomes.append(local.invoke(event, bridge))
-            print(f"{event.stem}: {outcomes[-1].status}", file=sys.stderr, flush=True)
+            print(outcomes[-1], file=sys.stderr, flush=True)
     print(summary(outcomes))
     return 0 if all(one.is_ok for one in outcomes) else 1
 
