@@ -82,6 +82,17 @@ test-worker: .tools/worker/.ready ## the worker's types and tests, in the worker
 bench: $(VENV)/.ready .tools/emulator/.ready ## every benchmark, as tables and as JSON under bench/results/
 	@for part in bench/*/__main__.py; do $(BIN)/python -m $$(dirname $$part | tr / .); done
 
+ENV ?= default
+.PHONY: preflight
+preflight: $(VENV)/.ready ## read what the AWS account lacks for ENV, a section of samconfig.toml (default: dev)
+	@$(BIN)/python -m tools.preflight --config-env $(ENV)
+
+PARAMETERS ?=
+.PHONY: deploy
+deploy: $(VENV)/.ready .tools/sam/.ready ## build and deploy ENV to AWS; PARAMETERS="Name=value ..." changes parameters
+	@.tools/sam/bin/sam build --config-env $(ENV)
+	@.tools/sam/bin/sam deploy --config-env $(ENV) --parameter-overrides $$($(BIN)/python -m tools.release $(ENV) $(PARAMETERS))
+
 .PHONY: sam-local
 sam-local: $(VENV)/.ready .tools/sam/.ready ## run every event with `sam local invoke` (needs Docker and a running stack)
 	@$(BIN)/python -m tools.sam_local

@@ -1,4 +1,4 @@
-"""Turns template.yaml into the CloudFormation template that the emulator deploys. It has no side effects.
+"""Turns template.yaml and stacks/ into the CloudFormation template that the emulator deploys. It has no side effects.
 
 It refuses every resource type that it does not know, by name: a resource left out silently would be missed much later.
 """
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from local import nesting
 from local.lambdas import DEFAULT_SANDBOXES, PROXY_VARIABLE, REGION, Function
 
 Json = dict[str, Any]
@@ -30,11 +31,9 @@ KEPT = {
     "AWS::IAM::Role",
     "AWS::KMS::Alias",
     "AWS::KMS::Key",
-    "AWS::Lambda::Alias",
     "AWS::Lambda::EventInvokeConfig",
     "AWS::Lambda::EventSourceMapping",
     "AWS::Lambda::Function",
-    "AWS::Lambda::Version",
     "AWS::Logs::LogGroup",
     "AWS::S3::Bucket",
     "AWS::SNS::Subscription",
@@ -91,11 +90,12 @@ STRIPPED = {
     "AWS::ApiGatewayV2::Stage": {"DeploymentId", "AccessLogSettings"},
     "Custom::Migration": {"Layer"},
     "Custom::Recovery": {"Layer"},
-    "AWS::S3::Bucket": {"BucketEncryption", "LoggingConfiguration"},
+    "AWS::S3::Bucket": {"BucketEncryption", "LoggingConfiguration", "ReplicationConfiguration"},
     "AWS::IAM::Role": {"Policies", "ManagedPolicyArns", "PermissionsBoundary"},
     "AWS::Lambda::Function": {"Code", "VpcConfig", "Layers", "SnapStart", "KmsKeyArn", "ReservedConcurrentExecutions"},
 }
 
+ALIAS = "AWS::Lambda::Alias"
 INTRINSICS = {
     "And", "Base64", "Equals", "FindInMap", "GetAtt", "If", "Join", "Not", "Or", "Select", "Split", "Sub",
 }  # fmt: skip
@@ -127,14 +127,22 @@ class LocalTemplate:
 
 
 def load(path: Path) -> Json:
-    """The template as SAM packages it: state machines inlined, code and layers replaced by their folders."""
-    import yaml
-    from samtranslator.yaml_helper import yaml_parse
-
+    """The whole platform as one SAM template, the resources of its nested applications included."""
+    template = read(path)
+    folder = path.parent
+    locations = {n: r["Properties"]["Location"] for n, r in _of_type(template["Resources"], nesting.APPLICATION)}
+    bodies = {location: _parsed(folder / location) for location in set(locations.values())}
     try:
-        template: Json = yaml_parse(path.read_text())
-    except (OSError, yaml.YAMLError) as error:
-        raise TemplateRefused(f"{path} cannot be read: {error}") from error
+        return nesting.flatten(template, {name: bodies[location] for name, location in locations.items()})
+    except nesting.NestingRefused as error:
+        raise TemplateRefused(str(error)) from error
+
+
+def read(path: Path) -> Json:
+    """One template as SAM packages it: state machines inlined, code and layers replaced by their folders."""
+    import yaml
+
+    template = _parsed(path)
     for name, resource in template["Resources"].items():
         properties = resource.get("Properties", {})
         match resource["Type"]:
@@ -150,17 +158,33 @@ def load(path: Path) -> Json:
     return template
 
 
-def translate(template: Json) -> Json:
-    """SAM's own transform, offline."""
+def _parsed(path: Path) -> Json:
+    import yaml
+    from samtranslator.yaml_helper import yaml_parse
+
+    try:
+        template: Json = yaml_parse(path.read_text())
+    except (OSError, yaml.YAMLError) as error:
+        raise TemplateRefused(f"{path} cannot be read: {error}") from error
+    return template
+
+
+def translate(template: Json, parameters: Json | None = None) -> Json:
+    """SAM's own transform, offline, with the values of parameters that the stack is given."""
+    import logging
+
     import boto3
     from samtranslator.parser.parser import Parser
     from samtranslator.public.exceptions import InvalidDocumentException
     from samtranslator.translator.translator import Translator
 
+    logging.getLogger("samtranslator").setLevel(
+        logging.ERROR
+    )  # it warns of the service's settings, which it cannot read
     translator = Translator(None, Parser(), boto_session=boto3.Session(region_name=REGION))
     try:
         # The emulator enforces no policies, so the names of managed policies need no ARNs.
-        translated: Json = translator.translate(copy.deepcopy(template), {}, get_managed_policy_map=dict)
+        translated: Json = translator.translate(copy.deepcopy(template), parameters or {}, get_managed_policy_map=dict)
     except InvalidDocumentException as error:
         raise TemplateRefused("; ".join(str(cause.message) for cause in error.causes)) from error
     return translated
@@ -176,7 +200,7 @@ def localise(
     sandboxes: int = DEFAULT_SANDBOXES,
 ) -> LocalTemplate:
     """Keep the resources that the emulator runs, point endpoints at this machine, refuse dangling references."""
-    template = copy.deepcopy(template)
+    template = _without_aliases(copy.deepcopy(template))
     resources: Json = template["Resources"]
     dropped = _drop(resources)
     functions = {
@@ -195,7 +219,8 @@ def localise(
             lines = properties["DefinitionString"]["Fn::Join"][1]
             lines[:] = [QUOTED_SECONDS.sub(r"\1\2", line) for line in lines]
         if resource["Type"] == "AWS::S3::Bucket":
-            properties.setdefault("BucketName", f"artiway-{name.lower()}")
+            own = resource.get("Metadata", {}).get("Name", name)  # its name in a nested application
+            properties.setdefault("BucketName", f"artiway-{own.lower()}")
         depends_on = resource.pop("DependsOn", [])
         wanted = [one for one in ([depends_on] if isinstance(depends_on, str) else depends_on) if one not in dropped]
         resource |= {"DependsOn": wanted} if wanted else {}
@@ -209,6 +234,20 @@ def localise(
     if len(http) != 1 or len(websocket) > 1:
         raise TemplateRefused("the edge serves exactly one HTTP API and at most one WebSocket API")
     return LocalTemplate(template, functions, http[0], websocket[0] if websocket else None)
+
+
+def _without_aliases(template: Json) -> Json:
+    """Only one release runs here: a reference to a function's alias means the function."""
+    resources: Json = template["Resources"]
+    functions = {name: alias["Properties"]["FunctionName"]["Ref"] for name, alias in _of_type(resources, ALIAS)}
+    for name in [*functions, *(version for version, _ in _of_type(resources, "AWS::Lambda::Version"))]:
+        del resources[name]
+
+    def function_of(name: str) -> Any:
+        return {"Fn::GetAtt": [functions[name], "Arn"]} if name in functions else None
+
+    without: Json = nesting.replaced(template, function_of)
+    return without
 
 
 def _of_type(resources: Json, kind: str) -> list[tuple[str, Json]]:

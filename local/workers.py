@@ -123,7 +123,7 @@ def settings_of(assignment: Assignment, physical: Mapping[str, str]) -> dict[str
     return {
         "ARTIWAY_INTERNAL_FUNCTION": "InternalFunction",
         "ARTIWAY_PROGRESS_QUEUE_URL": physical["ProgressQueue"],
-        "ARTIWAY_ARTEFACT_BUCKET": physical["ArtefactBucket"],
+        "ARTIWAY_ARTEFACT_BUCKET": physical["DataArtefactBucket"],
         "ARTIWAY_WORK_QUEUE_URLS": json.dumps(urls),
         "ARTIWAY_WORKER_POOL": assignment.pool,
         "ARTIWAY_WORKER_TYPES": ",".join(assignment.types),

@@ -80,7 +80,7 @@ class WorkerThreads:
                 node = answer["node"]
                 name = OUTPUTS.get(node["params"]["step"], "picture")
                 key = f"{node['outputPrefix'].rstrip('/')}/{name}.png"
-                s3.put_object(Bucket=physical["ArtefactBucket"], Key=key, Body=PIXEL, ContentType="image/png")
+                s3.put_object(Bucket=physical["DataArtefactBucket"], Key=key, Body=PIXEL, ContentType="image/png")
                 output = {"name": name, "key": key, "contentType": "image/png", "width": 1, "height": 1}
                 for sequence, (kind, fields) in enumerate(
                     (

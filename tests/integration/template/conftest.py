@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.integration.template.tools import ENVIRONMENT, TOOLS, run_tool
-from tests.unit.template.conftest import source, template
+from tests.unit.template.conftest import root, source, template
 from tests.unit.template.facts import Template
 
-__all__ = ["source", "template"]
+__all__ = ["root", "source", "template"]
 
 
 @pytest.fixture(scope="session")

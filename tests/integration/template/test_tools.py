@@ -24,16 +24,27 @@ def pinned(file: Path) -> set[str]:
     return {pin for pin, marker in pins if "win32" not in marker and "< '3.11.3'" not in marker}
 
 
-def test_sam_accepts_the_template() -> None:
-    run_tool([TOOLS / "sam/bin/sam", "validate", "--lint"])
+STACKS = sorted((ROOT / "stacks").glob("*.yaml"))
 
 
-def test_the_expanded_template_passes_the_serverless_rules(expanded_file: Path) -> None:
-    run_tool([TOOLS / "sam/bin/cfn-lint", "--config-file", "tools/cfn-lint.yaml", "--template", expanded_file])
+@pytest.mark.parametrize("file", [ROOT / "template.yaml", *STACKS], ids=lambda file: file.stem)
+def test_sam_accepts_each_template(file: Path) -> None:
+    run_tool([TOOLS / "sam/bin/sam", "validate", "--lint", "--template", file])
 
 
-def test_the_expanded_template_passes_the_security_checks(expanded_file: Path) -> None:
-    run_tool([TOOLS / "checkov/bin/checkov", "--file", expanded_file, "--config-file", "tools/checkov.yaml"])
+def test_all_templates_pass_the_serverless_rules(expanded_file: Path) -> None:
+    run_tool([TOOLS / "sam/bin/cfn-lint", "--config-file", "tools/cfn-lint.yaml", "--template", expanded_file, *STACKS])
+
+
+def test_all_templates_pass_the_security_checks(expanded_file: Path) -> None:
+    files = [part for file in (expanded_file, *STACKS) for part in ("--file", file)]
+    run_tool([TOOLS / "checkov/bin/checkov", *files, "--config-file", "tools/checkov.yaml"])
+
+
+def test_build_holds_every_nested_stack(build: Path, root: Template) -> None:
+    for name in root.of_type("AWS::CloudFormation::Stack"):
+        built = (build / name / "template.yaml").read_text()
+        assert "Resources:" in built, name
 
 
 def test_a_built_function_is_its_app_alone(build: Path, template: Template) -> None:

@@ -22,7 +22,7 @@ def physical(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
     monkeypatch.setattr(workers, "ROOT", tmp_path)
     monkeypatch.setattr(workers, "PYTHON", Path(sys.executable))
     found = {queue_of(pool, kind): "url" for pool in ("gpu", "enterprise") for kind in catalogue.load().types}
-    found |= {"ProgressQueue": "url", "ArtefactBucket": "bucket"}
+    found |= {"ProgressQueue": "url", "DataArtefactBucket": "bucket"}
     monkeypatch.setattr(workers, "physical_ids", lambda _url: found)
     return found
 

@@ -22,6 +22,7 @@ VENDORS = {
     "psycopg",
     "pydantic_settings",
     "redis",
+    "snapshot_restore_py",
     "urllib3",
 }
 # Third-party packages without I/O, which every module may import.

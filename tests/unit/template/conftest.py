@@ -17,4 +17,11 @@ def source() -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def template(source: dict[str, Any]) -> Template:
+    """The whole platform, flat: the resource `Cache` of the nested stack `Data` is `DataCache`."""
     return Template(local_template.translate(source))
+
+
+@pytest.fixture(scope="session")
+def root() -> Template:
+    """The root stack alone, as CloudFormation gets it."""
+    return Template(local_template.translate(local_template.read(ROOT / "template.yaml")))

@@ -113,12 +113,12 @@ def test_alarms_watch_exactly_the_recovery_sweeps(template: Template) -> None:
         for keyword in call.keywords
         if keyword.arg == "sweep" and isinstance(keyword.value, ast.Constant)
     }
-    watched = {dimensions["sweep"] for _, _, dimensions in metrics_of(alarms(template)["SweepFailuresAlarm"])}
+    watched = {dimensions["sweep"] for _, _, dimensions in metrics_of(alarms(template)["AlarmsSweepFailuresAlarm"])}
     assert watched == swept
 
 
 def test_every_difference_with_the_bill_raises_an_alarm(template: Template) -> None:
-    watched = {dimensions["kind"] for _, _, dimensions in metrics_of(alarms(template)["PaymentDifferencesAlarm"])}
+    watched = {dimensions["kind"] for _, _, dimensions in metrics_of(alarms(template)["AlarmsPaymentDifferencesAlarm"])}
     assert watched == {f"BILL_{kind}" for kind in (*Difference, "BROKEN", "LATE")}
 
 

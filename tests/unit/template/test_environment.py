@@ -29,8 +29,8 @@ OPTIONAL = {
     "requeued_tools": "no tool's nodes run again after the limit",
     "public_url": "the request's own host is used",
 }
-# Read by the logger, which needs no settings.
-LOGGER = {"ARTIWAY_LOG_LEVEL", "ARTIWAY_LOG_SAMPLE_RATE"}
+# Read by the logger and the metrics, which need no settings.
+LOGGER = {"ARTIWAY_LOG_LEVEL", "ARTIWAY_LOG_SAMPLE_RATE", "ARTIWAY_METRICS"}
 # Setting -> function's folder -> why that function reaches a provider of the setting but never uses it.
 # A message that cannot be sent for want of an address stays in the outbox, and the relay has every address.
 NO_EXECUTION = "starts no execution: only a submission, a retry and the sweeps do; a token is answered without the ARN"
@@ -41,17 +41,9 @@ NEVER_USED = {
         **dict.fromkeys(("fanout", "gate", "internal", "ops", "progress", "push"), NO_EXECUTION),
         **dict.fromkeys(("scheduler", "settle", "webhooks", "websocket"), NO_EXECUTION),
     },
-    "push_queue_url": {
-        "events": READS_EVENTS,
-        "fanout": "publishes to the webhook queue only",
-        "gate": "publishes token answers only",
-        "scheduler": "publishes to work queues only",
-    },
-    "queue_urls": {
+    "queues": {
         "events": READS_EVENTS,
         "gate": "publishes token answers only",
-        "push": "publishes to the push queue only",
-        "websocket": "publishes to the push queue only",
     },
     "service_database_url": {
         "events": READS_EVENTS,
@@ -179,7 +171,7 @@ def test_every_variable_names_a_setting(template: Template) -> None:
 def test_reader_finds_every_exported_provider(providers: dict[str, Provider]) -> None:
     assert set(bootstrap.__all__) - {"forget_all"} <= providers.keys()
     assert "database_url" in providers["connect"].settings | providers["database"].settings
-    assert "push_queue_url" in reached(providers["service_outbox"], providers)
+    assert "queues" in reached(providers["service_outbox"], providers)
 
 
 def test_exceptions_are_still_needed(template: Template, providers: dict[str, Provider]) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from fnmatch import fnmatchcase
 
 from artiway.scheduling.lanes import LANES
 from artiway.scheduling.operations import IMAGE_POOLS
 from artiway.tasks import catalogue
 from local.workers import queue_of
-from tests.unit.template.facts import ROOT
+from tests.unit.template.facts import ROOT, target
 
 TYPES = tuple(catalogue.load().types)
 
@@ -24,13 +25,44 @@ def test_template_has_a_queue_per_pool_and_type(template):
     assert found == wanted
 
 
-def test_queue_maps_name_every_pool_and_type():
+def test_queue_map_names_every_pool_and_type(template):
+    found = json.loads(template.of_type("AWS::SSM::Parameter")["Queues"]["Value"]["Fn::Sub"])
+    work = {name: value for name, value in found.items() if name.startswith("work:")}
+    wanted = {f"work:{pool}:{kind}": queue_of(pool, kind) for pool in IMAGE_POOLS for kind in TYPES}
+    assert work == {name: f"${{{queue}.QueueName}}" for name, queue in wanted.items()}
+
+
+def test_no_other_place_lists_the_destinations():
     text = (ROOT / "template.yaml").read_text("utf-8")
-    maps = [json.loads(found) for found in re.findall(r"!Sub '(\{\"work:[^']+\})'", text)]
-    assert maps
-    for found in maps:
-        work = {name: value for name, value in found.items() if name.startswith("work:")}
-        assert work == {f"work:{pool}:{kind}": f"${{{queue_of(pool, kind)}}}" for pool in IMAGE_POOLS for kind in TYPES}
+    assert text.count('"work:gpu:cutout"') == 1
+
+
+def test_every_queue_is_a_destination_or_dead_letters(template):
+    named = set(json.loads(template.of_type("AWS::SSM::Parameter")["Queues"]["Value"]["Fn::Sub"]).values())
+    dead = json.loads(template.variables_of("OpsFunction")["ARTIWAY_DEAD_LETTERS"]["Fn::Sub"])
+    named |= {queue for queue, _ in dead.values()}
+    assert named == {f"${{{name}.QueueName}}" for name in template.of_type("AWS::SQS::Queue")}
+
+
+def test_dead_letters_go_back_to_their_sources(template):
+    """The destinations that a dead-letter queue serves are the queues whose redrive policy names it."""
+    queues = template.of_type("AWS::SQS::Queue")
+    destinations = json.loads(template.of_type("AWS::SSM::Parameter")["Queues"]["Value"]["Fn::Sub"])
+    dead = json.loads(template.variables_of("OpsFunction")["ARTIWAY_DEAD_LETTERS"]["Fn::Sub"])
+    for name, (queue, served) in dead.items():
+        sources = {
+            source.removeprefix("${").removesuffix(".QueueName}")
+            for to, source in destinations.items()
+            if fnmatchcase(to, served)
+        }
+        redriven = {
+            source
+            for source, one in queues.items()
+            if "RedrivePolicy" in one
+            and f"${{{target(one['RedrivePolicy']['deadLetterTargetArn'])}.QueueName}}" == queue
+        }
+        assert sources == redriven, name
+        assert sources, name
 
 
 def test_pools_of_pictures_have_lanes():

@@ -11,16 +11,22 @@ import pytest
 
 from artiway.platform.database import HEAD_START_S
 from artiway.platform.settings import Settings
+from local.template import references
 from tests.unit.template.facts import ROOT, Template, many, metrics_of, target
 
-# What SAM itself attaches: logs, traces, network interfaces.
-SAM_POLICIES = {"AWSLambdaBasicExecutionRole", "AWSLambdaVPCAccessExecutionRole", "AWSXrayWriteOnlyAccess"}
+# What SAM itself attaches (logs, traces, network interfaces, gradual deployments), and AWS's list for its own backups.
+SAM_POLICIES = {
+    "AWSLambdaBasicExecutionRole", "AWSLambdaVPCAccessExecutionRole", "AWSXrayWriteOnlyAccess",
+    "AWSCodeDeployRoleForLambda", "AWSBackupServiceRolePolicyForBackup",
+}  # fmt: skip
 # Actions that know no resources, with the reason beside them in the template.
 RESOURCELESS_ACTIONS = {
     "TaskDagStateMachineRole": "logs:",
     "AnswerTokensPolicy": "states:SendTask",
-    "WorkerMachineRole": "ecs:DiscoverPollEndpoint",
-    "WorkerExecutionRole": "ecr:GetAuthorizationToken",
+    "GpuWorkersMachineRole": "ecs:DiscoverPollEndpoint",
+    "GpuWorkersExecutionRole": "ecr:GetAuthorizationToken",
+    "EnterpriseWorkersMachineRole": "ecs:DiscoverPollEndpoint",
+    "EnterpriseWorkersExecutionRole": "ecr:GetAuthorizationToken",
 }
 STATEFUL = {
     "AWS::ElastiCache::ReplicationGroup", "AWS::KMS::Key", "AWS::RDS::DBCluster", "AWS::S3::Bucket", "AWS::SQS::Queue",
@@ -30,8 +36,8 @@ PERMISSION_OF = {
     "ARTIWAY_DATABASE_URL": ("rds-db:connect", "/artiway_app"),
     "ARTIWAY_SERVICE_DATABASE_URL": ("rds-db:connect", "/artiway_service"),
     "ARTIWAY_OWNER_DATABASE_URL": ("rds-db:connect", "/artiway_owner"),
-    "ARTIWAY_REDIS_URL": ("elasticache:Connect", "replicationgroup:${Cache}"),
-    "ARTIWAY_PUSH_QUEUE_URL": ("sqs:SendMessage", "PushQueue"),
+    "ARTIWAY_REDIS_URL": ("elasticache:Connect", "replicationgroup:${DataCache}"),
+    "ARTIWAY_QUEUES": ("sqs:SendMessage", "Queue"),
     "ARTIWAY_WEBSOCKET_ENDPOINT": ("execute-api:ManageConnections", "/ws/POST/@connections/*"),
 }
 VISIBILITY_TIMEOUTS = 6
@@ -108,7 +114,7 @@ def test_every_queue_has_an_alarmed_dead_letter_queue(template: Template) -> Non
 
 
 def test_an_old_or_silent_outbox_raises_an_alarm(template: Template) -> None:
-    alarm = template.of_type("AWS::CloudWatch::Alarm")["OutboxAgeAlarm"]
+    alarm = template.of_type("AWS::CloudWatch::Alarm")["AlarmsOutboxAgeAlarm"]
     assert (alarm["Namespace"], alarm["MetricName"]) == ("Artiway", "OutboxOldestSeconds")
     assert alarm["Dimensions"] == [{"Name": "environment", "Value": {"Ref": "Environment"}}]
     assert alarm["Threshold"] == 60
@@ -120,7 +126,7 @@ def test_queues_redeliver_failures_after_six_time_outs(template: Template) -> No
     assert sources
     for name, source in sources.items():
         queue = template.resources[target(source["EventSourceArn"])]["Properties"]
-        function = template.functions[target(source["FunctionName"])]
+        function = template.functions[template.function_of(source["FunctionName"])]
         assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"], name
         assert template.value(queue["VisibilityTimeout"]) >= VISIBILITY_TIMEOUTS * function["Timeout"], name
 
@@ -271,35 +277,24 @@ def test_state_machines_get_exactly_the_substitutions_used(source: dict[str, Any
         assert asked == set(machine["DefinitionSubstitutions"])
 
 
-def test_each_environment_of_samconfig_sets_parameters_that_exist(template: Template) -> None:
-    config = tomllib.loads((ROOT / "samconfig.toml").read_text())
-    assert {"dev", "staging", "prod"} <= config.keys()
-    for environment in ("dev", "staging", "prod"):
-        deploy = config[environment]["deploy"]["parameters"]
-        overrides = dict(pair.split("=", 1) for pair in deploy["parameter_overrides"])
-        assert overrides["Environment"] == environment
-        for name, value in overrides.items():
-            parameter = template.body["Parameters"][name]
-            assert not parameter.get("NoEcho"), name
-            allowed = [str(one) for one in parameter.get("AllowedValues", [value])]
-            assert value in allowed, name
-
-
 def test_production_has_standby_and_deletion_protection(template: Template) -> None:
     config = tomllib.loads((ROOT / "samconfig.toml").read_text())
     assert "IsProduction=true" in config["prod"]["deploy"]["parameters"]["parameter_overrides"]
-    database = template.resources["Database"]["Properties"]
-    assert database["DeletionProtection"] == {"Fn::If": ["Production", True, False]}
-    assert template.resources["DatabaseStandby"]["Condition"] == "Production"
+    database = template.resources["DataDatabase"]["Properties"]
+    assert database["DeletionProtection"] == {"Fn::If": ["DataProduction", True, False]}
+    assert template.resources["DataDatabaseStandby"]["Condition"] == "DataProduction"
 
 
-def test_custom_resources_depend_on_their_response_route(template: Template) -> None:
-    routes = {"PrivateDefaultRouteA", "PrivateDefaultRouteB", "PrivateRoutesOfA", "PrivateRoutesOfB", "S3Endpoint"}
-    custom = [resource for resource in template.resources.values() if resource["Type"].startswith("Custom::")]
+def test_custom_resources_depend_on_their_response_route(root: Template, template: Template) -> None:
+    """A reference to an output of a nested stack waits for all of it: also routes and the proxy's targets."""
+    custom = [resource["Properties"] for resource in root.resources.values() if resource["Type"].startswith("Custom::")]
     assert custom
-    for resource in custom:
-        assert routes <= set(resource["DependsOn"])
-        assert int(resource["Properties"]["ServiceTimeout"]) <= 300
+    for properties in custom:
+        function = root.resources[target(properties["ServiceToken"])]
+        assert {"Network", "Data"} <= {name for name, _ in references(function)}
+        assert int(properties["ServiceTimeout"]) <= 300
+    routes = ("PrivateDefaultRouteA", "PrivateDefaultRouteB", "PrivateRoutesOfA", "PrivateRoutesOfB", "S3Endpoint")
+    assert {f"Network{route}" for route in routes} | {"DataDatabaseProxyTargets"} <= set(template.resources)
 
 
 def test_logs_that_include_query_strings_are_off(template: Template) -> None:

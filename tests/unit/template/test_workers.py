@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+from itertools import product
 from typing import Any
 
 import pytest
@@ -21,11 +22,11 @@ MAY = {
     "sqs:SendMessage": {"ProgressQueue"},
     "lambda:InvokeFunction": {"InternalFunction"},
     "s3:GetObject": {
-        "${ArtefactBucket.Arn}/inputs/*",
-        "${ArtefactBucket.Arn}/outputs/*",
-        "${ArtefactBucket.Arn}/models/*",
+        "arn:${AWS::Partition}:s3:::${DataArtefactBucket}/inputs/*",
+        "arn:${AWS::Partition}:s3:::${DataArtefactBucket}/outputs/*",
+        "arn:${AWS::Partition}:s3:::${DataArtefactBucket}/models/*",
     },
-    "s3:PutObject": {"${ArtefactBucket.Arn}/outputs/*"},
+    "s3:PutObject": {"arn:${AWS::Partition}:s3:::${DataArtefactBucket}/outputs/*"},
     "kms:Decrypt": {"DataKey"},
     "kms:GenerateDataKey": {"DataKey"},
 }
@@ -33,7 +34,7 @@ RELEASE_CALL_S = 5
 
 
 def of_pool(template: Template, pool: str, kind: str) -> dict[str, Any]:
-    properties: dict[str, Any] = template.resources[f"{pool.capitalize()}Worker{kind}"]["Properties"]
+    properties: dict[str, Any] = template.resources[f"{pool.capitalize()}Workers{kind}"]["Properties"]
     return properties
 
 
@@ -88,8 +89,8 @@ def test_a_key_serves_a_worker_through_s3_alone(template: Template) -> None:
 
 
 def test_only_ecs_puts_on_the_roles_of_workers(template: Template) -> None:
-    for name in ("GpuWorkerRole", "EnterpriseWorkerRole", "WorkerExecutionRole"):
-        (trust,) = template.resources[name]["Properties"]["AssumeRolePolicyDocument"]["Statement"]
+    for pool, kind in product(IMAGE_POOLS, ("Role", "ExecutionRole")):
+        (trust,) = of_pool(template, pool, kind)["AssumeRolePolicyDocument"]["Statement"]
         assert trust["Principal"] == {"Service": "ecs-tasks.amazonaws.com"}
         assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
 
@@ -162,7 +163,7 @@ def test_worker_image_is_versioned_and_logs_declared(template: Template, pool: s
     worker = container(template, pool)
     assert worker["Image"] == {"Fn::Sub": "${WorkerRepository.RepositoryUri}:${WorkerImageTag}"}
     assert template.resources["WorkerRepository"]["Properties"]["ImageTagMutability"] == "IMMUTABLE"
-    assert worker["LogConfiguration"]["Options"]["awslogs-group"] == {"Ref": "WorkerLogGroup"}
+    assert worker["LogConfiguration"]["Options"]["awslogs-group"] == {"Ref": f"{pool.capitalize()}WorkersLogGroup"}
 
 
 def test_without_an_image_no_worker_resources_exist(template: Template) -> None:
@@ -190,7 +191,7 @@ def test_workers_scale_with_the_backlog_of_their_pool(template: Template, pool: 
 @pytest.mark.parametrize("pool", IMAGE_POOLS)
 def test_waiting_messages_start_the_first_worker(template: Template, pool: str) -> None:
     alarm = of_pool(template, pool, "FirstAlarm")
-    assert alarm["AlarmActions"] == [{"Ref": f"{pool.capitalize()}WorkerFirstPolicy"}]
+    assert alarm["AlarmActions"] == [{"Ref": f"{pool.capitalize()}WorkersFirstPolicy"}]
     step = of_pool(template, pool, "FirstPolicy")["StepScalingPolicyConfiguration"]
     assert step["AdjustmentType"] == "ChangeInCapacity"
     assert step["StepAdjustments"] == [{"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}]
@@ -213,7 +214,7 @@ def test_enterprise_workers_are_never_taken_back(template: Template) -> None:
 
 
 def test_a_container_cannot_become_its_machine(template: Template) -> None:
-    data = template.resources["WorkerMachine"]["Properties"]["LaunchTemplateData"]
+    data = of_pool(template, "gpu", "Machine")["LaunchTemplateData"]
     assert data["MetadataOptions"]["HttpTokens"] == "required"
     assert data["MetadataOptions"]["HttpPutResponseHopLimit"] == 1
     script = data["UserData"]["Fn::Base64"]["Fn::Sub"]
@@ -223,14 +224,14 @@ def test_a_container_cannot_become_its_machine(template: Template) -> None:
 
 
 def test_workers_accept_no_traffic_and_send_tls(template: Template) -> None:
-    group = template.resources["WorkerSecurityGroup"]["Properties"]
+    group = of_pool(template, "gpu", "SecurityGroup")
     assert "SecurityGroupIngress" not in group
     assert [(rule["FromPort"], rule["ToPort"]) for rule in group["SecurityGroupEgress"]] == [(443, 443)]
     for admitting in ("ProxySecurityGroup", "CacheSecurityGroup", "DatabaseSecurityGroup"):
-        assert "WorkerSecurityGroup" not in json.dumps(template.resources[admitting])
+        assert "Workers" not in json.dumps(template.resources[f"Data{admitting}"])
 
 
 def test_weights_outlive_every_artefact(template: Template) -> None:
-    rules = template.resources["ArtefactBucket"]["Properties"]["LifecycleConfiguration"]["Rules"]
+    rules = template.resources["DataArtefactBucket"]["Properties"]["LifecycleConfiguration"]["Rules"]
     expiring = {rule.get("Prefix", "") for rule in rules if "ExpirationInDays" in rule}
     assert expiring == {"inputs/", "outputs/"}

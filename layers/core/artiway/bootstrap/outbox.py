@@ -16,13 +16,19 @@ if TYPE_CHECKING:
 
 
 @once
+def queue_urls() -> dict[str, str]:
+    """The address of each queue by its destination."""
+    address = base.settings().queue_address
+    return {destination: f"{address}/{name}" for destination, name in base.settings().queues.items()}
+
+
+@once
 def sender() -> Sender:
     """Sends to SQS, and to Step Functions for destinations of `machine`."""
     from artiway.outbox.queue import SqsSender
     from artiway.tasks.queue import MachineSender, Senders
 
-    queues = SqsSender({"push": base.settings().push_queue_url, **base.settings().queue_urls})
-    return Senders({"machine": MachineSender(base.settings().task_machine_arn)}, queues)
+    return Senders({"machine": MachineSender(base.settings().task_machine_arn)}, SqsSender(queue_urls()))
 
 
 @once
@@ -30,7 +36,7 @@ def direct_push() -> Callable[[Message], None]:
     """Sends one message to the push queue, past the outbox."""
     from artiway.outbox.queue import send_directly
 
-    return send_directly(base.settings().push_queue_url, base.clock())
+    return send_directly(queue_urls()["push"], base.clock())
 
 
 def _relay(of: Database) -> Relay:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from artiway.bootstrap import base
@@ -9,7 +10,7 @@ from artiway.bootstrap.audit import audit, audit_trail
 from artiway.bootstrap.delivery import artefact_objects
 from artiway.bootstrap.identity import accounts
 from artiway.bootstrap.once import once
-from artiway.bootstrap.outbox import service_outbox
+from artiway.bootstrap.outbox import queue_urls, service_outbox
 from artiway.bootstrap.points import points
 from artiway.bootstrap.scheduling import fair_queues
 from artiway.bootstrap.tasks import nodes, task_store
@@ -64,7 +65,11 @@ def dead_letters() -> DeadLetters:
     from artiway.recovery.deadletters import DeadLetterQueue, DeadLetters
     from artiway.recovery.queue import SqsQueues
 
-    queues = [DeadLetterQueue(name, urls[0], urls[1:]) for name, urls in base.settings().dead_letters.items()]
+    address, urls = base.settings().queue_address, queue_urls()
+    queues = [
+        DeadLetterQueue(name, f"{address}/{queue}", tuple(url for to, url in urls.items() if fnmatchcase(to, served)))
+        for name, (queue, served) in base.settings().dead_letters.items()
+    ]
     return DeadLetters(
         queues,
         SqsQueues(),

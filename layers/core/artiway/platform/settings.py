@@ -34,9 +34,9 @@ class Settings(BaseSettings):
     token_key_id: str = ""
     token_issuer: str = "artiway"  # noqa: S105 (a name, not a secret)
 
-    push_queue_url: str = ""
-    # Destination of the outbox -> address: {"lane:vip_short": "https://…", "work:gpu:cutout": "https://…"}.
-    queue_urls: dict[str, str] = Field(default_factory=dict, max_length=100)
+    queue_address: str = ""  # of all queues: https://sqs.<region>.amazonaws.com/<account>
+    # Destination of a message -> name of its queue: {"lane:vip_short": "…", "work:gpu:cutout": "…"}.
+    queues: dict[str, str] = Field(default_factory=dict, max_length=100)
     websocket_endpoint: str = ""
 
     outbox_sweep_age_s: int = Field(default=10, ge=0, le=600)
@@ -90,8 +90,8 @@ class Settings(BaseSettings):
     allowed_targets: str = Field(default="", max_length=4_000)
     outbound_ports: str = Field(default="80,443,8000-8999", max_length=1_000)  # of all other targets
 
-    # Name -> the dead-letter queue, then the queues that it serves.
-    dead_letters: dict[str, tuple[str, ...]] = Field(default_factory=dict, max_length=100)
+    # Name -> name of the dead-letter queue, and the destinations that it serves: "work:gpu:*".
+    dead_letters: dict[str, tuple[str, str]] = Field(default_factory=dict, max_length=100)
     dead_letter_lock_s: float = Field(default=60, ge=1, le=600)
     watchdog_interval_s: int = Field(default=20, ge=0, le=25)  # 30 s are promised, and the schedule may be late
     watchdog_work_s: int = Field(default=55, ge=0, le=600)
