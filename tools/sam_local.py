@@ -246,7 +246,7 @@ class SamLocal:
             "AWS_DEFAULT_REGION": "us-east-1",
             "AWS_ACCESS_KEY_ID": "test",
             "AWS_SECRET_ACCESS_KEY": "test",
-            "AWS_EC2_METADATA_DISABLED": "true",
+            "AWS_ENDPOINT_URL": facts["awsUrl"],  # SAM asks for the account's number
             "UV": str(ROOT / ".tools/uv/bin/uv"),
             "ARCHITECTURE": self._architecture,
         }
