@@ -2,8 +2,7 @@
 
 Arguments are event files; without any, all of events/ run. An event that carries a user is run as a user of the running
 stack who has the event's permissions. events/statuses.toml has the status that each event must answer with.
-SAM_BUILD_ARGS and SAM_LOCAL_ARGS are added to the commands of SAM. Exits with 1 if an event failed, and with 2 if none
-could be run.
+SAM_BUILD_ARGS is added to `sam build`. Exits with 1 if an event failed, and with 2 if none could be run.
 """
 
 from __future__ import annotations
@@ -19,7 +18,9 @@ import subprocess
 import sys
 import threading
 import tomllib
+from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
@@ -43,6 +44,12 @@ LOOPBACK, HOST = "127.0.0.1", "host.docker.internal"
 COMMAND_SECONDS = 600
 # SAM counts the cold start towards a function's time-out, Lambda does not.
 FUNCTION_SECONDS = 120
+IMAGE = "artiway-sam-local"
+# The layers are in the image: SAM would copy them into a new image for each event.
+DOCKERFILE = """
+FROM public.ecr.aws/lambda/{runtime}-{architecture}
+COPY DependenciesLayer CoreLayer /opt/
+"""
 POINTS = 100
 INPUT_ID = re.compile(r"\binp_[0-9a-f]{32}\b")
 DURATION = re.compile(r"REPORT .*?\tDuration: ([\d.]+) ms")
@@ -126,6 +133,7 @@ def environments(functions: Iterable[Json], changes: Mapping[str, str]) -> dict[
 
 def with_variables(template: Json, variables: Mapping[str, Json]) -> Json:
     """The template with every variable declared: SAM passes only those that a function's resource names."""
+    template["Globals"]["Function"].pop("Layers")
     for name, values in variables.items():
         properties = template["Resources"][name]["Properties"]
         properties["Timeout"] = FUNCTION_SECONDS
@@ -177,7 +185,7 @@ class Bridge:
     def __init__(self, gateway: str, ports: Iterable[int]) -> None:
         self._gateway, self._ports = gateway, ports
         self._started = threading.Event()
-        self.responses: list[Json] = []
+        self.responses: defaultdict[str, list[Json]] = defaultdict(list)  # by the name in the response's address
         self.response_port = 0
 
     @contextlib.contextmanager
@@ -216,9 +224,9 @@ class Bridge:
             server.close()
 
     async def _take_response(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = (await reader.readuntil(b"\r\n\r\n")).lower()
-        length = int(head.partition(b"content-length:")[2].split(b"\r\n")[0])
-        self.responses.append(json.loads(await reader.readexactly(length)))
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        length = int(head.partition("content-length:")[2].split("\r\n")[0])
+        self.responses[head.split()[1].strip("/")].append(json.loads(await reader.readexactly(length)))
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
         await writer.drain()
         writer.close()
@@ -260,7 +268,14 @@ class SamLocal:
             # An environment that samconfig.toml does not have: SAM can lose the output of parallel containers.
             command += ["--config-env", "container", "--use-container"]
             command += ["--container-env-var", f"ARCHITECTURE={self._architecture}"]
-        done = self._run([*command, *os.environ.get("SAM_BUILD_ARGS", "").split()])
+        self._build([*command, *os.environ.get("SAM_BUILD_ARGS", "").split()])
+        dockerfile = DOCKERFILE.format(runtime=runtime.replace("n", "n:"), architecture=self._architecture)
+        self._build(["docker", "build", "--quiet", "--tag", IMAGE, "--file", "-", str(BUILD)], dockerfile)
+        # What SAM made of the image before.
+        self._run(["docker", "image", "rm", f"{IMAGE}:rapid-{self._architecture}"])
+
+    def _build(self, command: list[str], text: str = "") -> None:
+        done = self._run(command, text)
         if done.returncode:
             raise CannotRun(f"the build failed: {done.stderr[-3000:]}")
 
@@ -283,24 +298,25 @@ class SamLocal:
         body = self._users.send(event.read_text())
         is_custom = "ResponseURL" in body
         if is_custom:
-            body["ResponseURL"] = f"http://{HOST}:{bridge.response_port}/"
-        (WORK / "event.json").write_text(json.dumps(body))
-        bridge.responses.clear()
+            body["ResponseURL"] = f"http://{HOST}:{bridge.response_port}/{event.stem}"
+        file = WORK / event.name
+        file.write_text(json.dumps(body))
         function = function_of(event)
         done = self._run([
-            SAM, "local", "invoke", function, "--event", str(WORK / "event.json"),
+            SAM, "local", "invoke", function, "--event", str(file),
             "--template", str(BUILD / "local.yaml"), "--env-vars", str(WORK / "env.json"),
-            "--add-host", f"{HOST}:host-gateway", *self._overrides, *os.environ.get("SAM_LOCAL_ARGS", "").split(),
+            "--add-host", f"{HOST}:host-gateway", "--invoke-image", IMAGE, "--skip-pull-image", *self._overrides,
         ])  # fmt: skip
-        status = read_status(done.stdout, responses=bridge.responses if is_custom else None)
+        status = read_status(done.stdout, responses=bridge.responses[event.stem] if is_custom else None)
         outcome = Outcome(event.stem, function, status, expected_of(event), read_duration_ms(done.stderr))
         if not outcome.is_ok:
             print(done.stdout[-600:], done.stderr[-3000:], sep="\n", file=sys.stderr)
+        print(outcome, file=sys.stderr, flush=True)
         return outcome
 
-    def _run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
+    def _run(self, command: list[str], text: str = "") -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            command, cwd=ROOT, env=self._variables, capture_output=True, text=True, timeout=COMMAND_SECONDS
+            command, cwd=ROOT, env=self._variables, input=text, capture_output=True, text=True, timeout=COMMAND_SECONDS
         )
 
 
@@ -335,11 +351,8 @@ def main(arguments: list[str]) -> int:
         print(f"sam-local: no event was run: {error}", file=sys.stderr)
         return 2
     events = [Path(one) for one in arguments] or sorted(set(EVENTS.glob("*.json")) - {CHANGES})
-    outcomes = []
-    with Bridge(gateway, ports).running() as bridge:
-        for event in events:
-            outcomes.append(local.invoke(event, bridge))
-            print(outcomes[-1], file=sys.stderr, flush=True)
+    with Bridge(gateway, ports).running() as bridge, ThreadPoolExecutor() as pool:
+        outcomes = list(pool.map(lambda event: local.invoke(event, bridge), events))
     print(summary(outcomes))
     return 0 if all(one.is_ok for one in outcomes) else 1
 

@@ -95,8 +95,12 @@ def test_every_variable_of_the_stack_is_declared() -> None:
     deployed = [{"FunctionName": "HealthFunction", "Environment": {"Variables": {"OWN": "1", "LEVEL": "INFO"}}}]
     variables = environments(deployed, {"LEVEL": "DEBUG", "ADDED": "2"})
     assert variables == {"HealthFunction": {"OWN": "1", "LEVEL": "DEBUG", "ADDED": "2"}}
-    template = {"Resources": {"HealthFunction": {"Properties": {"Environment": {"Variables": {"OWN": {"Ref": "X"}}}}}}}
+    template = {
+        "Globals": {"Function": {"Layers": [{"Ref": "CoreLayer"}]}},
+        "Resources": {"HealthFunction": {"Properties": {"Environment": {"Variables": {"OWN": {"Ref": "X"}}}}}},
+    }
     properties = with_variables(template, variables)["Resources"]["HealthFunction"]["Properties"]
+    assert template["Globals"] == {"Function": {}}
     assert properties["Environment"]["Variables"] == {"OWN": {"Ref": "X"}, "LEVEL": "", "ADDED": ""}
     assert properties["Timeout"] == FUNCTION_SECONDS
 
@@ -128,10 +132,10 @@ def test_bridge_takes_responses_and_forwards_ports() -> None:
             answer = await reader.read()
             writer.close()
             body = json.dumps({"Status": "SUCCESS"}).encode()
-            request = Request(f"http://{gateway}:{bridge.response_port}/", body, method="PUT")
+            request = Request(f"http://{gateway}:{bridge.response_port}/deploy.one", body, method="PUT")
             with await asyncio.to_thread(urlopen, request) as response:
                 assert response.status == 200
-            assert bridge.responses == [{"Status": "SUCCESS"}]
+            assert bridge.responses == {"deploy.one": [{"Status": "SUCCESS"}]}
         server.close()
         return answer
 
