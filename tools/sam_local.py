@@ -285,14 +285,32 @@ class SamLocal:
         pages = client("lambda", self._facts["awsUrl"]).get_paginator("list_functions").paginate()
         variables = environments((one for page in pages for one in page["Functions"]), changes)
         self._users = asyncio.run(Users.of(self._facts))
-        text = json.dumps(variables)
+        copied = self._copy_secrets(variables)
+        text = json.dumps([variables, copied])
         WORK.mkdir(parents=True, exist_ok=True)
         file = WORK / "env.json"
         file.touch(mode=0o600)
-        file.write_text(text.replace(LOOPBACK, HOST))
+        file.write_text(json.dumps(variables).replace(LOOPBACK, HOST))
         built = yaml.safe_load((BUILD / "template.yaml").read_text())
         (BUILD / "local.yaml").write_text(yaml.safe_dump(with_variables(built, variables), sort_keys=False))
         return [int(port) for port in set(re.findall(rf"{re.escape(LOOPBACK)}:(\d+)", text))]
+
+    def _copy_secrets(self, variables: dict[str, Json]) -> dict[str, str]:
+        """Give functions a copy of each secret that holds an address of the loopback; return those secrets' texts."""
+        secrets = client("secretsmanager", self._facts["awsUrl"])
+        copied: dict[str, str] = {}
+        for values in variables.values():
+            for name in [one for one in values if one.endswith("_SECRET_ARN")]:
+                text = secrets.get_secret_value(SecretId=values[name])["SecretString"]
+                if LOOPBACK not in text:
+                    continue
+                copy = f"sam-local-{values[name].rpartition(':')[2]}"
+                if copy not in copied:
+                    with contextlib.suppress(secrets.exceptions.ResourceExistsException):
+                        secrets.create_secret(Name=copy)
+                    secrets.put_secret_value(SecretId=copy, SecretString=text.replace(LOOPBACK, HOST))
+                copied[copy], values[name] = text, copy
+        return copied
 
     def invoke(self, event: Path, bridge: Bridge) -> Outcome:
         body = self._users.send(event.read_text())
