@@ -88,10 +88,12 @@ preflight: $(VENV)/.ready ## read what the AWS account lacks for ENV, a section 
 	@$(BIN)/python -m tools.preflight --config-env $(ENV)
 
 PARAMETERS ?=
+BUILD ?=
+SAM := env -u PYTHONPATH UV=$(abspath $(UV)) .tools/sam/bin/sam
 .PHONY: deploy
-deploy: $(VENV)/.ready .tools/sam/.ready ## build and deploy ENV to AWS; PARAMETERS="Name=value ..." changes parameters
-	@.tools/sam/bin/sam build --config-env $(ENV)
-	@.tools/sam/bin/sam deploy --config-env $(ENV) --parameter-overrides $$($(BIN)/python -m tools.release $(ENV) $(PARAMETERS))
+deploy: $(VENV)/.ready .tools/sam/.ready ## build and deploy ENV to AWS; PARAMETERS="Name=value ...", BUILD=--use-container
+	@$(SAM) build --config-env $(ENV) $(BUILD)
+	@$(SAM) deploy --config-env $(ENV) --parameter-overrides $$($(BIN)/python -m tools.release $(ENV) $(PARAMETERS))
 
 .PHONY: sam-local
 sam-local: $(VENV)/.ready .tools/sam/.ready ## run every event with `sam local invoke` (needs Docker and a running stack)

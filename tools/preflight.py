@@ -18,12 +18,12 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
 
+from local import nesting
 from local import template as local_template
 
 ROOT = Path(__file__).parent.parent
 CERTIFICATE_REGION = "us-east-1"  # CloudFront takes certificates of this region only
-LAMBDA_UNRESERVED = 100  # Lambda keeps this many for functions that reserve none
-LAMBDA_WANTED = {False: 100, True: 1_000}  # by IsProduction; the queues' consumers alone may use 80
+LAMBDA_WANTED = 100  # without reservations; the queues' consumers alone may use 80
 MANAGED_POLICIES_PER_ROLE = 10
 ROLES_WANTED, POLICIES_WANTED = 60, 30
 # Quota codes of Service Quotas.
@@ -125,10 +125,13 @@ def check_region(plan: Plan, _account: Account) -> Iterator[Finding]:
 
 
 def check_concurrency(plan: Plan, account: Account) -> Iterator[Finding]:
+    """Reservations are made for a quota (ConcurrencyQuota). They need all of it: other stacks may have some of it."""
     limit = account.client("lambda").get_account_settings()["AccountLimit"]
-    reserved = limit["ConcurrentExecutions"] - limit["UnreservedConcurrentExecutions"]
-    ours = sum(plan.number(name) for name in plan.values if name.endswith("Concurrency"))
-    wanted = max(LAMBDA_WANTED[plan.is_set("IsProduction")], reserved + ours + LAMBDA_UNRESERVED)
+    others = (
+        0 if stack_status(plan, account) else limit["ConcurrentExecutions"] - limit["UnreservedConcurrentExecutions"]
+    )
+    quota = plan.values.get("ConcurrencyQuota", "none")
+    wanted = LAMBDA_WANTED if quota == "none" else int(quota) + others
     lack = "" if limit["ConcurrentExecutions"] >= wanted else f"{limit['ConcurrentExecutions']}, {wanted} are needed"
     yield Finding("Lambda concurrency", lack, (request_quota("lambda", "L-B99A9384", wanted, plan),))
 
@@ -189,6 +192,9 @@ def check_service_roles(plan: Plan, account: Account) -> Iterator[Finding]:
 
 
 def check_logging_role(plan: Plan, account: Account) -> Iterator[Finding]:
+    """One for the account and region. The template makes it unless HasApiLogRole is false."""
+    if plan.is_set("HasApiLogRole"):
+        return
     has_role = account.client("apigateway").get_account().get("cloudwatchRoleArn")
     words = {"<region>": plan.region, "<account>": account.number, "<partition>": account.partition}
     fixes = tuple(
@@ -277,15 +283,23 @@ CHECKS: tuple[Check, ...] = (
 
 
 def fixed_names(plan: Plan, root: Path = ROOT) -> list[tuple[str, str]]:
-    """Names in the templates that depend on the stack's name and its parameters only."""
-    known = {**plan.values, "AWS::StackName": plan.stack, "AWS::Region": plan.region}
-    names = set()
-    for file in (root / "template.yaml", *sorted((root / "stacks").glob("*.yaml"))):
-        for resource in body(root, file.relative_to(root)).get("Resources", {}).values():
-            name = resource.get("Properties", {}).get(NAMED.get(resource["Type"], ""))
-            if text := resolved(name, known):
-                names.add((resource["Type"], text))
-    return sorted(names)
+    """Names that depend on the stack's name and its parameters only, of resources that the plan makes."""
+    template = body(root)
+    known = {**plan.values, "AWS::StackName": plan.stack, "AWS::Region": plan.region, "Name": plan.stack}
+    absent = "AWS::RDS::DBInstance" if plan.values.get("DatabaseKind", "aurora") == "aurora" else "AWS::RDS::DBCluster"
+    named = (
+        (one["Type"], one.get("Properties", {}).get(NAMED.get(one["Type"], ""))) for one in resources(template, root)
+    )
+    return sorted({(kind, text) for kind, name in named if kind != absent and (text := resolved(name, known))})
+
+
+def resources(template: Any, root: Path) -> Iterator[Any]:
+    """Of the root stack and of the nested ones, which know its name as the parameter `Name`."""
+    for one in template["Resources"].values():
+        if one["Type"] == nesting.APPLICATION:
+            yield from body(root, Path(one["Properties"]["Location"]))["Resources"].values()
+        else:
+            yield one
 
 
 def resolved(value: Any, known: Mapping[str, str]) -> str:
@@ -305,7 +319,7 @@ def resolved(value: Any, known: Mapping[str, str]) -> str:
 
 @cache
 def body(root: Path, file: Path = Path("template.yaml")) -> Any:
-    return local_template.load(root / file)
+    return local_template.read(root / file)
 
 
 def stack_status(plan: Plan, account: Account) -> str:

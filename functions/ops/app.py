@@ -17,7 +17,7 @@ from artiway.ids import from_wire, to_wire
 from artiway.platform import http
 from artiway.scheduling.model import LaneChange, LaneState, TenantPolicy, Waits
 
-api = http.Api("operations", access_check=bootstrap.access_check)
+api = http.Api("operations", origin=bootstrap.origin, access_check=bootstrap.access_check)
 handler = api.handler
 
 PoolName = Literal["gpu", "enterprise"]

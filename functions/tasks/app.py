@@ -22,7 +22,7 @@ else:
     TaskStatus = Literal["QUEUED", "PROCESSING", "COMPLETED", "PARTIAL", "FAILED", "CANCELLED"]
     NodeStatus = Literal["PENDING", "QUEUED", "PROCESSING", "COMPLETED", "FAILED", "TIMEOUT", "CANCELLED"]
 
-api = http.Api("tasks", access_check=bootstrap.access_check)
+api = http.Api("tasks", origin=bootstrap.origin, access_check=bootstrap.access_check)
 handler = api.handler
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$")]

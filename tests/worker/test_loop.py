@@ -163,14 +163,34 @@ def test_busy_slot_does_not_poll_its_queues():
     assert bench.queue.received == ["r1", "r2"]
 
 
-def test_long_polls_alternate_between_the_queues():
-    queue, stopping = FakeQueue(), threading.Event()
-    poller = QueuePoller(queue, ("cutout", "model", "compose"), start=0, wait_s=10, stopping=stopping)
+def poller_of_three(queue: FakeQueue, now: list[float]) -> QueuePoller:
+    types = ("cutout", "model", "compose")
+    return QueuePoller(queue, types, start=0, wait_s=10, stopping=threading.Event(), clock=lambda: now[0])
+
+
+def test_idle_slot_long_polls_every_queue_in_turn():
+    queue = FakeQueue()
+    poller = poller_of_three(queue, [100.0])
+    for _ in range(2):
+        assert poller.poll() is None
+    assert queue.polled == [(kind, 1) for kind in ("model", "compose", "cutout", "compose", "cutout", "model")]
+
+
+def test_one_poll_waits_after_a_node():
+    queue, now = FakeQueue(), [100.0]
+    poller = poller_of_three(queue, now)
+    queue.waiting.append(message(kind="model"))
+    assert poller.poll()
+    queue.polled.clear()
+    now[0] += 60  # the node runs
     for _ in range(3):
         assert poller.poll() is None
-    assert [node_type for node_type, wait_s in queue.polled if wait_s] == ["model", "compose", "cutout"]
-    assert Counter(node_type for node_type, _ in queue.polled) == {"cutout": 3, "model": 3, "compose": 3}
-    assert max(wait_s for _, wait_s in queue.polled) == 1
+    assert [kind for kind, wait_s in queue.polled if wait_s] == ["compose", "cutout", "model"], "each has its long poll"
+    assert Counter(kind for kind, _ in queue.polled) == {"cutout": 3, "model": 3, "compose": 3}
+    queue.polled.clear()
+    now[0] += 11
+    assert poller.poll() is None
+    assert {wait_s for _, wait_s in queue.polled} == {1}
 
 
 def test_slot_with_one_queue_uses_full_long_polls():

@@ -60,6 +60,10 @@ def test_core_layer_holds_the_package_with_its_data(build: Path) -> None:
     assert files(build / "CoreLayer/python") == {f"artiway/{name}" for name in files(CORE / "artiway")}
 
 
+def test_core_layer_holds_the_roots_of_amazon(build: Path) -> None:
+    assert (build / "CoreLayer/roots/amazon.pem").read_bytes() == (CORE / "roots/amazon.pem").read_bytes()
+
+
 @pytest.mark.parametrize("layer", ["DependenciesLayer", "CoreLayer"])
 def test_layer_modules_have_unchecked_bytecode(build: Path, layer: str) -> None:
     modules = list((build / layer / "python").rglob("*.py"))

@@ -25,7 +25,7 @@ NAMES = {
     "task_events:<task_id>": redis_keys.task_events(ID),
     "task_progress:<task_id>": redis_keys.task_progress(ID),
     "task_written:<node_id>": redis_keys.task_written(ID),
-    "task_listeners:<user_id>": redis_keys.task_listeners(ID),
+    "task_listeners:<group>": redis_keys.task_listeners(f"user:{ID}"),
     "{artiway:wfq:<pool>}:epoch": redis_keys.queue_epoch("gpu"),
     "{artiway:wfq:<pool>}:loading": redis_keys.queue_loading("gpu"),
     "{artiway:wfq:<pool>}:<epoch>:log": redis_keys.queue_log("gpu", "e"),

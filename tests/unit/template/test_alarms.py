@@ -113,13 +113,21 @@ def test_alarms_watch_exactly_the_recovery_sweeps(template: Template) -> None:
         for keyword in call.keywords
         if keyword.arg == "sweep" and isinstance(keyword.value, ast.Constant)
     }
-    watched = {dimensions["sweep"] for _, _, dimensions in metrics_of(alarms(template)["AlarmsSweepFailuresAlarm"])}
-    assert watched == swept
+    watched = [
+        dimensions["sweep"]
+        for name in ("AlarmsSweepFailuresAlarm", "AlarmsTaskSweepAlarm")
+        for _, _, dimensions in metrics_of(alarms(template)[name])
+    ]
+    assert sorted(watched) == sorted(swept)
 
 
 def test_every_difference_with_the_bill_raises_an_alarm(template: Template) -> None:
-    watched = {dimensions["kind"] for _, _, dimensions in metrics_of(alarms(template)["AlarmsPaymentDifferencesAlarm"])}
-    assert watched == {f"BILL_{kind}" for kind in (*Difference, "BROKEN", "LATE")}
+    watched = {
+        name: {dimensions["kind"] for _, _, dimensions in metrics_of(alarms(template)[f"Alarms{name}"])}
+        for name in ("PaymentDifferencesAlarm", "BillAlarm")
+    }
+    assert watched["PaymentDifferencesAlarm"] == {f"BILL_{kind}" for kind in Difference}
+    assert watched["BillAlarm"] == {"BILL_BROKEN", "BILL_LATE"}
 
 
 def test_dashboard_is_json_with_widgets_side_by_side(template: Template) -> None:

@@ -202,8 +202,10 @@ def test_machines_start_with_tasks_and_end_empty(template: Template, pool: str) 
     machines = of_pool(template, pool, "Machines")
     provider = of_pool(template, pool, "Capacity")["AutoScalingGroupProvider"]
     assert machines["MinSize"] == "0"
-    assert machines["NewInstancesProtectedFromScaleIn"] is True
-    assert provider["ManagedTerminationProtection"] == provider["ManagedDraining"] == "ENABLED"
+    # A protected machine cannot be deleted with its stack, and goes on costing.
+    assert "NewInstancesProtectedFromScaleIn" not in machines
+    assert provider["ManagedTerminationProtection"] == "DISABLED"
+    assert provider["ManagedDraining"] == "ENABLED"
     assert provider["ManagedScaling"]["Status"] == "ENABLED"
     assert machines["MaxSize"] == of_pool(template, pool, "Range")["MaxCapacity"]
 

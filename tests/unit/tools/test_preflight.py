@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ VALUES = {
     "GpuWorkerMaximum": "4",
     "EnterpriseWorkerMaximum": "2",
     "NatKind": "gateway",
+    "HasApiLogRole": "false",
     "DomainName": "api.example.com",
     "CertificateArn": CERTIFICATE,
     "SecondRegion": "us-west-2",
@@ -76,6 +78,11 @@ SOUND: dict[tuple[str, str], Any] = {
 }
 
 
+@cache
+def client(service: str, region: str) -> Any:
+    return boto3.client(service, region_name=region, aws_access_key_id="test", aws_secret_access_key="test")
+
+
 class Answers:
     """Clients that answer from a table. A call that the table does not know fails the test."""
 
@@ -84,16 +91,15 @@ class Answers:
         self.asked: list[tuple[str, str]] = []
 
     def __call__(self, service: str, region: str = REGION) -> Any:
-        client = boto3.client(service, region_name=region, aws_access_key_id="test", aws_secret_access_key="test")
-        return _Answering(self, service.replace("-", "_"), service, client)
+        return _Answering(self, service, client(service, region))
 
     def account(self) -> preflight.Account:
         return preflight.Account("111122223333", "aws", self)
 
 
 class _Answering:
-    def __init__(self, answers: Answers, key: str, service: str, client: Any) -> None:
-        self._answers, self._key, self._service, self._client = answers, key, service, client
+    def __init__(self, answers: Answers, service: str, stubbed: Any) -> None:
+        self._answers, self._service, self._client = answers, service, stubbed
 
     def __getattr__(self, operation: str) -> Callable[..., Any]:
         def call(**asked: Any) -> Any:
@@ -228,10 +234,11 @@ def test_an_unexported_region_is_a_lack(monkeypatch: pytest.MonkeyPatch) -> None
     assert one.fixes[0].startswith(f"export AWS_REGION={REGION}")
 
 
-def test_reserved_concurrency_adds_to_the_quota() -> None:
-    tight = {"AccountLimit": {"ConcurrentExecutions": 200, "UnreservedConcurrentExecutions": 150}}
-    (one,) = lacks(Answers(lambda__get_account_settings=tight), EventsConcurrency="60")
-    assert one.lack == "200, 210 are needed"
+def test_reservations_need_their_whole_quota() -> None:
+    shared = {"AccountLimit": {"ConcurrentExecutions": 1000, "UnreservedConcurrentExecutions": 600}}
+    (one,) = lacks(Answers(lambda__get_account_settings=shared), ConcurrencyQuota="1000")
+    assert one.lack == "1000, 1400 are needed"
+    assert lacks(Answers(lambda__get_account_settings=shared), ConcurrencyQuota="none") == []
 
 
 def test_an_existing_stack_owns_its_names() -> None:
@@ -244,8 +251,8 @@ def test_an_existing_stack_owns_its_names() -> None:
 def test_unused_options_are_not_asked_for() -> None:
     answers = Answers()
     unused = dict.fromkeys(("DomainName", "CertificateArn", "SecondRegion"), "")
-    assert lacks(answers, NatKind="instance", **unused) == []
-    assert {"acm", "backup", "s3"}.isdisjoint(service for service, _ in answers.asked)
+    assert lacks(answers, NatKind="instance", HasApiLogRole="true", **unused) == []
+    assert {"acm", "apigateway", "backup", "s3"}.isdisjoint(service for service, _ in answers.asked)
     assert ("ec2", "describe_addresses") not in answers.asked
 
 
@@ -276,7 +283,11 @@ def test_every_environment_can_be_planned(environment: str) -> None:
     plan = preflight.Plan.read(environment, {"LogLevel": "ERROR"})
     assert plan.stack.startswith("artiway-")
     assert plan.values["LogLevel"] == "ERROR"
-    assert ("AWS::ElastiCache::User", f"artiway-{plan.values['Environment']}") in preflight.fixed_names(plan)
+    database = "AWS::RDS::DBInstance" if environment == "default" else "AWS::RDS::DBCluster"
+    names = set(preflight.fixed_names(plan))
+    assert {("AWS::ElastiCache::User", f"artiway-{plan.values['Environment']}"), (database, plan.stack)} <= names
+    assert ("AWS::Logs::LogGroup", f"/artiway/{plan.stack}/http-api") in names
+    assert len([kind for kind, _ in names if kind.startswith("AWS::RDS::DB")]) <= 2
 
 
 def test_it_only_reads() -> None:

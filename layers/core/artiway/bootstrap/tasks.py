@@ -113,9 +113,11 @@ def progress() -> Progress:
 
 @once
 def task_events() -> FeedService:
+    from artiway.delivery.feed.model import ListenerLimits
     from artiway.delivery.feed.queue import RedisListeners
     from artiway.delivery.feed.service import FeedService
 
-    limit = base.settings().events_per_user
-    listeners = RedisListeners(base.redis(), limit=limit, breaker=base.redis_breaker())
+    settings = base.settings()
+    limits = ListenerLimits(settings.events_per_user, settings.events_per_tenant, settings.events_at_once)
+    listeners = RedisListeners(base.redis(), limits, breaker=base.redis_breaker())
     return FeedService(task_store(), task_feed(), listeners, pause=base.pause())

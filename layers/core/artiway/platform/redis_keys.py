@@ -66,7 +66,7 @@ REGISTRY = (
     KeyPattern("task_events:<task_id>", KeyType.STREAM, True, "delivery.feed", "events of a task"),
     KeyPattern("task_progress:<task_id>", KeyType.HASH, True, "delivery.feed", "progress of a task's nodes"),
     KeyPattern("task_written:<node_id>", KeyType.STRING, True, "delivery.feed", "the database has recent progress"),
-    KeyPattern("task_listeners:<user_id>", KeyType.ZSET, True, "delivery.feed", "leases of waiting event requests"),
+    KeyPattern("task_listeners:<group>", KeyType.ZSET, True, "delivery.feed", "leases of waiting event requests"),
     KeyPattern(f"{_QUEUE}:epoch", KeyType.STRING, False, "scheduling", "the epoch of the fair queue that is in force"),
     KeyPattern(f"{_QUEUE}:loading", KeyType.STRING, False, "scheduling", "the epoch that a rebuild fills"),
     KeyPattern(f"{_QUEUE}:<epoch>:log", KeyType.STREAM, False, "scheduling", "decisions, trimmed by length"),
@@ -110,8 +110,8 @@ def task_written(node_id: UUID) -> str:
     return f"task_written:{node_id}"
 
 
-def task_listeners(user_id: UUID) -> str:
-    return f"task_listeners:{user_id}"
+def task_listeners(group: str) -> str:
+    return f"task_listeners:{group}"
 
 
 def queue_tag(pool: str) -> str:
