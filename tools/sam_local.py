@@ -29,6 +29,7 @@ from typing import Any
 import yaml
 from samtranslator.yaml_helper import yaml_parse
 
+from artiway.platform.origin import HEADER as ORIGIN_HEADER
 from local import photos
 from local.emulator import client
 from local.shop import Platform, running_facts
@@ -145,13 +146,17 @@ def with_variables(template: Json, variables: Mapping[str, Json]) -> Json:
 
 @dataclass(frozen=True)
 class Users:
-    """Users of the running stack, as the authorizer describes them, and an input that the first one uploaded."""
+    """Users of the running stack, as the authorizer describes them, and an input that the first one uploaded.
+
+    Their requests carry the secret that CloudFront adds.
+    """
 
     contexts: list[Json]
     input_id: str
+    origin_secret: str
 
     @classmethod
-    async def of(cls, facts: Json) -> Users:
+    async def of(cls, facts: Json, origin_secret: str) -> Users:
         """The owner of a new tenant, and the administrator."""
         async with Platform.at(facts) as api:
             administrator = await api.administrator()
@@ -163,11 +168,13 @@ class Users:
             event = {"headers": {"authorization": f"Bearer {person.token}"}}
             answer = lambdas.invoke(FunctionName="AuthorizerFunction", Payload=json.dumps(event).encode())
             contexts.append(json.load(answer["Payload"])["context"])
-        return cls(contexts, input_id)
+        return cls(contexts, input_id, origin_secret)
 
     def send(self, text: str) -> Json:
         """The event with the input and the first user who has its permissions, if it has an input or a user."""
         event: Json = json.loads(INPUT_ID.sub(self.input_id, text))
+        if "headers" in event:
+            event["headers"][ORIGIN_HEADER] = self.origin_secret
         user = event.get("requestContext", {}).get("authorizer", {}).get("lambda", {})
         if "userId" in user:
             wanted = set(user["permissions"].split())
@@ -284,7 +291,7 @@ class SamLocal:
         changes = json.loads(Template(CHANGES.read_text()).substitute(self._facts))["Parameters"]
         pages = client("lambda", self._facts["awsUrl"]).get_paginator("list_functions").paginate()
         variables = environments((one for page in pages for one in page["Functions"]), changes)
-        self._users = asyncio.run(Users.of(self._facts))
+        self._users = asyncio.run(Users.of(self._facts, self._origin_secret(variables)))
         copied = self._copy_secrets(variables)
         text = json.dumps([variables, copied])
         WORK.mkdir(parents=True, exist_ok=True)
@@ -294,6 +301,12 @@ class SamLocal:
         built = yaml.safe_load((BUILD / "template.yaml").read_text())
         (BUILD / "local.yaml").write_text(yaml.safe_dump(with_variables(built, variables), sort_keys=False))
         return [int(port) for port in set(re.findall(rf"{re.escape(LOOPBACK)}:(\d+)", text))]
+
+    def _origin_secret(self, variables: dict[str, Json]) -> str:
+        arn = next(one["ARTIWAY_ORIGIN_SECRET_ARN"] for one in variables.values() if "ARTIWAY_ORIGIN_SECRET_ARN" in one)
+        found = client("secretsmanager", self._facts["awsUrl"]).get_secret_value(SecretId=arn)
+        values: Json = json.loads(found["SecretString"])
+        return str(next(iter(values.values())))
 
     def _copy_secrets(self, variables: dict[str, Json]) -> dict[str, str]:
         """Give functions a copy of each secret that holds an address of the loopback; return those secrets' texts."""

@@ -108,11 +108,12 @@ def test_every_variable_of_the_stack_is_declared() -> None:
 def test_event_runs_as_user_with_its_permissions() -> None:
     owner = {"userId": "u1", "permissions": "task.read task.submit"}
     administrator = {"userId": "u2", "permissions": "task.read ops.read"}
-    users = Users([owner, administrator], "inp_" + "1" * 32)
+    users = Users([owner, administrator], "inp_" + "1" * 32, "of CloudFront")
     lanes = users.send((EVENTS / "ops.lanes.json").read_text().replace("ops.read ops.write", "ops.read"))
     assert lanes["requestContext"]["authorizer"]["lambda"]["userId"] == "u2"
-    unsigned = (EVENTS / "health.get.json").read_text()
-    assert users.send(unsigned) == json.loads(unsigned)
+    assert lanes["headers"]["x-origin-verify"] == "of CloudFront"
+    scheduled = (EVENTS / "relay.schedule.json").read_text()
+    assert users.send(scheduled) == json.loads(scheduled)
     assert users.input_id in users.send((EVENTS / "tasks.flow.json").read_text().replace("task.cancel", ""))["body"]
 
 
