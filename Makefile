@@ -98,7 +98,7 @@ deploy: $(VENV)/.ready .tools/sam/.ready ## build and deploy ENV to AWS; PARAMET
 
 .PHONY: sam-local
 sam-local: $(VENV)/.ready .tools/sam/.ready ## run every event with `sam local invoke` (needs Docker and a running stack)
-	@tools/sam_local.sh
+	@$(BIN)/python -m tools.sam_local
 
 .PHONY: clean
 clean: ## remove what make installed and built (not the state in .artiway)
