@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from artiway import bootstrap
 from artiway.tasks.model import NoSuchTask
-from artiway.tasks.why import WhyService
 from tests.integration.tasks.test_life import deliver_all, held, submit, submit_flow
 
 
 @pytest.fixture
 def why(world):
-    return WhyService(world.tasks, world.use_fair_queue(), world.clock)
+    world.use_fair_queue()
+    return bootstrap.why()
 
 
 def reasons(why, task):
-    found = why.explain(tenant_id=task.tenant_id, task_id=task.task_id)
+    found = why.explain(tenant_id=task.tenant_id, task_id=task.task_id).reasons
     return {reason.node.name: (reason.waiting_for, reason.position) for reason in found}
 
 

@@ -28,6 +28,7 @@ from artiway.scheduling.model import (
     Lane,
     Node,
     Pool,
+    Priority,
     Running,
     Settled,
     Snapshot,
@@ -65,6 +66,8 @@ class Waiting(Protocol):
     def weight(self) -> int: ...
     @property
     def cap(self) -> int: ...
+    @property
+    def priority(self) -> str: ...
 
 
 class Left(Protocol):
@@ -368,4 +371,5 @@ def _queued(node: Waiting) -> Node:
         user_id=node.user_id,
         track=_track(node.type, node.lane, node.model),
         cost_us=node.cost_us,
+        priority=Priority(node.priority),
     )

@@ -14,7 +14,7 @@ SELECT worker_id, pool, types, slots, engine, registered_at, beat_at
  ORDER BY pool, worker_id;
 
 -- name: waiting_of_pool
-SELECT node_id::text, tenant_id::text, user_id::text, lane, type, model, cost_us
+SELECT node_id::text, tenant_id::text, user_id::text, lane, type, model, cost_us, priority
   FROM task_node
  WHERE pool = %(pool)s AND status = 'QUEUED' AND dispatched_at IS NULL
  ORDER BY ready_at, node_id;
@@ -26,6 +26,18 @@ SELECT count(*) AS waiting FROM task_node WHERE pool = %(pool)s AND status = 'QU
 SELECT node_id::text, tenant_id::text, user_id::text, lane, type, model, cost_us, coalesce(charged_us, cost_us) AS charged_us
   FROM slot_in_use
  WHERE pool = %(pool)s;
+
+-- name: backlog_of_pool
+SELECT tenant_id::text, lane, type, model,
+       (count(*) FILTER (WHERE NOT is_running))::integer AS waiting,
+       coalesce(sum(cost_us) FILTER (WHERE NOT is_running), 0)::bigint AS waiting_us,
+       (count(*) FILTER (WHERE is_running))::integer AS running,
+       coalesce(sum(cost_us) FILTER (WHERE is_running), 0)::bigint AS running_us
+  FROM (SELECT tenant_id, lane, type, model, cost_us, false AS is_running FROM task_node
+         WHERE pool = %(pool)s AND status = 'QUEUED' AND dispatched_at IS NULL
+         UNION ALL
+        SELECT tenant_id, lane, type, model, cost_us, true FROM slot_in_use WHERE pool = %(pool)s) AS live
+ GROUP BY tenant_id, lane, type, model;
 
 -- name: holding
 SELECT node_id::text FROM slot_in_use WHERE node_id = ANY (%(node_ids)s::uuid[]);
@@ -73,7 +85,7 @@ ON CONFLICT (lane) DO UPDATE
 
 -- name: arrivals
 -- What was never measured is taken to run as long as it was estimated.
-SELECT node_id::text, tenant_id::text, user_id::text, lane, type, model, cost_us, coalesce(nullif(gpu_us, 0), cost_us) AS runs_us,
+SELECT node_id::text, tenant_id::text, user_id::text, lane, type, model, cost_us, priority, coalesce(nullif(gpu_us, 0), cost_us) AS runs_us,
        (extract(epoch FROM ready_at) * 1000000)::bigint AS at_us
   FROM task_node
  WHERE pool = %(pool)s AND ready_at > clock_timestamp() - make_interval(secs => %(window_s)s)

@@ -12,15 +12,19 @@ from artiway.platform import sql
 from artiway.platform.database import Database, Row
 from artiway.scheduling.model import (
     Arrival,
+    Backlog,
     Lane,
     LaneChange,
     LaneState,
     Node,
     Pool,
+    Priority,
     Running,
     Snapshot,
+    TenantBacklog,
     TenantPolicy,
     Track,
+    TrackBacklog,
     WorkerState,
 )
 
@@ -100,6 +104,27 @@ class PostgresBook:
                 costs=costs,
             )
 
+    def backlog(self, pool: str) -> Backlog:
+        """Counts of all work in a pool, for forecasts without Redis. Tags are not known: all tenants are level."""
+        with self._database.service_transaction():
+            rows = self._all("backlog_of_pool", pool=pool)
+            tracks: dict[str, dict[Track, TrackBacklog]] = {}
+            for row in rows:
+                track = Track(row["type"], row["lane"], row["model"])
+                tracks.setdefault(row["tenant_id"], {})[track] = TrackBacklog(
+                    row["waiting"], row["waiting_us"], None, row["running"], row["running_us"]
+                )
+            return Backlog(
+                clock_us=0,
+                pool=self.pool(pool),
+                costs={},
+                tenants={
+                    policy.tenant_id: TenantBacklog(policy, 0, 0, sum(work.running for work in own.values()), own)
+                    for policy in self.policies(tracks)
+                    if (own := tracks.get(policy.tenant_id))
+                },
+            )
+
     def lanes(self, lane: str | None = None) -> list[LaneState]:
         return [LaneState(**row) for row in self._all("lane_states", lane=lane)]
 
@@ -129,4 +154,5 @@ def _node(row: Row) -> Node:
         user_id=row["user_id"],
         track=Track(row["type"], row["lane"], row["model"]),
         cost_us=row["cost_us"],
+        priority=Priority(row.get("priority", Priority.NORMAL)),
     )
