@@ -77,15 +77,19 @@ def durations() -> Callable[[str], Durations]:
     settings = base.settings()
 
     def of(pool: str) -> Durations:
-        rows = base.cache().get(
+        found = base.cache().get(
             f"durations:{pool}",
-            lambda: node_store().measured_durations(
-                pool, window_s=settings.duration_window_s, limit=settings.duration_samples
+            lambda: node_store().measured(
+                pool,
+                window_s=settings.duration_window_s,
+                lately_s=settings.lateness_window_s,
+                limit=settings.duration_samples,
             ),
             ttl_s=settings.durations_s,
             jitter_s=0,
         )
-        return Durations.from_rows(rows or [])
+        assert found is not None
+        return Durations.measured(found)
 
     return of
 
@@ -107,7 +111,7 @@ def tasks() -> TaskService:
         nodes(),
         base.clock(),
         load_of=cached(node_store().lane_load, base.clock(), for_s=base.settings().lane_load_s),
-        timing_of=Estimator(forecasts().of, durations()).timing,
+        timing_of=Estimator(forecasts().with_pending, durations()).timing,
         hold_ttl_s=base.settings().hold_ttl_s,
         # Without a DNS lookup: a submission does not wait for a name server, and each delivery checks the addresses.
         refusal_of=lambda url: webhook_post().refusal(url, is_looked_up=False),

@@ -69,7 +69,7 @@ def compute(backlog: Backlog, speed: Speed) -> dict[str, Any]:
         if row["slots"] < COUNT_LIMIT and (members := tuple(index[t] for t in served if _key(kind, t) == name))
     ]
     scales = [speed.scale(track.node_type) for track in served]
-    fluid = Fluid(scales, shared, [flow for own in flows.values() for flow in own.values()])
+    fluid = Fluid(scales, shared, [flow for own in flows.values() for flow in own.values() if flow.ratio > 0])
     courses = fluid.run()
     return {
         "limits": limits,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
@@ -10,7 +10,7 @@ from artiway.errors import Unavailable
 from artiway.platform.clock import Clock
 from artiway.platform.ports import Cache
 from artiway.scheduling.forecast import Forecast, Speed, compute
-from artiway.scheduling.model import Backlog
+from artiway.scheduling.model import Backlog, TenantBacklog
 
 
 class Queue(Protocol):
@@ -20,9 +20,11 @@ class Queue(Protocol):
 
 
 class Store(Protocol):
-    """What PostgreSQL knows of a pool's backlog, for the time without Redis."""
+    """What PostgreSQL knows of a pool: its backlog, for the time without Redis, and nodes that are not ready yet."""
 
     def backlog(self, pool: str) -> Backlog: ...
+
+    def pending(self, pool: str) -> Mapping[str, TenantBacklog]: ...
 
 
 class PoolForecasts:
@@ -43,15 +45,23 @@ class PoolForecasts:
         self._known: dict[str, tuple[datetime, Forecast]] = {}
 
     def of(self, pool: str) -> Forecast:
-        now = self._clock.now()
-        if pool not in self._known or self._known[pool][0] <= now:
-            data = self._cache.get(f"forecast:{pool}", lambda: self._compute(pool), ttl_s=self._for_s, jitter_s=0)
-            assert data is not None
-            self._known[pool] = (now + timedelta(seconds=self._for_s), Forecast(data))
-        return self._known[pool][1]
+        """For nodes that wait in the queue."""
+        return self._shared(f"forecast:{pool}", lambda: compute(self._backlog(pool), self._speed_of(pool)))
 
-    def _compute(self, pool: str) -> dict[str, Any]:
-        return compute(self._backlog(pool), self._speed_of(pool))
+    def with_pending(self, pool: str) -> Forecast:
+        """For a new task: nodes that wait for their dependencies now will wait in the queue before it."""
+        return self._shared(
+            f"forecast:{pool}:pending",
+            lambda: compute(self._backlog(pool).plus(self._store.pending(pool)), self._speed_of(pool)),
+        )
+
+    def _shared(self, key: str, load: Callable[[], dict[str, Any]]) -> Forecast:
+        now = self._clock.now()
+        if key not in self._known or self._known[key][0] <= now:
+            data = self._cache.get(key, load, ttl_s=self._for_s, jitter_s=0)
+            assert data is not None
+            self._known[key] = (now + timedelta(seconds=self._for_s), Forecast(data))
+        return self._known[key][1]
 
     def _backlog(self, pool: str) -> Backlog:
         queue = self._queue_of(pool)

@@ -39,6 +39,14 @@ SELECT tenant_id::text, lane, type, model,
         SELECT tenant_id, lane, type, model, cost_us, true FROM slot_in_use WHERE pool = %(pool)s) AS live
  GROUP BY tenant_id, lane, type, model;
 
+-- name: pending_of_pool
+-- Nodes that wait for their dependencies. The count stops at a limit, so that a flood does not slow submissions down.
+SELECT tenant_id::text, lane, type, model, count(*)::integer AS waiting, sum(cost_us)::bigint AS waiting_us
+  FROM (SELECT tenant_id, lane, type, model, cost_us FROM task_node
+         WHERE status = 'PENDING' AND lane IN (SELECT lane FROM lane_policy WHERE pool = %(pool)s)
+         LIMIT 50000) AS pending
+ GROUP BY tenant_id, lane, type, model;
+
 -- name: holding
 SELECT node_id::text FROM slot_in_use WHERE node_id = ANY (%(node_ids)s::uuid[]);
 

@@ -107,23 +107,25 @@ class PostgresBook:
     def backlog(self, pool: str) -> Backlog:
         """Counts of all work in a pool, for forecasts without Redis. Tags are not known: all tenants are level."""
         with self._database.service_transaction():
-            rows = self._all("backlog_of_pool", pool=pool)
-            tracks: dict[str, dict[Track, TrackBacklog]] = {}
-            for row in rows:
-                track = Track(row["type"], row["lane"], row["model"])
-                tracks.setdefault(row["tenant_id"], {})[track] = TrackBacklog(
-                    row["waiting"], row["waiting_us"], None, row["running"], row["running_us"]
-                )
-            return Backlog(
-                clock_us=0,
-                pool=self.pool(pool),
-                costs={},
-                tenants={
-                    policy.tenant_id: TenantBacklog(policy, 0, 0, sum(work.running for work in own.values()), own)
-                    for policy in self.policies(tracks)
-                    if (own := tracks.get(policy.tenant_id))
-                },
+            return Backlog(0, self.pool(pool), {}, self._backlogs(self._all("backlog_of_pool", pool=pool)))
+
+    def pending(self, pool: str) -> dict[str, TenantBacklog]:
+        """Nodes that wait for their dependencies, as work that will wait in the queue."""
+        with self._database.service_transaction():
+            return self._backlogs(self._all("pending_of_pool", pool=pool))
+
+    def _backlogs(self, rows: Iterable[Row]) -> dict[str, TenantBacklog]:
+        tracks: dict[str, dict[Track, TrackBacklog]] = {}
+        for row in rows:
+            track = Track(row["type"], row["lane"], row["model"])
+            tracks.setdefault(row["tenant_id"], {})[track] = TrackBacklog(
+                row["waiting"], row["waiting_us"], None, row.get("running", 0), row.get("running_us", 0)
             )
+        return {
+            policy.tenant_id: TenantBacklog(policy, 0, 0, sum(work.running for work in own.values()), own)
+            for policy in self.policies(tracks)
+            if (own := tracks.get(policy.tenant_id))
+        }
 
     def lanes(self, lane: str | None = None) -> list[LaneState]:
         return [LaneState(**row) for row in self._all("lane_states", lane=lane)]

@@ -24,11 +24,15 @@ NO_START = {
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds from now. Both are None where the task cannot start, and `detail` has the reason."""
+    """Seconds from now. Both are None where the task cannot start, and `detail` has the reason.
+
+    `model_s` is the end before it was corrected by lateness, if all of its steps were measured before.
+    """
 
     start_s: int | None
     end_s: int | None
     detail: str | None = None
+    model_s: float | None = None
 
 
 class Estimator:
@@ -71,4 +75,10 @@ def timing(
         for name in (node.type, ""):
             heapq.heappush(slots[name], ends[node.name] + durations.claim_us)
         starts.append(start_us)
-    return Timing(round(min(starts) / MICROSECONDS), max(1, round(max(ends.values()) / MICROSECONDS)))
+    start_s, end_s = min(starts) / MICROSECONDS, max(ends.values()) / MICROSECONDS
+    is_measured = all(node.step in durations.run_us for node in plan.nodes)
+    return Timing(
+        start_s=round(start_s * durations.lateness),
+        end_s=max(1, round(end_s * durations.lateness)),
+        model_s=end_s if is_measured else None,
+    )

@@ -407,6 +407,7 @@ class NewTask:
     price_points: int
     webhook_url: str | None
     eta_s: int | None
+    eta_model_s: float | None
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,10 @@ SELECT count(*) AS ended
  WHERE tenant_id = current_tenant() AND ended_at > statement_timestamp() - make_interval(secs => %(window_s)s);
 
 -- name: insert_task
-INSERT INTO task (tenant_id, task_id, user_id, tool, name, hold_id, lane, pool, priority, params, price_points, webhook_url, eta_s)
+INSERT INTO task (tenant_id, task_id, user_id, tool, name, hold_id, lane, pool, priority, params, price_points, webhook_url,
+                  eta_s, eta_model_s)
 VALUES (current_tenant(), %(task_id)s, %(user_id)s, %(tool)s, %(name)s, %(hold_id)s, %(lane)s, %(pool)s, %(priority)s, %(params)s,
-        %(price_points)s, %(webhook_url)s, %(eta_s)s);
+        %(price_points)s, %(webhook_url)s, %(eta_s)s, %(eta_model_s)s);
 
 -- name: insert_nodes
 INSERT INTO task_node (tenant_id, node_id, task_id, user_id, position, name, type, step, model, lane, pool, priority, params,
@@ -355,6 +356,25 @@ SELECT step, type, count(*)::integer AS samples,
                  LIMIT %(limit)s) AS recent) AS measured
  GROUP BY GROUPING SETS ((step, type), (type), ())
 HAVING count(*) > 0;
+
+-- name: lateness
+-- How promises were kept lately: actual / expected duration of tasks that ended, and of those that are overdue already.
+SELECT count(*)::integer AS samples, percentile_cont(0.5) WITHIN GROUP (ORDER BY ratio) AS ratio
+  FROM (SELECT extract(epoch FROM task.ended_at - task.created_at)::float8 / task.eta_model_s AS ratio
+          FROM (SELECT DISTINCT tenant_id, task_id
+                  FROM (SELECT tenant_id, task_id FROM task_node
+                         WHERE pool = %(pool)s AND ended_at > statement_timestamp() - make_interval(secs => %(window_s)s)
+                         ORDER BY ended_at DESC
+                         LIMIT %(limit)s) AS recent) AS ended
+          JOIN task USING (tenant_id, task_id)
+         WHERE task.status = 'COMPLETED' AND task.run = 1 AND task.eta_model_s IS NOT NULL
+         UNION ALL
+        SELECT extract(epoch FROM statement_timestamp() - created_at)::float8 / eta_model_s
+          FROM (SELECT created_at, eta_model_s FROM task
+                 WHERE ended_at IS NULL AND pool = %(pool)s AND run = 1 AND eta_model_s IS NOT NULL
+                 ORDER BY execution_asked_at
+                 LIMIT %(limit)s) AS live
+         WHERE statement_timestamp() > created_at + make_interval(secs => eta_model_s)) AS sample;
 
 -- name: register_worker
 INSERT INTO worker (worker_id, pool, types, slots, engine)

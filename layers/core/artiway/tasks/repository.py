@@ -124,6 +124,7 @@ class PostgresTaskTransaction:
                 "price_points": task.price_points,
                 "webhook_url": task.webhook_url,
                 "eta_s": task.eta_s,
+                "eta_model_s": task.eta_model_s,
             },
         )
 
@@ -461,11 +462,12 @@ class PostgresNodes:
         with self._database.service_transaction() as tx:
             tx.run(SQL["delete_worker"], {"worker_id": worker_id})
 
-    def measured_durations(self, pool: str, *, window_s: int, limit: int) -> list[dict[str, Any]]:
-        """The newest `limit` nodes that completed, by step, by type and altogether (see `Durations.from_rows`)."""
+    def measured(self, pool: str, *, window_s: int, lately_s: int, limit: int) -> dict[str, Any]:
+        """Durations of the newest nodes that completed, and how promises were kept: for `Durations.measured`."""
         with self._database.service_transaction() as tx:
             rows = tx.all(SQL["measured_durations"], {"pool": pool, "window_s": window_s, "limit": limit})
-        return [dict(row) for row in rows]
+            lateness = tx.one(SQL["lateness"], {"pool": pool, "window_s": lately_s, "limit": limit})
+        return {"rows": [dict(row) for row in rows], "lateness": dict(lateness or {})}
 
     def lane_load(self, lane: str) -> LaneLoad:
         with self._database.service_transaction() as tx:

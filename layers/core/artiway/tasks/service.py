@@ -213,6 +213,7 @@ class TaskService:
                     price_points=plan.price_points,
                     webhook_url=webhook_url,
                     eta_s=timing.end_s,
+                    eta_model_s=timing.model_s,
                 )
             )
             task = _found(tx.task(task_id))

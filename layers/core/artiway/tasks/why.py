@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -68,7 +68,7 @@ class Explanation:
 
 @dataclass(frozen=True)
 class _Place:
-    """`rank` nodes of the tenant wait before it on its track. `delay_us` is what the user's own limit adds."""
+    """`rank` nodes of the tenant wait before it on its track, `user_rank` of them are the user's own."""
 
     waiting_for: WaitingFor
     rank: int
@@ -129,22 +129,15 @@ class WhyService:
         }
 
     def _explained(self, queue: Queue, nodes: Sequence[Node]) -> dict[UUID, _Place]:
+        """The places of nodes of one track. Those that are not asked for follow the last of the others."""
         now_ms = int(self._clock.now().timestamp() * 1_000)
-        found = {}
-        for node in nodes[:EXPLAINED_NODES]:
-            answer = queue.explain(str(node.node_id), now_ms=now_ms)
-            detail = answer.detail
-            found[node.node_id] = last = _Place(
-                answer.waiting_for,
-                detail.get("before_of_tenant", detail.get("before_of_user", 0)),
-                detail.get("before_of_user", 0),
-                detail.get("user_cap"),
-                detail.get("user_running", 0),
-            )
+        found = {
+            node.node_id: _place(queue.explain(str(node.node_id), now_ms=now_ms)) for node in nodes[:EXPLAINED_NODES]
+        }
+        waiting = [place for place in found.values() if place.waiting_for is not WaitingFor.NONE]
+        last = max(waiting, key=lambda place: place.rank, default=_Place(WaitingFor.TURN, -1, -1))
         for step, node in enumerate(nodes[EXPLAINED_NODES:], 1):
-            found[node.node_id] = _Place(
-                last.waiting_for, last.rank + step, last.user_rank + step, last.user_cap, last.user_running
-            )
+            found[node.node_id] = replace(last, rank=last.rank + step, user_rank=last.user_rank + step)
         return found
 
     # --- one node
@@ -167,6 +160,17 @@ class WhyService:
             reason = forecast.blocked_by(_track(node)) or place.waiting_for
             return Reason(node, reason, None, None, DETAILS[reason] + PRIORITIES[task.priority])
         return Reason(node, place.waiting_for, expected.position, -(-expected.start_us // MICROSECONDS), detail)
+
+
+def _place(answer: Explained) -> _Place:
+    detail = answer.detail
+    return _Place(
+        answer.waiting_for,
+        rank=detail.get("before_of_tenant", detail.get("before_of_user", 0)),
+        user_rank=detail.get("before_of_user", 0),
+        user_cap=detail.get("user_cap"),
+        user_running=detail.get("user_running", 0),
+    )
 
 
 def _track(node: Node) -> Track:
