@@ -14,6 +14,7 @@ from artiway.bootstrap.points import points
 if TYPE_CHECKING:
     from artiway.delivery.feed.service import FeedService
     from artiway.tasks.catalogue import Catalogue
+    from artiway.tasks.durations import Durations
     from artiway.tasks.lifecycle import NodeService
     from artiway.tasks.progress import Progress
     from artiway.tasks.repository import PostgresNodes, PostgresTasks
@@ -69,9 +70,36 @@ def nodes() -> NodeService:
 
 
 @once
+def durations() -> Callable[[str], Durations]:
+    """The measured durations of a pool, which may be some seconds old."""
+    from artiway.tasks.durations import Durations
+
+    settings = base.settings()
+
+    def of(pool: str) -> Durations:
+        found = base.cache().get(
+            f"durations:{pool}",
+            lambda: node_store().measured(
+                pool,
+                window_s=settings.duration_window_s,
+                lately_s=settings.lateness_window_s,
+                limit=settings.duration_samples,
+            ),
+            ttl_s=settings.durations_s,
+            jitter_s=0,
+        )
+        assert found is not None
+        return Durations.measured(found)
+
+    return of
+
+
+@once
 def tasks() -> TaskService:
+    from artiway.bootstrap.scheduling import forecasts
     from artiway.delivery.feed.service import ProgressReader
     from artiway.tasks import catalogue
+    from artiway.tasks.estimates import Estimator
     from artiway.tasks.load import cached
     from artiway.tasks.service import TaskService
 
@@ -83,6 +111,7 @@ def tasks() -> TaskService:
         nodes(),
         base.clock(),
         load_of=cached(node_store().lane_load, base.clock(), for_s=base.settings().lane_load_s),
+        timing_of=Estimator(forecasts().with_pending, durations()).timing,
         hold_ttl_s=base.settings().hold_ttl_s,
         # Without a DNS lookup: a submission does not wait for a name server, and each delivery checks the addresses.
         refusal_of=lambda url: webhook_post().refusal(url, is_looked_up=False),
@@ -92,10 +121,10 @@ def tasks() -> TaskService:
 
 @once
 def why() -> WhyService:
-    from artiway.bootstrap.scheduling import fair_queues
+    from artiway.bootstrap.scheduling import fair_queues, forecasts
     from artiway.tasks.why import WhyService
 
-    return WhyService(tasks(), fair_queues(), base.clock())
+    return WhyService(tasks(), fair_queues(), forecasts().of, base.clock())
 
 
 def catalogue() -> Catalogue:

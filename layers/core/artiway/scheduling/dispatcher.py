@@ -30,6 +30,7 @@ from artiway.scheduling.model import (
     Lane,
     Node,
     Pool,
+    Priority,
     Running,
     Settled,
     Snapshot,
@@ -78,6 +79,8 @@ class ReadyNode(Protocol):
     def user_cap(self) -> int | None: ...
     @property
     def own_cap(self) -> int | None: ...
+    @property
+    def priority(self) -> str: ...
 
 
 class ReleasedSlot(Protocol):
@@ -484,4 +487,5 @@ def _queued(node: ReadyNode) -> Node:
         user_id=node.user_id,
         track=_track(node.type, node.lane, node.model),
         cost_us=node.cost_us,
+        priority=Priority(node.priority),
     )

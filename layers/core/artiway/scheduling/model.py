@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import TypedDict
@@ -383,6 +383,20 @@ class Backlog:
     pool: Pool
     costs: Mapping[str, tuple[int, int]]
     tenants: Mapping[str, TenantBacklog]
+
+    def plus(self, more: Mapping[str, TenantBacklog]) -> Backlog:
+        """The backlog with further waiting work."""
+        tenants = dict(self.tenants)
+        for tenant_id, added in more.items():
+            known = tenants.get(tenant_id, replace(added, tracks={}))
+            tracks = dict(known.tracks)
+            for track, work in added.tracks.items():
+                old = tracks.get(track, TrackBacklog())
+                tracks[track] = replace(
+                    old, waiting=old.waiting + work.waiting, waiting_us=old.waiting_us + work.waiting_us
+                )
+            tenants[tenant_id] = replace(known, tracks=tracks)
+        return replace(self, tenants=tenants)
 
     def running_by_track(self) -> dict[Track, int]:
         counts: dict[Track, int] = {}

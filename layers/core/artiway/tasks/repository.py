@@ -15,6 +15,7 @@ from artiway.outbox.repository import Outbox
 from artiway.platform import sql
 from artiway.platform.clock import Clock
 from artiway.platform.database import Database, Row, Transaction
+from artiway.scheduling.model import Priority
 from artiway.tasks import dag, messages
 from artiway.tasks.model import (
     Claimed,
@@ -119,9 +120,12 @@ class PostgresTaskTransaction:
                 "hold_id": task.hold_id,
                 "lane": task.lane,
                 "pool": task.pool,
+                "priority": task.priority,
                 "params": Jsonb(task.params),
                 "price_points": task.price_points,
                 "webhook_url": task.webhook_url,
+                "eta_s": task.eta_s,
+                "eta_model_s": task.eta_model_s,
             },
         )
 
@@ -150,6 +154,7 @@ class PostgresTaskTransaction:
                 "user_id": task.user_id,
                 "lane": task.lane,
                 "pool": task.pool,
+                "priority": task.priority,
                 "nodes": Jsonb(rows),
             },
         )
@@ -213,6 +218,11 @@ class PostgresTaskTransaction:
 
     def nodes(self, task_id: UUID) -> list[Node]:
         return [_node(row) for row in self._tx.all(SQL["nodes_of_task"], {"task_id": task_id})]
+
+    def ranks(self, task: Task) -> dict[UUID, int]:
+        """How many nodes of the tenant wait before each waiting node of the task, by PostgreSQL alone."""
+        rows = self._tx.all(SQL["ranks_of_task"], {"task_id": task.task_id, "pool": task.pool, "lane": task.lane})
+        return {row["node_id"]: row["rank"] for row in rows}
 
     def dependencies(self, node_ids: Sequence[UUID]) -> dict[UUID, list[UUID]]:
         found: dict[UUID, list[UUID]] = {}
@@ -452,6 +462,13 @@ class PostgresNodes:
         with self._database.service_transaction() as tx:
             tx.run(SQL["delete_worker"], {"worker_id": worker_id})
 
+    def measured(self, pool: str, *, window_s: int, lately_s: int, limit: int) -> dict[str, Any]:
+        """Durations of the newest nodes that completed, and how promises were kept: for `Durations.measured`."""
+        with self._database.service_transaction() as tx:
+            rows = tx.all(SQL["measured_durations"], {"pool": pool, "window_s": window_s, "limit": limit})
+            lateness = tx.one(SQL["lateness"], {"pool": pool, "window_s": lately_s, "limit": limit})
+        return {"rows": [dict(row) for row in rows], "lateness": dict(lateness or {})}
+
     def lane_load(self, lane: str) -> LaneLoad:
         with self._database.service_transaction() as tx:
             row = tx.one(SQL["lane_load"], {"lane": lane})
@@ -490,7 +507,7 @@ def _card(card: WorkerCard) -> dict[str, Any]:
 
 
 def _task(row: Row) -> Task:
-    return Task(**{**row, "status": TaskStatus(row["status"])})
+    return Task(**{**row, "status": TaskStatus(row["status"]), "priority": Priority(row["priority"])})
 
 
 def _node(row: Row) -> Node:
