@@ -15,7 +15,7 @@ from artiway.ids import to_wire
 from tests.fakes.nodes import Yard
 from tests.integration.payments.environment import http_event, load_function
 
-pytestmark = pytest.mark.breaks_invariants("nobody pays for its tasks", "live_tasks_have_holds")
+pytestmark = pytest.mark.breaks_invariants("no task is paid for", "live_tasks_have_holds")
 ALL = "ops.read ops.write tenant.manage user.manage"
 FUNCTIONS = {"ops": "ops", "tenants": "tenants", "tenant": "users", "users": "users"}
 Call = Callable[..., tuple[int, Any]]

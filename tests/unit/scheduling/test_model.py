@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from artiway.scheduling.lanes import LANES, Tier, Work, route
+from artiway.scheduling.lanes import LANES, Tier, WorkKind, route
 from artiway.scheduling.model import (
     Completion,
     Lane,
@@ -36,20 +36,20 @@ def test_pictures_are_routed_by_tier_and_expected_time(tier: Tier, seconds: floa
         assert route(tier=tier, is_paid=is_paid, expected_us=microseconds(seconds)) == lane
 
 
-@pytest.mark.parametrize("work", [Work.STREAM, Work.BATCH, Work.VISION])
-def test_text_is_routed_by_whether_it_is_paid_for(work: Work) -> None:
+@pytest.mark.parametrize("work", [WorkKind.STREAM, WorkKind.BATCH, WorkKind.VISION])
+def test_text_is_routed_by_whether_it_is_paid_for(work: WorkKind) -> None:
     for tier in Tier:
-        assert route(tier=tier, is_paid=True, expected_us=1, work=work) == f"paid_{work}"
-        assert route(tier=tier, is_paid=False, expected_us=1, work=work) == f"free_{work}"
+        assert route(tier=tier, is_paid=True, expected_us=1, kind=work) == f"paid_{work}"
+        assert route(tier=tier, is_paid=False, expected_us=1, kind=work) == f"free_{work}"
 
 
 def test_every_route_leads_to_a_lane_that_exists() -> None:
     routes = {
-        route(tier=tier, is_paid=is_paid, expected_us=microseconds(seconds), work=work)
+        route(tier=tier, is_paid=is_paid, expected_us=microseconds(seconds), kind=work)
         for tier in Tier
         for is_paid in (True, False)
         for seconds in (1, 60)
-        for work in Work
+        for work in WorkKind
     }
     assert routes == LANES.keys()
 
