@@ -17,8 +17,7 @@ from artiway.errors import Conflict, Refused, Unavailable
 from artiway.outbox.repository import Outbox
 from artiway.platform.database import Database
 from artiway.scheduling.dispatcher import BATCH, Corrections, Dispatcher, QueueAway
-from artiway.scheduling.history import LogTrimmed
-from artiway.scheduling.model import LaneChange, StaleEpoch, TooManyTracks, UnknownTenant
+from artiway.scheduling.model import LaneChange, NewerLayout, QueueMemoryFull, StaleEpoch, TooManyTracks, UnknownTenant
 from artiway.scheduling.queue import FairQueue
 from artiway.scheduling.repository import PostgresSchedulingStore
 from artiway.tasks.repository import PostgresNodes
@@ -283,9 +282,10 @@ def test_only_the_trigger_writes_history(make, yard, service_database):
         (StaleEpoch("another epoch"), Unavailable, 503),
         (UnknownTenant(["t"]), Conflict, 409),
         (TooManyTracks("one more than 256"), Refused, 422),
-        (LogTrimmed("no beginning"), Conflict, 409),
+        (NewerLayout(2), Unavailable, 503),
+        (QueueMemoryFull(), Unavailable, 503),
     ],
-    ids=["stale", "unknown", "tracks", "trimmed"],
+    ids=["stale", "unknown", "tracks", "layout", "memory"],
 )
 def test_refusals_of_the_queue_have_a_status(error, kind, status):
     assert isinstance(error, kind)
