@@ -283,9 +283,13 @@ def list_decisions(
 ) -> DecisionsBody:
     """The last 1,000 choices of the fair queue, newest first: the chosen tenant, the runner-up and the reason."""
     place = http.place_of(cursor)
+    try:
+        tenant = None if tenant_id is None else str(from_wire("tnt", tenant_id))
+    except NotFound:  # no decision is about it
+        return DecisionsBody(items=[], next_cursor=None)
     choices, after = bootstrap.operations().decisions(
         pools=(pool,) if pool else POOLS,
-        tenant_id=None if tenant_id is None else str(from_wire("tnt", tenant_id)),
+        tenant_id=tenant,
         after=None if place is None else place.int,
         limit=limit,
     )
