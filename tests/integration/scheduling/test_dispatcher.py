@@ -17,8 +17,7 @@ from artiway.errors import Conflict, Refused, Unavailable
 from artiway.outbox.repository import Outbox
 from artiway.platform.database import Database
 from artiway.scheduling.dispatcher import BATCH, Corrections, Dispatcher, QueueAway
-from artiway.scheduling.history import LogTrimmed
-from artiway.scheduling.model import LaneChange, StaleEpoch, TooManyTracks, UnknownTenant
+from artiway.scheduling.model import LaneChange, NewerLayout, QueueMemoryFull, StaleEpoch, TooManyTracks, UnknownTenant
 from artiway.scheduling.queue import FairQueue
 from artiway.scheduling.repository import PostgresBook
 from artiway.tasks.repository import PostgresNodes
@@ -281,9 +280,10 @@ def test_nobody_but_the_trigger_writes_history(make, yard, service_database):
         (StaleEpoch("another epoch"), Unavailable, 503),
         (UnknownTenant(["t"]), Conflict, 409),
         (TooManyTracks("one more than 256"), Refused, 422),
-        (LogTrimmed("no beginning"), Conflict, 409),
+        (NewerLayout(2), Unavailable, 503),
+        (QueueMemoryFull(), Unavailable, 503),
     ],
-    ids=["stale", "unknown", "tracks", "trimmed"],
+    ids=["stale", "unknown", "tracks", "layout", "memory"],
 )
 def test_what_the_queue_refuses_is_an_error_that_the_edge_can_render(error, kind, status):
     assert isinstance(error, kind)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import math
 from collections import Counter, defaultdict
 from collections.abc import Callable
 
@@ -14,10 +13,10 @@ from hypothesis import strategies as st
 
 from artiway.scheduling.model import (
     Completion,
-    Dispatched,
     Lane,
     Node,
     Pool,
+    Priority,
     Snapshot,
     TenantPolicy,
     Track,
@@ -26,7 +25,7 @@ from artiway.scheduling.model import (
 )
 from artiway.scheduling.queue import FairQueue
 from tests.conftest import soaked
-from tests.integration.scheduling.support import Twins, node, nodes
+from tests.integration.scheduling.support import Twins, node, nodes, play
 
 
 def twins_with(client: redis.Redis, *policies: TenantPolicy, pool: Pool | None = None) -> Twins:
@@ -62,7 +61,7 @@ def jain(values: list[float]) -> float:
 def test_backlogged_tenants_never_drift_apart_by_more_than_the_bound(valkey, data, weights, slots, seed) -> None:
     valkey.flushall()
     policies = [TenantPolicy(f"t{i}", weight) for i, weight in enumerate(weights)]
-    queue = FairQueue(valkey, "gpu", log_length=0)
+    queue = FairQueue(valkey, "gpu")
     queue.rebuild(Snapshot(Pool(slots={"cutout": slots}), policies), now_ms=0)
     by_name = {p.tenant_id: p.weight for p in policies}
     dearest = {name: data.draw(st.integers(1, 40)) for name in by_name}
@@ -207,20 +206,17 @@ def test_work_that_is_cheaper_than_it_looks_gets_its_share_back(valkey: redis.Re
     assert spent["quick"] == pytest.approx(spent["plain"], rel=0.03)
 
 
-def cost_of(client: redis.Redis, queue: FairQueue, act: Callable[[], object]) -> tuple[int, int]:
-    """Commands that Redis saw and steps that the contests took."""
-    steps = queue.steps()
+def commands_of(client: redis.Redis, act: Callable[[], object]) -> int:
+    """Commands that Redis ran, those of scripts included. Each costs at most the logarithm of what it works on."""
     client.config_resetstat()
     act()
     stats = client.info("commandstats")
-    return sum(row["calls"] for name, row in stats.items() if "config" not in name), queue.steps() - steps
+    return sum(row["calls"] for name, row in stats.items() if "config" not in name and "info" not in name)
 
 
 @pytest.mark.parametrize(("tenants", "nodes_each"), [(1, 1000), (200, 5)])
-def test_a_thousand_nodes_at_their_cap_cost_a_runnable_node_nothing(
-    valkey: redis.Redis, tenants: int, nodes_each: int
-) -> None:
-    def cost_with(blocked: int) -> tuple[int, int]:
+def test_capped_nodes_cost_a_runnable_node_nothing(valkey: redis.Redis, tenants: int, nodes_each: int) -> None:
+    def cost_with(blocked: int) -> int:
         valkey.flushall()
         capped = [TenantPolicy(f"capped{i}", 10, cap=0) for i in range(blocked)]
         twins = twins_with(valkey, *capped, TenantPolicy("free"), pool=Pool(slots={"cutout": 1}))
@@ -231,19 +227,21 @@ def test_a_thousand_nodes_at_their_cap_cost_a_runnable_node_nothing(
         def act() -> None:
             assert [one.node.node_id for one in twins.queue.dispatch(1, now_ms=0)] == ["runnable0"]
 
-        return cost_of(valkey, twins.queue, act)
+        act_cost = commands_of(valkey, act)
+        assert valkey.zcard(twins.queue._part("heads:1")) == 1
+        return act_cost
 
     # Not a bound that grows slowly: exactly the cost of an empty queue.
     assert cost_with(tenants) == cost_with(0)
 
 
-def test_the_cost_of_a_node_grows_with_the_logarithm_of_the_tenants_and_not_with_the_backlog(
-    valkey: redis.Redis,
-) -> None:
-    def steps_with(tenants: int, each: int) -> int:
+def test_commands_of_a_node_are_bounded(valkey: redis.Redis) -> None:
+    """Neither tenants nor backlog add a command, and each command is at most logarithmic."""
+
+    def commands_with(tenants: int, each: int) -> int:
         valkey.flushall()
         policies = [TenantPolicy(f"t{i}") for i in range(tenants)]
-        queue = FairQueue(valkey, "gpu", log_length=0)
+        queue = FairQueue(valkey, "gpu")
         queue.rebuild(Snapshot(Pool(slots={"cutout": 50}), policies), now_ms=0)
         for i in range(each):
             queue.enqueue([node(f"{p.tenant_id}-{i}", p.tenant_id, 1) for p in policies], now_ms=0)
@@ -252,22 +250,20 @@ def test_the_cost_of_a_node_grows_with_the_logarithm_of_the_tenants_and_not_with
             chosen = queue.dispatch(10, now_ms=0)
             queue.complete([Completion(one.node.node_id) for one in chosen], now_ms=0, dispatch=10)
 
-        commands, steps = cost_of(valkey, queue, act)
-        assert commands == 4  # two calls, and each looks at the epoch
-        return steps
+        return commands_of(valkey, act)
 
-    few, many, deep = steps_with(16, 20), steps_with(4096, 2), steps_with(16, 200)
-    assert few <= 20 * (math.log(16, 4) + 1)
-    assert many <= 20 * (math.log(4096, 4) + 1)
-    assert deep == few
-    assert many > few
+    few, many, deep = commands_with(20, 20), commands_with(4096, 2), commands_with(20, 200)
+    assert few == deep
+    assert many <= few
+    assert few <= 20 * 8 + 60
 
 
-def test_a_tenant_tagged_anew_a_thousand_times_leaves_nothing_to_wade_through(valkey: redis.Redis) -> None:
+def test_a_changing_weight_leaves_one_head(valkey: redis.Redis) -> None:
     twins = twins_with(valkey, TenantPolicy("A"), TenantPolicy("B"))
     twins.enqueue([*nodes("a", 2, "A", 1), *nodes("b", 2, "B", 1)])
     twins.queue.set_tenants([TenantPolicy("A", 1 + i % 5) for i in range(1001)], now_ms=0)  # weight 1 comes last
-    assert cost_of(valkey, twins.queue, lambda: twins.queue.dispatch(1, now_ms=0))[1] <= 4 * 70
+    assert valkey.zcard(twins.queue._part("heads:1")) == 2
+    twins.check()
 
 
 def test_a_capped_tenant_is_put_back_when_a_slot_frees(valkey: redis.Redis) -> None:
@@ -403,39 +399,78 @@ def test_a_tenant_busy_on_one_type_is_not_starved_on_another(valkey: redis.Redis
     assert scarce["both"] >= 5
 
 
-def test_a_warm_model_passes_others_but_not_beyond_the_bound(valkey: redis.Redis) -> None:
-    twins = twins_with(valkey, TenantPolicy("A"), TenantPolicy("B"), pool=Pool(slots={"cutout": 1}))
-    twins.enqueue(
-        [
-            node("dear", "A", 30, model="cold"),
-            *nodes("a", 9, "A", 5, model="cold"),
-            *nodes("b", 9, "B", 10, model="hot"),
-        ]
-    )
-    (first,) = twins.dispatch(1, ["hot"])
-    assert first.node.node_id == "b0"  # 10 before 30: its turn anyway
-    order = []
-    running = [first]
-    for _ in range(6):
-        twins.end(running)
-        running = twins.dispatch(1, ["hot"])
-        order.append(running[0].node.node_id)
-    # B's tags are 20, 30, 40, ...; A's first is at 30 and, once served, A's next are at 35, 40, ... A has had a node
-    # of 30, so B may be preferred while A stays within what one such node could have cost it.
-    assert order == ["b1", "b2", "dear", "b3", "b4", "b5"]
+@pytest.mark.parametrize(("slots", "others", "share"), [(4, 1, 0.5), (10, 4, 0.2)])
+def test_capped_tenant_keeps_credit_for_overestimates(
+    valkey: redis.Redis, slots: int, others: int, share: float
+) -> None:
+    """Its nodes take 1 s, those of the others 10 s, of one type that is charged at one average (R-WFQ-4).
+
+    Without the credit it had .38 of four slots and .09 of ten. A few percent are lost while the others' nodes are
+    charged at an average that is too low for them and is put right when they end.
+    """
+    seconds = {"capped": 1.0} | {f"other{i}": 10.0 for i in range(others)}
+    policies = [TenantPolicy("capped", cap=2), *(TenantPolicy(f"other{i}") for i in range(others))]
+    queue = FairQueue(valkey, "gpu")
+    queue.rebuild(Snapshot(Pool(slots={"cutout": slots}), policies), now_ms=0)
+    found = play(queue, seconds, slots=slots, until_s=1500)
+    assert 0.9 * share <= found["capped"] <= share
 
 
-def test_a_warm_model_passes_at_most_twenty_four_others(valkey: redis.Redis) -> None:
-    def first_choice(rivals: int) -> Dispatched:
+PRIORITY = st.sampled_from(list(Priority))
+
+
+@settings(max_examples=soaked(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    arrivals=st.lists(st.tuples(st.sampled_from("ABC"), st.sampled_from("uv"), PRIORITY), min_size=5, max_size=40),
+    weights=st.lists(st.integers(1, 3), min_size=3, max_size=3),
+    cap=st.none() | st.integers(1, 2),
+)
+def test_priorities_never_change_the_order_of_tenants(valkey: redis.Redis, arrivals, weights, cap) -> None:
+    def tenants_chosen(*, is_flat: bool) -> list[str]:
         valkey.flushall()
-        names = [f"t{i:02d}" for i in range(rivals)]
-        twins = twins_with(valkey, *(TenantPolicy(n) for n in [*names, "warm"]))
-        twins.enqueue([node(f"{n}-0", n, 10, model="cold") for n in names])
-        twins.enqueue([node("w", "warm", 10, model="hot")])
-        return twins.dispatch(1, ["hot"])[0]
+        policies = [TenantPolicy(name, weight, cap=cap) for name, weight in zip("ABC", weights, strict=True)]
+        twins = twins_with(valkey, *policies, pool=Pool(slots={"cutout": 3}))
+        batch = [
+            node(f"n{i}", tenant, 5, user=user, priority=Priority.NORMAL if is_flat else priority)
+            for i, (tenant, user, priority) in enumerate(arrivals)
+        ]
+        twins.enqueue(batch[: len(batch) // 2])
+        running = twins.dispatch(3)
+        twins.enqueue(batch[len(batch) // 2 :])
+        order = [one.node.tenant_id for one in running]
+        while running:
+            running += (chosen := twins.end([running.pop(0)], dispatch=3))
+            order += [one.node.tenant_id for one in chosen]
+        return order
 
-    assert first_choice(24).node.node_id == "w"  # all tags are equal, so passing costs nobody anything
-    assert first_choice(25).node.node_id == "t00-0"
+    assert tenants_chosen(is_flat=False) == tenants_chosen(is_flat=True)
+
+
+def test_priority_orders_the_work_of_one_tenant(valkey: redis.Redis) -> None:
+    """By priority over all its users, then by their turns, then by arrival."""
+    twins = twins_with(valkey, TenantPolicy("A"), TenantPolicy("B"))
+    low, high = Priority.LOW, Priority.HIGH
+    twins.enqueue([node("low", "A", 5, user="u", priority=low), *nodes("u", 3, "A", 5, user="u")])
+    twins.enqueue([node("v0", "A", 5, user="v"), node("high-v", "A", 5, user="v", priority=high)])
+    twins.enqueue([node("high-u", "A", 5, user="u", priority=high), *nodes("b", 7, "B", 5)])
+    order, running = [], twins.dispatch(1)
+    while running:
+        order.append(running[0].node.node_id)
+        running = twins.end(running, dispatch=1)
+    assert [name for name in order if name[0] != "b"] == ["high-v", "high-u", "u0", "v0", "u1", "u2", "low"]
+    assert [name[0] == "b" for name in order] == [False, True] * 7
+
+
+def test_priority_orders_heads_after_the_cap(valkey: redis.Redis) -> None:
+    pool = Pool(slots={"cutout": 1, "model": 1}, capacity=1)
+    twins = twins_with(valkey, TenantPolicy("A", cap=1), TenantPolicy("B"), pool=pool)
+    twins.enqueue([node("first", "A", 5), node("b", "B", 90)])
+    running, order = twins.dispatch(1), []
+    twins.enqueue([node("early", "A", 5, kind="model"), node("urgent", "A", 5, priority=Priority.HIGH)])
+    while running:
+        order.append(running[0].node.node_id)
+        running = twins.end(running, dispatch=1)
+    assert order == ["first", "urgent", "early", "b"]
 
 
 def test_the_share_of_a_lane_follows_the_workers(valkey: redis.Redis) -> None:

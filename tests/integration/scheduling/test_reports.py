@@ -7,9 +7,19 @@ import random
 import pytest
 import redis
 
-from artiway.scheduling import fairness, history
+from artiway.scheduling import fairness
 from artiway.scheduling.forecast import Changes, forecast, simulate
-from artiway.scheduling.model import Completion, Lane, Pool, Snapshot, TenantPolicy, Track, WaitingFor, microseconds
+from artiway.scheduling.model import (
+    Arrival,
+    Completion,
+    Lane,
+    Pool,
+    Snapshot,
+    TenantPolicy,
+    Track,
+    WaitingFor,
+    microseconds,
+)
 from artiway.scheduling.queue import FairQueue
 from tests.integration.scheduling.support import Twins, node, nodes
 
@@ -133,73 +143,11 @@ def test_a_tenant_that_was_idle_in_the_window_is_shown_but_not_compared(valkey: 
     assert found.worst is None
 
 
-def played(valkey: redis.Redis) -> FairQueue:
-    """A busy ten minutes with every kind of call in them."""
-    dice = random.Random(11)
-    twins = Twins(valkey, Snapshot(POOL, [TenantPolicy("A", 5, cap=3), TenantPolicy("B", 1, user_cap=2)]))
-    for minute in range(10):
-        twins.now_ms = minute * 60_000
-        batch = [
-            node(f"{t}{minute}-{i}", t, dice.randint(1, 9), kind=dice.choice(["cutout", "model"]), user=f"u{i % 2}")
-            for t in "AB"
-            for i in range(4)
-        ]
-        twins.enqueue(batch)
-        running = twins.dispatch(3)
-        # The third is confirmed once, and stays; else its lease ends and it comes back.
-        twins.confirm([one.node.node_id for one in running[: 3 if minute == 2 else 2]])
-        twins.complete(
-            [Completion(one.node.node_id, microseconds(dice.randint(1, 12))) for one in running[:2]], dispatch=1
-        )
-        twins.cancel([batch[3].node_id])
-        if minute == 4:
-            twins.set_tenant(TenantPolicy("B", 3, user_cap=1))
-            twins.set_user_cap("A", "u0", 1)
-            twins.pause("free_default")
-        twins.reclaim()
-    return twins.queue
-
-
-def test_the_log_replays_to_the_same_decisions(valkey: redis.Redis) -> None:
-    log = played(valkey).log()
-    assert {entry["verb"] for entry in log} >= {
-        "configure",
-        "set_tenants",
-        "set_user",
-        "enqueue",
-        "dispatch",
-        "complete",
-    }
-    assert {entry["verb"] for entry in log} >= {"cancel", "reclaim"}
-    assert history.replay(log) == []
-
-
-def test_a_log_that_was_tampered_with_is_found_out(valkey: redis.Redis) -> None:
-    log = played(valkey).log()
-    place = next(i for i, entry in enumerate(log) if entry["verb"] == "dispatch" and i > 10)
-    log[place] = {**log[place], "out": log[place]["out"].replace("|A|", "|B|", 1)}
-    assert [wrong.place for wrong in history.replay(log)] == [place]
-
-
-def test_a_log_without_its_beginning_is_not_replayed(valkey: redis.Redis) -> None:
-    with pytest.raises(history.LogTrimmed):
-        history.replay(played(valkey).log()[2:])
-
-
-def test_the_log_is_bounded(valkey: redis.Redis) -> None:
-    queue = FairQueue(valkey, "gpu", log_length=50)
-    queue.rebuild(Snapshot(POOL, [TenantPolicy("A")]), now_ms=0)
-    for i in range(1000):
-        queue.enqueue([node(f"n{i}", "A", 1)], now_ms=0)
-    assert 50 <= len(queue.log()) < 300
-
-
 def test_what_if_shows_the_waits_that_other_weights_would_have_given(valkey: redis.Redis) -> None:
     queue = FairQueue(valkey, "gpu")
     queue.rebuild(Snapshot(Pool(slots={"cutout": 1}), [TenantPolicy("A"), TenantPolicy("B")]), now_ms=0)
     queue.enqueue([*nodes("a", 30, "A", 2), *nodes("b", 30, "B", 2)], now_ms=5_000)
-    recorded = history.arrivals(queue.log(), since_ms=5_000)
-    assert len(recorded) == 60
+    recorded = [Arrival(0, waiting, waiting.cost_us) for waiting in queue.snapshot().waiting]
     before = {key: valkey.dump(key) for key in valkey.scan_iter()}
     found = simulate(queue.snapshot(), recorded, Changes(tenants=[TenantPolicy("A", 9)]))
     assert found.after["A"].mean_us < found.before["A"].mean_us

@@ -16,7 +16,6 @@ WEIGHT_LIMIT = 10_000
 COUNT_LIMIT = 1_000_000
 TRACK_LIMIT = 256
 SAMPLES_BEFORE_AVERAGE = 20
-PASS_OVER_LIMIT = 24
 # A double holds whole numbers up to 2**53. Far before that the queue asks to be rebuilt, which starts the clock anew.
 CLOCK_LIMIT_US = 2**52
 RETRY_AFTER_S = 2
@@ -33,6 +32,24 @@ class StaleEpoch(Unavailable):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, retry_after_s=RETRY_AFTER_S)
+
+
+class NewerLayout(Unavailable):
+    """A newer release keeps the queue in a layout that this one cannot read. It waits until it is replaced."""
+
+    code = "SCHED_503_NEWER_LAYOUT"
+
+    def __init__(self, layout: int) -> None:
+        super().__init__("a newer release keeps the queue; try again", retry_after_s=RETRY_AFTER_S, layout=layout)
+
+
+class QueueMemoryFull(Unavailable):
+    """Redis is over its maxmemory. The nodes stay in the database and are queued once there is room."""
+
+    code = "SCHED_503_QUEUE_MEMORY"
+
+    def __init__(self) -> None:
+        super().__init__("the queue has no memory left; try again", retry_after_s=RETRY_AFTER_S)
 
 
 class UnknownTenant(Conflict):
@@ -86,6 +103,9 @@ class Priority(StrEnum):
     HIGH = "HIGH"
     NORMAL = "NORMAL"
     LOW = "LOW"
+
+
+PRIORITY_RANK = {Priority.HIGH: 0, Priority.NORMAL: 1, Priority.LOW: 2}
 
 
 class DecisionReason(StrEnum):
