@@ -339,12 +339,12 @@ SELECT lane.lane, lane.pool, lane.is_paused, lane.depth_limit,
 
 -- name: measured_durations
 -- The latest nodes that completed: for each step, each type and the pool. A slot is free from the end of the worker's node
--- before; the rest of the time until the start is what the platform takes.
+-- before; the rest of the time until the start is what the platform takes. Of that the lower quartile: cold starts are rare.
 SELECT step, type, count(*)::integer AS samples,
        percentile_cont(0.5) WITHIN GROUP (ORDER BY run_us) AS run_us,
        percentile_cont(0.5) WITHIN GROUP (ORDER BY run_us / cost_us) AS scale,
-       percentile_cont(0.5) WITHIN GROUP (ORDER BY ready_us) FILTER (WHERE attempt = 1) AS ready_us,
-       percentile_cont(0.5) WITHIN GROUP (ORDER BY claim_us) AS claim_us
+       percentile_cont(0.25) WITHIN GROUP (ORDER BY ready_us) FILTER (WHERE attempt = 1) AS ready_us,
+       percentile_cont(0.25) WITHIN GROUP (ORDER BY claim_us) AS claim_us
   FROM (SELECT step, type, cost_us, attempt,
                extract(epoch FROM ended_at - started_at)::float8 * 1000000 AS run_us,
                extract(epoch FROM ready_at - greatest(created_at, (
