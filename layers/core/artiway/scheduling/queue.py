@@ -90,10 +90,13 @@ class FairQueue:
     def attach(self) -> bool:
         """Take up the queue that Redis holds. False: there is none that this release can use, and it rebuilds it."""
         with _translated():
-            self._epoch = self._seen = self._text(self._client.get(self._keys.epoch))
-        if layout_of(self._epoch) > self._layout:
-            raise NewerLayout(layout_of(self._epoch))
-        if layout_of(self._epoch) < self._layout:
+            self._seen = self._text(self._client.get(self._keys.epoch))
+        layout = layout_of(self._seen)
+        # What another layout holds is not to be touched, whatever the caller does next.
+        self._epoch = self._seen if layout == self._layout else ""
+        if layout > self._layout:
+            raise NewerLayout(layout)
+        if layout < self._layout:
             return False
         try:
             return self._run("attach", 0) == "attached"
