@@ -7,6 +7,7 @@ looked up in it. What-if runs the scheduler itself.
 from __future__ import annotations
 
 import heapq
+import math
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -70,11 +71,12 @@ class Speed:
         return max(1, announced - self.prefetch)
 
     def scale_with(self, node_type: str, announced: int) -> float:
-        """With the demand taken into account: slots that were full and got less done were slower than their nodes."""
+        """Slots that were full and got less done were slower than their nodes. They recover while a node waits, so the
+        expected speed is the geometric mean of the two."""
         scale, demand, slots = self.scale(node_type), self.demand.get(node_type), self.slots(announced)
         if demand is None or demand.nodes < slots or demand.completed_us == 0:
             return scale
-        return max(scale, slots * demand.window_us / demand.completed_us)
+        return math.sqrt(scale * max(scale, slots * demand.window_us / demand.completed_us))
 
 
 def compute(backlog: Backlog, speed: Speed) -> dict[str, Any]:
@@ -126,9 +128,11 @@ class Forecast:
         """The reason why no node of the track will start, if there is one."""
         return _blocked_by(self._data["limits"], track)
 
-    def slots(self, track: Track) -> int:
-        """Nodes of the track that can run at once."""
-        return int(min(row["slots"] for row in _rows(self._data["limits"], track)))
+    def limits(self, track: Track) -> dict[str, int]:
+        """The slots that a node of the track shares with others: of its type, lane, model and pool."""
+        limits = self._data["limits"]
+        names = {kind: _key(kind, track) for kind in limits}
+        return {f"{kind} {name}": limits[kind][name]["slots"] for kind, name in names.items() if name in limits[kind]}
 
     def node_us(self, track: Track, cost_us: int) -> float:
         """How long a node takes a slot."""
