@@ -177,7 +177,7 @@ class Twins:
         assert view.costs == oracle.costs
         waiting = sorted(queue._waiting(view.tracks), key=lambda pair: pair[0])
         assert waiting == sorted(((w.seq, w.node) for w in oracle.waiting.values()), key=lambda pair: pair[0])
-        running = {run.node.node_id: run for run in queue._running(view.tracks)}
+        running = {run.node.node_id: run for run in queue._running()}
         assert running == {node_id: run for node_id, (_, run) in oracle.running.items()}
         assert queue._user_caps() == oracle.user_caps
         self._check_sorted_sets(tracks)
@@ -231,20 +231,23 @@ class Twins:
     def _check_work(self, name: str, track: Track, work: Any) -> None:
         """Counts, sums, the users' clock and the head of a tenant on a track."""
         oracle = self.oracle
-        running = [run for _, run in oracle.running.values() if (run.node.tenant_id, run.node.track) == (name, track)]
         waiting = [w.node for w in oracle.waiting.values() if (w.node.tenant_id, w.node.track) == (name, track)]
-        if not running and not waiting:
+        if not waiting:
             assert work is None
             return
         head = oracle.tenants[name].heads.get(track)
-        sums = len(waiting), sum(n.cost_us for n in waiting), len(running), sum(run.charged_us for run in running)
-        of_head = (head.tag, head.turn, head.cost, oracle.waiting[head.node.node_id].seq) if head else (None,) * 4
-        assert tuple(work) == (*sums, oracle.users[name, track].clock, *of_head), (name, track)
+        sums = len(waiting), sum(n.cost_us for n in waiting), oracle.users[name, track].clock
+        assert tuple(work[:3]) == sums, (name, track)
+        of_head = (head.turn, head.tag, head.cost, oracle.waiting[head.node.node_id].seq) if head else None
+        assert (tuple(work[3:]) if work.turn else None) == of_head, (name, track)
 
     def _check_users(self) -> None:
         oracle, text = self.oracle, self.queue._text
         counts = {text(k): int(v) for k, v in self.client.hgetall(self.queue._part("user_running")).items()}
-        assert counts == Counter(f"{run.node.tenant_id}|{run.node.user_id}" for _, run in oracle.running.values())
+        capped = {owner for owner, _ in oracle.user_caps}
+        capped |= {name for name, tenant in oracle.tenants.items() if tenant.policy.user_cap is not None}
+        nodes = [run.node for _, run in oracle.running.values() if run.node.tenant_id in capped]
+        assert counts == Counter(f"{one.tenant_id}|{one.user_id}" for one in nodes)
         for name in oracle.tenants:
             held = {
                 user

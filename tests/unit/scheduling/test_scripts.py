@@ -11,7 +11,7 @@ from artiway.scheduling.keys import Keys, layout_of, new_epoch
 
 LUA = scripts.FOLDER
 # All are constant, logarithmic, or as long as the batch. SMEMBERS reads the users that wait at their cap.
-CHEAP = {"GET", "SET", "RENAME", "HGET", "HSET", "HDEL", "HMGET", "HGETALL", "HEXISTS", "HINCRBY", "EXPIRE"}
+CHEAP = {"GET", "SET", "DEL", "RENAME", "HGET", "HSET", "HDEL", "HMGET", "HGETALL", "HEXISTS", "HINCRBY", "EXPIRE"}
 CHEAP |= {"ZADD", "ZREM", "ZRANGE", "ZRANGEBYSCORE", "ZSCORE", "ZRANK", "ZCARD", "ZCOUNT"}
 CHEAP |= {"SADD", "SREM", "SMEMBERS", "RPUSH", "LTRIM"}
 COMMAND = re.compile(r'\b(?:call|call_with|read_with)\("(\w+)"')

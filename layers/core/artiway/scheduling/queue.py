@@ -9,9 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
+from math import isinf
+from struct import Struct
 from typing import Any, NamedTuple, TypeVar, cast
 
 import redis
+from redis.client import NEVER_DECODE
 
 from artiway.platform.redis import RedisAway, translated
 from artiway.scheduling import scripts
@@ -87,10 +90,13 @@ class FairQueue:
     def attach(self) -> bool:
         """Take up the queue that Redis holds. False: there is none that this release can use, and it rebuilds it."""
         with _translated():
-            self._epoch = self._seen = self._text(self._client.get(self._keys.epoch))
-        if layout_of(self._epoch) > self._layout:
-            raise NewerLayout(layout_of(self._epoch))
-        if layout_of(self._epoch) < self._layout:
+            self._seen = self._text(self._client.get(self._keys.epoch))
+        layout = layout_of(self._seen)
+        # What another layout holds is not to be touched, whatever the caller does next.
+        self._epoch = self._seen if layout == self._layout else ""
+        if layout > self._layout:
+            raise NewerLayout(layout)
+        if layout < self._layout:
             return False
         try:
             return self._run("attach", 0) == "attached"
@@ -274,7 +280,7 @@ class FairQueue:
             return Explanation(blocked, found)
         if found["tenant_running"] >= found.get("tenant_cap", COUNT_LIMIT):
             return Explanation(WaitingFor.TENANT_CAP, found)
-        if found["user_running"] >= found.get("user_cap", COUNT_LIMIT):
+        if found.get("user_running", 0) >= found.get("user_cap", COUNT_LIMIT):
             return Explanation(WaitingFor.USER_CAP, found)
         return Explanation(WaitingFor.TURN, found)
 
@@ -293,39 +299,45 @@ class FairQueue:
         return {state.track: state.waiting for state in self._view().tracks.values()}
 
     def backlog(self) -> Backlog:
-        """Counts and sums of all work: it costs as much as there are tenants with work, not as there are nodes."""
+        """Counts and sums of all work: it costs as much as there are tenants with work and slots, not as nodes wait."""
         view = self._view()
-        with _translated():
-            pipeline = self._client.pipeline(transaction=False)
-            for index in view.tracks:
-                pipeline.hgetall(self._keys.work(self._epoch, index))
-            rows = pipeline.execute()
-        found: dict[str, dict[Track, TrackBacklog]] = {}
-        for state, works in zip(view.tracks.values(), rows, strict=True):
-            for tenant_id, text in works.items():
-                work = _work(self._text(text))
-                head_tag = None if work.tag is None else work.tag + state.lag_us
-                row = TrackBacklog(work.waiting, work.waiting_us, head_tag, work.running, work.running_us)
-                found.setdefault(self._text(tenant_id), {})[state.track] = row
-        tenants = {row.policy.tenant_id: row for row in self._tenant_rows(list(found))}
+        waiting: dict[tuple[str, Track], _Work] = {}
+        heads: dict[tuple[str, Track], int] = {}
+        for index, state in view.tracks.items():
+            for name, blob in _raw(self._client, "HGETALL", self._keys.work(self._epoch, index)).items():
+                place = name.decode(), state.track
+                waiting[place] = _work(blob)
+                if waiting[place].turn:
+                    heads[place] = waiting[place].tag + state.lag_us
+        running: dict[tuple[str, Track], list[int]] = {}
+        for run in self._running():
+            running.setdefault((run.node.tenant_id, run.node.track), []).append(run.charged_us)
+        tracks: dict[str, dict[Track, TrackBacklog]] = {}
+        for tenant_id, track in {**dict.fromkeys(waiting), **dict.fromkeys(running)}:
+            work, charged = waiting.get((tenant_id, track), _NO_WORK), running.get((tenant_id, track), [])
+            tracks.setdefault(tenant_id, {})[track] = TrackBacklog(
+                work.waiting, work.waiting_us, heads.get((tenant_id, track)), len(charged), sum(charged)
+            )
+        rows = self._tenant_rows(list(tracks))
         self._check_epoch()
         return Backlog(
             clock_us=view.clock_us,
             pool=view.pool,
             costs=view.costs,
             tenants={
-                tenant_id: TenantBacklog(row.policy, row.last_us, row.credit_us, row.running, found[tenant_id])
-                for tenant_id, row in tenants.items()
+                row.policy.tenant_id: TenantBacklog(
+                    row.policy, row.last_us, row.credit_us, row.running, tracks[row.policy.tenant_id]
+                )
+                for row in rows
             },
         )
 
     def decisions(self, limit: int = DECISIONS_KEPT) -> list[Decision]:
         """The latest dispatches, newest first."""
-        tracks = self._view().tracks
         with _translated():
             lines = self._client.lrange(self._part("decisions"), -whole("limit", limit, 1, DECISIONS_KEPT), -1)
         self._check_epoch()
-        return [_decision(self._text(line), tracks) for line in reversed(cast("list[Any]", lines))]
+        return [_decision(self._text(line)) for line in reversed(cast("list[Any]", lines))]
 
     def tenant_ids(self) -> list[str]:
         with _translated():
@@ -347,24 +359,18 @@ class FairQueue:
     def _tenant_rows(self, tenant_ids: Sequence[str]) -> list[_TenantRow]:
         rows = []
         for part in _batches(tenant_ids, LOAD_CHUNK):
-            with _translated():
-                texts = cast("list[Any]", self._client.hmget(self._part("tenants"), part))
-            rows += [_tenant_row(name, self._text(text)) for name, text in zip(part, texts, strict=True) if text]
+            blobs = _raw(self._client, "HMGET", self._part("tenants"), *part)
+            rows += [_tenant_row(name, blob) for name, blob in zip(part, blobs, strict=True) if blob]
         return rows
 
-    def _works(self, tenant_ids: list[str], tracks: list[int]) -> dict[str, dict[int, _Work]]:
+    def _works(self, tenant_ids: list[str], tracks: Iterable[int]) -> dict[str, dict[int, _Work]]:
         """A few tenants' work by track."""
         found: dict[str, dict[int, _Work]] = {name: {} for name in tenant_ids}
-        if tenant_ids and tracks:
-            with _translated():
-                pipeline = self._client.pipeline(transaction=False)
-                for index in tracks:
-                    pipeline.hmget(self._keys.work(self._epoch, index), tenant_ids)
-                rows = pipeline.execute()
-            for index, texts in zip(tracks, rows, strict=True):
-                for name, text in zip(tenant_ids, texts, strict=True):
-                    if text:
-                        found[name][index] = _work(self._text(text))
+        for index in tracks if tenant_ids else ():
+            blobs = _raw(self._client, "HMGET", self._keys.work(self._epoch, index), *tenant_ids)
+            for name, blob in zip(tenant_ids, blobs, strict=True):
+                if blob:
+                    found[name][index] = _work(blob)
         return found
 
     def running_ids(self) -> set[str]:
@@ -377,16 +383,14 @@ class FairQueue:
     def snapshot(self) -> Snapshot:
         """A copy, read in parts so that no other client waits. Nodes may move meanwhile: readers bear it."""
         view = self._view()
-        rows = self._tenant_rows(self.tenant_ids())
-        works = self._works([row.policy.tenant_id for row in rows], list(view.tracks))
-        states = [_tenant_state(row, works[row.policy.tenant_id]) for row in rows]
+        states = self.tenants()
         waiting = sorted(self._waiting(view.tracks), key=lambda pair: pair[0])
-        running = list(self._running(view.tracks))
+        running = list(self._running())
         user_caps = self._user_caps()
         self._check_epoch()
         return Snapshot(
             pool=view.pool,
-            tenants=[row.policy for row in rows],
+            tenants=[state.policy for state in states],
             user_caps=user_caps,
             running=running,
             waiting=[node for _, node in waiting],
@@ -402,15 +406,14 @@ class FairQueue:
             rank, seq = divmod(int(score), NODE_RANK)
             yield seq, Node(node_id, tenant, user, tracks[int(index)].track, int(cost), _PRIORITIES[rank])
 
-    def _running(self, tracks: Mapping[int, _TrackState]) -> Iterator[Running]:
+    def _running(self) -> Iterator[Running]:
         """As lua/includes/slots.lua describes them."""
         with _translated():
-            leases = dict(cast("list[Any]", self._client.zrange(self._part("leases"), 0, -1, withscores=True)))
-        confirm_by = {self._text(member)[14:]: int(score) for member, score in leases.items()}
+            leases = cast("list[Any]", self._client.zrange(self._part("leases"), 0, -1, withscores=True))
+        confirm_by = {self._text(member)[14:]: int(score) for member, score in leases}
         for node_id, text in self._scan("running"):
-            tenant, user, index, cost, charged, score = text.split("|")
-            priority = _PRIORITIES[int(score) // NODE_RANK]
-            node = Node(node_id, tenant, user, tracks[int(index)].track, int(cost), priority)
+            tenant, user, kind, lane, model, cost, rank, charged, _, _ = text.split("|")
+            node = Node(node_id, tenant, user, _track(kind, lane, model), int(cost), _PRIORITIES[int(rank)])
             yield Running(node, int(charged), confirm_by.get(node_id))
 
     def service_us(self, first_minute: int, last_minute: int | None = None) -> dict[str, int]:
@@ -425,10 +428,10 @@ class FairQueue:
         for row in rows:
             service.update({self._text(tenant): int(cost) for tenant, cost in row.items()})
         # The latest minute of each tenant is kept with the tenant, where counting costs no command.
-        for tenant, text in self._scan("tenants"):
-            latest = _tenant_row(tenant, text)
-            if latest.minute in minutes and latest.served_us:
-                service[tenant] += latest.served_us
+        for part in _batches(self.tenant_ids(), LOAD_CHUNK):
+            for latest in self._tenant_rows(part):
+                if latest.minute in minutes and latest.served_us:
+                    service[latest.policy.tenant_id] += latest.served_us
         self._check_epoch()
         return dict(service)
 
@@ -533,17 +536,15 @@ class _View:
 
 
 class _Work(NamedTuple):
-    """A tenant's work on a track, as lua/includes/tenants.lua describes it."""
+    """A tenant's work on a track, as lua/includes/tenants.lua writes it. It has a head while `turn` is not 0."""
 
     waiting: int
     waiting_us: int
-    running: int
-    running_us: int
     clock_us: int
-    tag: int | None = None
-    turn: int | None = None
-    cost_us: int | None = None
-    seq: int | None = None
+    turn: int
+    tag: int
+    cost_us: int
+    seq: int
 
 
 class _TenantRow(NamedTuple):
@@ -558,6 +559,17 @@ class _TenantRow(NamedTuple):
     heads: int
     own_caps: int
     is_capped: bool
+
+
+_NO_WORK = _Work(*[0] * 7)
+_WORK = Struct("<7d")
+_TENANT = Struct("<13d")
+
+
+def _raw(client: redis.Redis, command: str, *arguments: str) -> Any:
+    """The answer in bytes, also of a client that decodes: records are binary."""
+    with _translated():
+        return client.execute_command(command, *arguments, **{NEVER_DECODE: []})  # type: ignore[no-untyped-call]
 
 
 @contextmanager
@@ -619,9 +631,9 @@ def _dispatched(lines: str) -> list[Dispatched]:
     return found
 
 
-def _decision(line: str, tracks: Mapping[int, _TrackState]) -> Decision:
+def _decision(line: str) -> Decision:
     """As lua/includes/dispatch.lua writes it."""
-    at, node_id, tenant, user, index, charged, tag, other, other_tag = line.split("|")
+    at, node_id, tenant, user, kind, lane, model, _, _, charged, tag, other, other_tag = line.split("|")
     if not other:
         reason = DecisionReason.ONLY_CANDIDATE
     else:
@@ -631,7 +643,7 @@ def _decision(line: str, tracks: Mapping[int, _TrackState]) -> Decision:
         node_id=node_id,
         tenant_id=tenant,
         user_id=user,
-        track=tracks[int(index)].track,
+        track=_track(kind, lane, model),
         charged_us=int(charged),
         tag_us=int(tag),
         runner_up_tenant_id=other or None,
@@ -640,21 +652,21 @@ def _decision(line: str, tracks: Mapping[int, _TrackState]) -> Decision:
     )
 
 
-def _work(text: str) -> _Work:
-    return _Work(*map(int, text.split()))
+def _work(blob: bytes) -> _Work:
+    return _Work(*map(int, _WORK.unpack_from(blob)))
 
 
-def _tenant_row(name: str, text: str) -> _TenantRow:
+def _tenant_row(name: str, blob: bytes) -> _TenantRow:
     """As lua/includes/tenants.lua writes it."""
-    weight, cap, user_cap, *numbers = text.split(" ")
-    policy = TenantPolicy(name, int(weight), _number(cap), _number(user_cap))
-    last, credit, running, dearest, since, minute, served, heads, own_caps, is_capped = map(int, numbers[:10])
+    weight, cap, user_cap, *numbers = _TENANT.unpack_from(blob)
+    policy = TenantPolicy(name, int(weight), *(None if isinf(limit) else int(limit) for limit in (cap, user_cap)))
+    last, credit, running, dearest, since, minute, served, heads, own_caps, is_capped = map(int, numbers)
     return _TenantRow(policy, last, credit, running, dearest, since, minute, served, heads, own_caps, is_capped == 1)
 
 
 def _tenant_state(row: _TenantRow, works: Mapping[int, _Work]) -> TenantState:
     # The clock runs ahead by the heads that are tagged and still wait.
-    ahead_us = sum(charge_us(work.cost_us, row.policy.weight) for work in works.values() if work.cost_us)
+    ahead_us = sum(charge_us(work.cost_us, row.policy.weight) for work in works.values() if work.turn)
     return TenantState(
         policy=row.policy,
         last_us=row.last_us - ahead_us,

@@ -27,9 +27,9 @@ for i, row in ipairs(rows) do
   else
     verdicts[i], is_known[id], seq = "adopted", true, seq + 1
     local tenant, track = tenants[owner], track_for(name)
-    hold_slot(work_of(tenant, track), user, tonumber(charged), 1)
+    count_slot(tenant, user, track, 1)
     records[#records + 1] = id
-    records[#records + 1] = format("%s|%s|%d|%s|%s|%d", owner, user, track.index, cost, charged, rank * NODE_RANK + seq)
+    records[#records + 1] = format("%s|%s|%s|%s|%s|%s|0|%d", owner, user, name, cost, rank, charged, seq)
     if lease_ms ~= "" then
       leases[#leases + 1], leases[#leases + 2] = lease_ms, numbered(seq, id)
     end

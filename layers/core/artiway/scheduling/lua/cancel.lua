@@ -9,14 +9,11 @@
 --@include tenants
 --@include heads
 --@include nodes
-local rows = check_lines(ARGV[3], "^([^|\n]+)", "node")
+local ids = check_ids(ARGV[3])
 if not read_pool() then
   return "stale"
 end
-local ids, verdicts, gone = {}, {}, {}
-for i, row in ipairs(rows) do
-  ids[i] = row[1]
-end
+local verdicts, gone = {}, {}
 local places, running, is_gone = read_with("HMGET", WHERE, ids), read_with("HMGET", RUNNING, ids), {}
 for i, id in ipairs(ids) do
   if running[i] then

@@ -14,29 +14,29 @@
 --@include slots
 --@include dispatch
 local limit, lease_ms = check_number(ARGV[3], "limit"), check_number(ARGV[4], "lease_ms")
-local ends, confirmed = check_lines(ARGV[5], "^([^|\n]+)|(%d*)", "end"), check_lines(ARGV[6], "^([^|\n]+)", "node")
+local ends, measures = check_pairs(ARGV[5], "end")
+local confirmed = check_ids(ARGV[6])
 if not read_pool() then
   return "stale"
 end
 local ids, seen = {}, {}
-for _, rows in ipairs({ ends, confirmed }) do
-  for _, row in ipairs(rows) do
-    if not seen[row[1]] then
-      ids[#ids + 1], seen[row[1]] = row[1], true
+for _, list in ipairs({ ends, confirmed }) do
+  for _, id in ipairs(list) do
+    if not seen[id] then
+      ids[#ids + 1], seen[id] = id, true
     end
   end
 end
 local running = read_running(ids)
 local leases, ended, verdicts = {}, {}, {}
 for id, row in pairs(running) do
-  leases[#leases + 1] = numbered(row.score % NODE_RANK, id)
+  leases[#leases + 1] = numbered(row.seq, id)
 end
-for i, row in ipairs(ends) do
-  local id, measured = row[1], tonumber(row[2])
-  local node = running[id]
+for i, id in ipairs(ends) do
+  local node, measured = running[id], tonumber(measures[i])
   if node then
     running[id], ended[#ended + 1], verdicts[i] = nil, id, "ended"
-    release(work_of(node.tenant, node.track), node.user, node.charged, measured)
+    release(tenants[node.owner], node.user, node.track, node.charged, measured)
     if measured then
       learn(node.track, measured)
     end

@@ -41,9 +41,9 @@ for i, row in ipairs(rows) do
   else
     verdicts[i], is_known[id], seq = "queued", true, seq + 1
     local track = track_named[name]
-    put(tenants[owner].work[track.index], user, id, tonumber(cost), tonumber(rank), seq, is_load)
+    put(tenants[owner].work[track.index], user, id, cost, rank, seq, is_load)
     places[#places + 1] = id
-    places[#places + 1] = track.index .. "|" .. owner .. "|" .. user .. "|" .. cost .. "|" .. format("%d", rank * NODE_RANK + seq)
+    places[#places + 1] = place_of(track, owner, user, cost, rank, seq)
   end
 end
 call_with("HSET", WHERE, places)

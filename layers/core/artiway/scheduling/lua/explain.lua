@@ -8,10 +8,11 @@ taken to be like those. ]]
 --@include keys
 --@include pool
 --@include tenants
+--@include heads
+--@include slots
 --@include nodes
 local USERS_READ = 100
 local PRIORITIES = { "HIGH", "NORMAL", "LOW" }
-local RUN = "^([^|]+)|([^|]+)|(%d+)|(%d+)|(%d+)|(%d+)$"
 
 -- Nodes of other users of the tenant that go before the k-th of a priority of this user.
 local function before_of_others(work, user, rank, k, own_score, own_member)
@@ -39,27 +40,30 @@ local place, run = call("HGET", WHERE, id), call("HGET", RUNNING, id)
 if not place and not run then
   return cjson.encode({ state = "unknown" })
 end
-local index, owner, user, cost, score, charged
+local track, owner, user, cost, rank, charged
 if place then
+  local index, score
   index, owner, user, cost, score = match(place, PLACE)
+  track, rank = tracks[tonumber(index)], floor(score / NODE_RANK)
 else
-  owner, user, index, cost, charged, score = match(run, RUN)
+  local node = read_running({ id })[id]
+  track, owner, user, cost, rank, charged = node.track, node.owner, node.user, node.cost, tonumber(node.rank), node.charged
 end
-local track, tenant, name = tracks[tonumber(index)], tenant_of(owner), owner .. "|" .. user
-local rank, user_cap = floor(score / NODE_RANK), tonumber(call("HGET", USER_CAPS, name)) or tenant.user_cap
+local tenant, name = tenant_of(owner), owner .. "|" .. user
+local user_cap = tonumber(call("HGET", USER_CAPS, name)) or tenant.user_cap
 local answer = {
   state = place and "waiting" or "running",
   track = track.name,
   priority = PRIORITIES[rank + 1],
   cost_us = tonumber(cost),
-  charged_us = tonumber(charged),
+  charged_us = charged,
   tenant_running = tenant.running,
-  user_running = tonumber(call("HGET", USER_RUNNING, name)) or 0,
+  user_running = has_user_caps(tenant) and (tonumber(call("HGET", USER_RUNNING, name)) or 0) or nil,
   tenant_cap = tenant.cap ~= UNLIMITED and tenant.cap or nil,
   user_cap = user_cap ~= UNLIMITED and user_cap or nil,
 }
 if place then
-  local work, key = work_of(tenant, track), nodes_key(index, owner, user)
+  local work, key = work_of(tenant, track), nodes_key(track.index, owner, user)
   local first = call("ZRANGE", key, 0, 0, "WITHSCORES")
   local member = first[2] and numbered(first[2] % NODE_RANK, user)
   local own_score = member and tonumber(call("ZSCORE", work.users, member) or nil)
@@ -72,7 +76,7 @@ if place then
     + before_of_others(work, user, rank, answer.before_of_user - higher, own_score, member)
   if work.tag then
     answer.tag = format("%d", work.tag + lag_of(track))
-    answer.tenants_before = call("ZRANK", heads_key(index), numbered(work.turn, owner)) or 0
+    answer.tenants_before = call("ZRANK", heads_key(track.index), numbered(work.turn, owner)) or 0
   end
 end
 return cjson.encode(answer)

@@ -9,6 +9,7 @@
 --@include tenants
 --@include heads
 --@include slots
+--@include nodes
 local limit = check_number(ARGV[3], "limit")
 if not read_pool() then
   return "stale"
@@ -21,11 +22,11 @@ local running, back = read_running(ids), {}
 for _, id in ipairs(ids) do
   local node = running[id]
   if node then
-    local score, work = node.score, work_of(node.tenant, node.track)
-    release(work, node.user, node.charged, 0)
-    put(work, node.user, id, node.cost, floor(score / NODE_RANK), score % NODE_RANK, false)
+    local tenant, rank, of = tenants[node.owner], tonumber(node.rank), tonumber(node.seq)
+    release(tenant, node.user, node.track, node.charged, 0)
+    put(work_of(tenant, node.track), node.user, id, node.cost, rank, of, false)
     places[#places + 1] = id
-    places[#places + 1] = format("%d|%s|%s|%d|%d", node.track.index, node.owner, node.user, node.cost, score)
+    places[#places + 1] = place_of(node.track, node.owner, node.user, node.cost, rank, of)
     back[#back + 1] = id
   end
 end

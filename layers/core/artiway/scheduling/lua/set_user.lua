@@ -20,7 +20,7 @@ local tenant, name = tenant_of(id), id .. "|" .. user
 if not tenant then
   return "unknown_tenant\n" .. id
 end
-local before = call("HEXISTS", USER_CAPS, name)
+local before, had_user_caps = call("HEXISTS", USER_CAPS, name), has_user_caps(tenant)
 if cap == "" then
   call("HDEL", USER_CAPS, name)
 else
@@ -28,6 +28,9 @@ else
 end
 tenant.own_caps = tenant.own_caps - before + (cap == "" and 0 or 1)
 change(tenant)
+if has_user_caps(tenant) ~= had_user_caps then
+  recount_users(tenant)
+end
 refresh_user(tenant, user, false)
 write_all()
 return "set"

@@ -1,7 +1,8 @@
---[[ dispatch: takes the smallest tags whose tracks are open, one after the other, each by one look at each open track.
-  DECISIONS  list of "at|node|tenant|user|track|charged|tag|runner_up|runner_up_tag", the newest last
+--[[ dispatch: takes the smallest tags whose tracks are open, one after the other.
+  DECISIONS  list of "at|node|tenant|user|type|lane|model|cost|rank|charged|tag|runner_up|runner_up_tag", the newest last
 
-A window is the beginning of heads:<track>, read once: rows from Redis, and `extra` heads that were tagged since then. ]]
+A window is the beginning of heads:<track>, read once: rows from Redis, and `extra` heads that were tagged since then. Its top
+is the first of both: tag on the track's clock, turn and tenant. ]]
 local limits, running_of
 
 -- A share of a small pool is one slot, not none.
@@ -43,6 +44,18 @@ local function has_room(track)
     and running_of.all < limits.all
 end
 
+-- Counts a node that was taken. Answers whether a limit is full now.
+local function count_running(track)
+  local counts, is_full = track.counts, false
+  for i = 1, 3 do
+    local name = counts[i]
+    running_of[name] = running_of[name] + 1
+    is_full = is_full or running_of[name] >= limits[name]
+  end
+  running_of.all = running_of.all + 1
+  return is_full or running_of.all >= limits.all
+end
+
 -- Only a dispatch moves the clock, so tracks open and close when one begins or fills a limit.
 local function open_tracks(windows, size)
   local open = {}
@@ -69,74 +82,143 @@ local function fill(window)
   window.last = tonumber(rows[#rows]) or 0
 end
 
--- A row counts while it is still the head of its tenant: it may have gone, or its tenant reached its cap.
+-- A head counts while it is still its tenant's: it may have gone, or its tenant reached its cap.
 local function is_live(id, number, index)
   local tenant = tenants[id]
   local work = tenant and tenant.work[index]
   return not work or (work.tag and work.turn == number)
 end
 
--- The first head of a window whose tenant is not `other_than`: tag on the pool's clock, turn, tenant, place.
-local function first_head(window, other_than)
-  local index, lag, rows, extra = window.track.index, window.track.lag, window.rows, window.extra
-  local at = window.at
+-- Finds the window's top again, after a row or an extra head was used up.
+local function find_top(window)
+  local index, rows, at, extra = window.track.index, window.rows, window.at, window.extra
+  local tag, number, id
   while true do
     local member = rows[at]
-    if not member then
-      if not window.is_cut then
-        break
-      end
-      fill(window)
-      rows, extra, at = window.rows, window.extra, 1
-      if not rows[1] then
-        return nil
-      end
-    else
-      local number, id = tonumber(sub(member, 1, 13)), sub(member, 15)
-      if not is_live(id, number, index) then
-        if at == window.at then
-          window.at = at + 2
-        end
-      elseif id ~= other_than then
+    if member then
+      number, id = tonumber(sub(member, 1, 13)), sub(member, 15)
+      if is_live(id, number, index) then
+        tag = tonumber(rows[at + 1])
         break
       end
       at = at + 2
-    end
-  end
-  local best, member = nil, rows[at]
-  for place = 1, #extra do
-    local head = extra[place]
-    if head.id ~= other_than and is_live(head.id, head.turn, index) then
-      best = head
+    elseif window.is_cut then
+      fill(window)
+      rows, at, extra = window.rows, 1, window.extra
+      if not rows[1] then
+        break
+      end
+    else
       break
     end
   end
-  if member then
-    local tag, number = tonumber(rows[at + 1]), tonumber(sub(member, 1, 13))
-    if not best or tag < best.tag or (tag == best.tag and number < best.turn) then
-      return tag + lag, number, sub(member, 15)
+  window.at = at
+  while extra[1] and not is_live(extra[1].id, extra[1].turn, index) do
+    table.remove(extra, 1)
+  end
+  local first = extra[1]
+  if first and (not tag or first.tag < tag or (first.tag == tag and first.turn < number)) then
+    tag, number, id = first.tag, first.turn, first.id
+  end
+  window.tag, window.turn, window.id = tag, tag and number, tag and id
+end
+
+-- The first head behind the top that is not its tenant's. Only reads; a window that ends here has none.
+local function second_of(window)
+  local index, rows, extra, own = window.track.index, window.rows, window.extra, window.id
+  local tag, number, id
+  for at = window.at, #rows, 2 do
+    number, id = tonumber(sub(rows[at], 1, 13)), sub(rows[at], 15)
+    if id ~= own and is_live(id, number, index) then
+      tag = tonumber(rows[at + 1])
+      break
     end
   end
-  if best then
-    return best.tag + lag, best.turn, best.id
+  for place = 1, #extra do
+    local head = extra[place]
+    if head.id ~= own and is_live(head.id, head.turn, index) then
+      if not tag or head.tag < tag or (head.tag == tag and head.turn < number) then
+        return head.tag, head.turn, head.id
+      end
+      break
+    end
   end
+  return tag, number, tag and id
+end
+
+-- The window whose top goes first, and the tag and tenant of the next one that is not of the same tenant.
+local function choose(open)
+  local best, best_tag, best_turn
+  for i = 1, #open do
+    local window = open[i]
+    if not window.tag or not is_live(window.id, window.turn, window.track.index) then
+      find_top(window)
+    end
+    local tag = window.tag and window.tag + window.track.lag
+    if tag and (not best or tag < best_tag or (tag == best_tag and window.turn < best_turn)) then
+      best, best_tag, best_turn = window, tag, window.turn
+    end
+  end
+  if not best then
+    return nil
+  end
+  local next_tag, next_turn, next_id
+  for i = 1, #open do
+    local window = open[i]
+    local tag, number, id = window.tag, window.turn, window.id
+    if id == best.id then
+      tag, number, id = second_of(window)
+    end
+    tag = tag and tag + window.track.lag
+    if tag and (not next_tag or tag < next_tag or (tag == next_tag and number < next_turn)) then
+      next_tag, next_turn, next_id = tag, number, id
+    end
+  end
+  return best, best_tag, next_tag, next_id
 end
 
 -- A head that was tagged in this call joins the window, unless it stands behind all that was read.
 local function add_to_window(window, work)
   if work.tag and not (window.is_cut and work.tag >= window.last) then
-    local extra, tag, place = window.extra, work.tag, #window.extra + 1
+    local extra, tag = window.extra, work.tag
+    local place = #extra + 1
     while place > 1 and extra[place - 1].tag > tag do
       place = place - 1
     end
     table.insert(extra, place, { tag = tag, turn = work.turn, id = work.tenant.id })
   end
+  window.tag = nil
+end
+
+-- A node that is the only one of its tenant on the track leaves no key behind. Answers as `take` does.
+local function take_alone(work)
+  local tenant, track, charged = work.tenant, work.track, work.cost
+  local rank, user, id, cost = match(work.alone, "^(%d)|([^|]+)|([^|]+)|(%d+)$")
+  if call("DEL", work.users, nodes_key(track.index, tenant.id, user)) ~= 2 then
+    damaged()
+    return nil
+  end
+  work.clock = 0
+  count_waiting(work, tonumber(cost), -1)
+  count_slot(tenant, user, track, 1)
+  serve(tenant, charged)
+  cap_tenant(tenant)
+  local is_capped = is_user_capped(tenant, user)
+  if is_capped then
+    refresh_user(tenant, user, true)
+  end
+  return id, cost, user, charged, rank * NODE_RANK + work.seq, is_capped
 end
 
 -- Takes the first node of the user whose turn it is. Answers its id, declared cost, user, charge and score, and whether
 -- heads of other tracks changed too.
 local function take(work, tag)
   local tenant, track, charged = work.tenant, work.track, work.cost
+  if work.waiting == 1 and work.alone ~= "" then
+    drop_head(work)
+    tenant.last, tenant.dearest = max(tenant.last, tag), max(tenant.dearest, charged)
+    return take_alone(work)
+  end
   local users = call("ZRANGE", work.users, 0, 1, "WITHSCORES")
   local user = users[1] and sub(users[1], 15)
   local key = user and nodes_key(track.index, tenant.id, user)
@@ -152,7 +234,7 @@ local function take(work, tag)
   call("ZREM", key, nodes[1])
   call("ZREM", work.users, users[1])
   count_waiting(work, tonumber(cost), -1)
-  hold_slot(work, user, charged, 1)
+  count_slot(tenant, user, track, 1)
   serve(tenant, charged)
   cap_tenant(tenant)
   if is_user_capped(tenant, user) then
@@ -184,60 +266,39 @@ end
 
 -- Answers one line per node: id|tenant|user|type|lane|model|cost|rank|charged|tag.
 local function dispatch(limit, lease_ms)
-  local lines, records, leases, gone, decisions = {}, {}, {}, {}, {}
   if limit == 0 then
     return ""
   end
+  local lines, records, leases, gone, decisions, count = {}, {}, {}, {}, {}, 0
   read_limits()
   local windows, confirm_by, at = {}, now_ms + lease_ms, format("%d|", now_ms)
   local open = open_tracks(windows, limit + 1)
-  while #lines < limit do
-    local best, best_tag, best_turn, best_id
-    for i = 1, #open do
-      local tag, number, id = first_head(open[i])
-      if tag and (not best or tag < best_tag or (tag == best_tag and number < best_turn)) then
-        best, best_tag, best_turn, best_id = open[i], tag, number, id
-      end
-    end
-    if not best then
+  while count < limit do
+    local window, tag, next_tag, next_id = choose(open)
+    if not window then
       break
     end
-    local next_tag, next_turn, next_id
-    for i = 1, #open do
-      local tag, number, id = first_head(open[i], best_id)
-      if tag and (not next_id or tag < next_tag or (tag == next_tag and number < next_turn)) then
-        next_tag, next_turn, next_id = tag, number, id
+    clock = max(clock, tag)
+    local tenant, track = tenant_of(window.id), window.track
+    local work = work_of(tenant, track)
+    local id, cost, user, charged, score, is_refresh = take(work, tag)
+    add_to_window(window, work)
+    if is_refresh then
+      for _, other in pairs(windows) do
+        other.rows, other.at, other.extra, other.is_cut, other.tag = {}, 1, {}, true, nil
       end
     end
-    clock = max(clock, best_tag)
-    local tenant, track = tenant_of(best_id), best.track
-    local work = work_of(tenant, track)
-    local id, cost, user, charged, score, is_refresh = take(work, best_tag)
     if id then
-      if is_refresh then
-        for _, window in pairs(windows) do
-          window.rows, window.at, window.extra, window.is_cut = {}, 1, {}, true
-        end
-      else
-        add_to_window(best, work)
-      end
-      local tag_text, charged_text, score_text = format("%d", best_tag), format("%d", charged), format("%d", score)
-      local of, place = tenant.id .. "|" .. user .. "|", #lines + 1
-      lines[place] = id .. "|" .. of .. track.name .. "|" .. cost .. "|" .. floor(score / NODE_RANK) .. "|" .. charged_text
-        .. "|" .. tag_text
-      records[2 * place - 1], records[2 * place] = id, of .. track.index .. "|" .. cost .. "|" .. charged_text .. "|" .. score_text
-      leases[2 * place - 1], leases[2 * place] = confirm_by, numbered(score % NODE_RANK, id)
-      gone[place] = id
-      decisions[place] = at .. id .. "|" .. of .. track.index .. "|" .. charged_text .. "|" .. tag_text .. "|"
-        .. (next_id or "") .. "|" .. (next_id and format("%d", next_tag) or "")
-      local counts, is_full = track.counts, false
-      for i = 1, 3 do
-        local name = counts[i]
-        running_of[name] = running_of[name] + 1
-        is_full = is_full or running_of[name] >= limits[name]
-      end
-      running_of.all = running_of.all + 1
-      if is_full or running_of.all >= limits.all then
+      count = count + 1
+      local rank, of = floor(score / NODE_RANK), format("%d", score % NODE_RANK)
+      local record = tenant.id .. "|" .. user .. "|" .. track.name .. "|" .. cost .. "|" .. rank .. "|"
+        .. format("%d|%d", charged, tag)
+      local line = id .. "|" .. record
+      lines[count], gone[count] = line, id
+      records[2 * count - 1], records[2 * count] = id, record .. "|" .. of
+      leases[2 * count - 1], leases[2 * count] = confirm_by, numbered(of, id)
+      decisions[count] = next_id and at .. line .. "|" .. next_id .. "|" .. format("%d", next_tag) or at .. line .. "||"
+      if count_running(track) then
         open = open_tracks(windows, limit + 1)
       end
     end

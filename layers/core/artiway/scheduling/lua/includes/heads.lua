@@ -23,13 +23,13 @@ local function tag_head(work, cost, of, is_return, is_continuing)
   end
   turn = turn + 1
   tenant.last, tenant.heads = tag, tenant.heads + 1
-  work.tag, work.turn, work.cost, work.seq = tag - lag_of(track), turn, cost, of
+  work.tag, work.turn, work.cost, work.seq, work.alone = tag - lag_of(track), turn, cost, of, ""
   change(tenant)
   change_work(work)
 end
 
 local function drop_head(work)
-  work.tag, work.tenant.heads = nil, work.tenant.heads - 1
+  work.tag, work.tenant.heads = false, work.tenant.heads - 1
   change(work.tenant)
   change_work(work)
 end
@@ -73,7 +73,7 @@ local function refresh_head(work, is_return, is_continuing)
     elseif work.seq ~= of then
       local cost = first_cost(work, user)
       local difference = charge(cost, tenant.weight) - charge(work.cost, tenant.weight)
-      tenant.last, work.tag, work.cost, work.seq = tenant.last + difference, work.tag + difference, cost, of
+      tenant.last, work.tag, work.cost, work.seq, work.alone = tenant.last + difference, work.tag + difference, cost, of, ""
       change(tenant)
       change_work(work)
     end
@@ -87,12 +87,14 @@ local function put_user(work, user, rank, tag, of)
   call("ZADD", work.users, rank * USER_RANK + tag, numbered(of, user))
 end
 
--- Puts a node into its user's queue: at the end, or further ahead by its priority or because it comes back.
+-- Puts a node into its user's queue: at the end, or further ahead by its priority or because it comes back. `cost` is text.
 local function put(work, user, id, cost, rank, of, is_return)
   local tenant, index = work.tenant, work.track.index
   local key, score, was_empty = nodes_key(index, tenant.id, user), rank * NODE_RANK + of, work.waiting == 0
   local first = was_empty and {} or call("ZRANGE", key, 0, 0, "WITHSCORES")
-  call("ZADD", key, score, id .. "|" .. format("%d", cost))
+  local cost_text = cost
+  cost = tonumber(cost_text)
+  call("ZADD", key, score, id .. "|" .. cost_text)
   count_waiting(work, cost, 1)
   if first[1] and tonumber(first[2]) < score then
     return
@@ -110,6 +112,7 @@ local function put(work, user, id, cost, rank, of, is_return)
   put_user(work, user, rank, max(work.clock, start + cost), of)
   if was_empty and not tenant.is_capped then
     tag_head(work, learned_cost(work.track) or cost, of, is_return, false)
+    work.alone = rank .. "|" .. user .. "|" .. id .. "|" .. cost_text
   else
     refresh_head(work, is_return, false)
   end
@@ -133,7 +136,7 @@ local function refresh_user(tenant, user, is_continuing)
   end
   if is_capped and is_waiting then
     call("SADD", held_key(tenant.id), user)
-  elseif tenant.own_caps > 0 or tenant.user_cap ~= UNLIMITED or is_waiting then
+  else
     call("SREM", held_key(tenant.id), user)
   end
 end

@@ -41,10 +41,6 @@ local function numbered(number, name)
   return format("%013d|%s", number, name)
 end
 
-local function optional(number)
-  return number ~= UNLIMITED and format("%d", number) or "-"
-end
-
 -- One command for a whole batch, or several where it is long. `arguments` are pairs, or single ones.
 local function call_with(command, key, arguments)
   for from = 1, #arguments, ARGUMENTS do

@@ -2,6 +2,10 @@
   WHERE  hash: waiting node -> "track|tenant|user|cost|score" ]]
 local PLACE = "^(%d+)|([^|]+)|([^|]+)|(%d+)|(%d+)$"
 
+local function place_of(track, owner, user, cost, rank, of)
+  return track.index .. "|" .. owner .. "|" .. user .. "|" .. cost .. "|" .. format("%d", rank * NODE_RANK + of)
+end
+
 -- `rows` begin with node, tenant, user, track. Answers why the batch is refused, or nil. `policies` come with it.
 local function read_for(rows, policies)
   local owners, names, new_tracks = {}, {}, 0

@@ -33,12 +33,15 @@ local function set_tenant(id, weight, cap, user_cap)
     change(new_tenant(id, weight, cap, user_cap))
     return
   end
-  local old_weight, old_user_cap = tenant.weight, tenant.user_cap
+  local old_weight, old_user_cap, had_user_caps = tenant.weight, tenant.user_cap, has_user_caps(tenant)
   if weight == old_weight and cap == tenant.cap and user_cap == old_user_cap then
     return
   end
   tenant.weight, tenant.cap, tenant.user_cap = weight, cap, user_cap
   change(tenant)
+  if has_user_caps(tenant) ~= had_user_caps then
+    recount_users(tenant)
+  end
   if weight ~= old_weight and tenant.heads > 0 then
     for _, work in ipairs(waiting_works(tenant)) do
       if work.tag then

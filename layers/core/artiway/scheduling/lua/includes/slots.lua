@@ -1,8 +1,8 @@
 --[[ slots: what a running node holds, and what follows when it takes or frees it.
-  RUNNING  hash: node -> "tenant|user|track|cost|charged|score"
+  RUNNING  hash: node -> "tenant|user|type|lane|model|cost|rank|charged|tag|seq"
   LEASES   zset: arrival|node by the time by which the node has to be confirmed
   service:<minute>  hash: tenant -> GPU time, of minutes that are over for the tenant ]]
-local RUN = "^([^|]+)|([^|]+)|(%d+)|(%d+)|(%d+)|(%d+)$"
+local RUN = "^([^|]+)|([^|]+)|([^|]+|[^|]+|[^|]*)|(%d+)|(%d)|(%d+)|%-?%d+|(%d+)$"
 
 local function serve(tenant, cost)
   local minute = floor(now_ms / 60000)
@@ -18,13 +18,10 @@ local function serve(tenant, cost)
   change(tenant)
 end
 
-local function hold_slot(work, user, charged, step)
-  local tenant, track = work.tenant, work.track
+local function count_slot(tenant, user, track, step)
   tenant.running, track.running, track.is_changed = tenant.running + step, track.running + step, true
-  work.running, work.running_us = work.running + step, work.running_us + step * charged
   count_user(tenant, user, step)
   change(tenant)
-  change_work(work)
 end
 
 -- A tenant at its cap has no heads, and so costs nothing while it waits.
@@ -65,9 +62,9 @@ local function uncap_tenant(tenant)
 end
 
 -- Frees what a running node holds and corrects its tenant's clock by what it really cost.
-local function release(work, user, charged, measured)
-  local tenant, correction = work.tenant, measured and measured - charged or 0
-  hold_slot(work, user, charged, -1)
+local function release(tenant, user, track, charged, measured)
+  local correction = measured and measured - charged or 0
+  count_slot(tenant, user, track, -1)
   if correction ~= 0 then
     local owed = floor(correction / tenant.weight)
     if owed > 0 then
@@ -77,29 +74,23 @@ local function release(work, user, charged, measured)
     end
     serve(tenant, correction)
   end
-  if tenant.own_caps > 0 or tenant.user_cap ~= UNLIMITED then
+  if has_user_caps(tenant) then
     refresh_user(tenant, user, false)
   end
   uncap_tenant(tenant)
 end
 
--- Reads the records of running nodes with their tenants and work. Answers rows by id.
+-- Reads the records of running nodes with their tenants. Answers rows by id.
 local function read_running(ids)
-  local texts, rows, owners, wanted = read_with("HMGET", RUNNING, ids), {}, {}, {}
+  local texts, rows, owners = read_with("HMGET", RUNNING, ids), {}, {}
   for i, id in ipairs(ids) do
     if texts[i] and not rows[id] then
-      local owner, user, index, cost, charged, score = match(texts[i], RUN)
-      rows[id] = { owner = owner, user = user, track = tracks[tonumber(index)], cost = tonumber(cost),
-        charged = tonumber(charged), score = tonumber(score) }
+      local owner, user, name, cost, rank, charged, of = match(texts[i], RUN)
+      rows[id] = { owner = owner, user = user, track = track_named[name], cost = cost, rank = rank,
+        charged = tonumber(charged), seq = of }
       owners[#owners + 1] = owner
     end
   end
   read_tenants(owners)
-  for _, row in pairs(rows) do
-    row.tenant = tenants[row.owner]
-    wanted[row.track] = wanted[row.track] or {}
-    table.insert(wanted[row.track], row.tenant)
-  end
-  read_works(wanted)
   return rows
 end

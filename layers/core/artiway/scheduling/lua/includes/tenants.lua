@@ -1,31 +1,35 @@
 --[[ tenants: tenants and their work, read when a call needs them first and written once at its end.
-  TENANTS       hash: tenant -> "weight cap user_cap last credit running dearest since minute served heads own_caps
-                is_capped tracks". `last` is the latest tag, `since` the time in ms from which it has had a head, `served`
-                the GPU time of the minute, `heads` how many of its tracks have one, `own_caps` how many of its users have
-                a cap of their own, `tracks` the tracks on which it waits
-  work:<track>  hash: tenant -> "waiting waiting_us running running_us clock", and while the tenant has a head there
-                "tag turn cost seq". `clock` is that of its users, `tag` is on the track's clock, `seq` names the node
+  TENANTS       hash: tenant -> doubles weight, cap, user_cap, last, credit, running, dearest, since, minute, served, heads,
+                own_caps, is_capped, then the tracks on which it waits as text "1,3,". `last` is the latest tag, `since` the
+                time in ms from which it has had a head, `served` the GPU time of the minute, `heads` how many of its tracks
+                have one, `own_caps` how many of its users have a cap of their own; a cap of infinity is no cap
+  work:<track>  hash: tenant -> doubles waiting, waiting_us, clock, turn, tag, cost, seq. `clock` is that of its users; while
+                the tenant has a head there `turn` is not 0, `tag` is on the track's clock and `seq` names the node. Then
+                "rank|user|node|cost" of the head, if it was alone when it came
   heads:<track> zset: turn|tenant by tag; equal tags go in order of turn
-  USER_RUNNING  hash: tenant|user -> running nodes;  USER_CAPS  hash: tenant|user -> cap ]]
-local TENANT = "^(%d+) (%S+) (%S+) (%-?%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%-?%d+) (%d+) (%d+) (%d) ?(.*)$"
-local WORK = "^(%d+) (%d+) (%d+) (%d+) (%d+) ?(%-?%d*) ?(%d*) ?(%d*) ?(%d*)$"
+  USER_CAPS     hash: tenant|user -> cap
+  USER_RUNNING  hash: tenant|user -> running nodes, of tenants whose users have caps
+Records are doubles and not text: of text each number would become a string when it is read, and again when it is written,
+which was half of what a node cost. ]]
+local pack, unpack_numbers = struct.pack, struct.unpack
+local TENANT, TENANT_SIZE, WORK, WORK_SIZE = "<ddddddddddddd", 13 * 8, "<ddddddd", 7 * 8
 local tenants, changed_tenants, changed_works = {}, {}, {}
 local user_steps, changed_users = {}, {}
 
 local function new_tenant(id, weight, cap, user_cap)
   local tenant = { id = id, weight = weight, cap = cap, user_cap = user_cap, last = 0, credit = 0, running = 0, dearest = 0,
-    since = now_ms, minute = 0, served = 0, heads = 0, own_caps = 0, is_capped = cap <= 0, tracks = "", work = {} }
+    since = now_ms, minute = 0, served = 0, heads = 0, own_caps = 0, is_capped = cap <= 0, tracks = "", work = {},
+    is_changed = false }
   tenants[id] = tenant
   return tenant
 end
 
 local function parse_tenant(id, text)
-  local weight, cap, user_cap, last, credit, running, dearest, since, minute, served, heads, own_caps, is_capped, on =
-    match(text, TENANT)
-  local tenant = { id = id, weight = tonumber(weight), cap = tonumber(cap) or UNLIMITED, user_cap = tonumber(user_cap) or UNLIMITED,
-    last = tonumber(last), credit = tonumber(credit), running = tonumber(running), dearest = tonumber(dearest),
-    since = since, minute = tonumber(minute), served = tonumber(served), heads = tonumber(heads),
-    own_caps = tonumber(own_caps), is_capped = is_capped == "1", tracks = on, work = {} }
+  local weight, cap, user_cap, last, credit, running, dearest, since, minute, served, heads, own_caps, is_capped =
+    unpack_numbers(TENANT, text)
+  local tenant = { id = id, weight = weight, cap = cap, user_cap = user_cap, last = last, credit = credit, running = running,
+    dearest = dearest, since = since, minute = minute, served = served, heads = heads, own_caps = own_caps,
+    is_capped = is_capped == 1, tracks = sub(text, TENANT_SIZE + 1), work = {}, is_changed = false }
   tenants[id] = tenant
   return tenant
 end
@@ -73,18 +77,14 @@ local function change_work(work)
 end
 
 local function parse_work(tenant, track, text)
-  local work
+  local waiting, waiting_us, users_clock, number, tag, cost, of = 0, 0, 0, 0, 0, 0, 0
   if text then
-    local waiting, waiting_us, running, running_us, users_clock, tag, number, cost, of = match(text, WORK)
-    work = { tenant = tenant, track = track, waiting = tonumber(waiting), waiting_us = tonumber(waiting_us),
-      running = tonumber(running), running_us = tonumber(running_us), clock = tonumber(users_clock),
-      tag = tonumber(tag), turn = tonumber(number), cost = tonumber(cost), seq = tonumber(of) }
-    work.stored = work.tag and work.turn
-    work.stored_tag = work.tag
-  else
-    work = { tenant = tenant, track = track, waiting = 0, waiting_us = 0, running = 0, running_us = 0, clock = 0 }
+    waiting, waiting_us, users_clock, number, tag, cost, of = unpack_numbers(WORK, text)
   end
-  work.users = users_key(track.index, tenant.id)
+  local stored = number ~= 0 and number
+  local work = { tenant = tenant, track = track, waiting = waiting, waiting_us = waiting_us, clock = users_clock,
+    tag = stored and tag, turn = number, cost = cost, seq = of, stored = stored, stored_tag = stored and tag,
+    alone = text and sub(text, WORK_SIZE + 1) or "", users = users_key(track.index, tenant.id), is_changed = false }
   tenant.work[track.index] = work
   return work
 end
@@ -137,7 +137,14 @@ local function count_waiting(work, cost, step)
   end
 end
 
+local function has_user_caps(tenant)
+  return tenant.own_caps > 0 or tenant.user_cap ~= UNLIMITED
+end
+
 local function count_user(tenant, user, step)
+  if not has_user_caps(tenant) then
+    return
+  end
   local name = tenant.id .. "|" .. user
   if not user_steps[name] then
     user_steps[name], changed_users[#changed_users + 1] = 0, name
@@ -146,12 +153,31 @@ local function count_user(tenant, user, step)
 end
 
 local function is_user_capped(tenant, user)
-  if tenant.own_caps == 0 and tenant.user_cap == UNLIMITED then
+  if not has_user_caps(tenant) then
     return false
   end
   local name = tenant.id .. "|" .. user
   local cap = tenant.own_caps > 0 and tonumber(call("HGET", USER_CAPS, name)) or tenant.user_cap
   return (tonumber(call("HGET", USER_RUNNING, name)) or 0) + (user_steps[name] or 0) >= cap
+end
+
+-- The first cap of a tenant's users, or the last to go: counts the nodes that run, or forgets the counts.
+local function recount_users(tenant)
+  local counts, flat = {}, call("HGETALL", RUNNING)
+  for i = 2, #flat, 2 do
+    local owner, user = match(flat[i], "^([^|]+)|([^|]+)")
+    if owner == tenant.id then
+      local name = owner .. "|" .. user
+      counts[name] = (counts[name] or 0) + 1
+    end
+  end
+  for name, count in pairs(counts) do
+    if has_user_caps(tenant) then
+      call("HSET", USER_RUNNING, name, count)
+    else
+      call("HDEL", USER_RUNNING, name)
+    end
+  end
 end
 
 local function write_users()
@@ -187,11 +213,11 @@ local function write_works(is_end)
     end
     work.stored, work.stored_tag = tag and number, tag
     if is_end then
-      if work.waiting > 0 or work.running > 0 then
-        list.set[#list.set + 1] = id
-        list.set[#list.set + 1] = tag and format("%d %d %d %d %d %d %d %d %d", work.waiting, work.waiting_us, work.running,
-          work.running_us, work.clock, tag, number, work.cost, work.seq)
-          or format("%d %d %d %d %d", work.waiting, work.waiting_us, work.running, work.running_us, work.clock)
+      if work.waiting > 0 then
+        local set = list.set
+        set[#set + 1] = id
+        set[#set + 1] = pack(WORK, work.waiting, work.waiting_us, work.clock, tag and number or 0, tag or 0, work.cost, work.seq)
+          .. work.alone
       else
         list.gone[#list.gone + 1] = id
       end
@@ -209,9 +235,9 @@ local function write_tenants()
   local set = {}
   for i, tenant in ipairs(changed_tenants) do
     set[2 * i - 1] = tenant.id
-    set[2 * i] = format("%d %s %s %d %d %d %d %s %d %d %d %d %d %s", tenant.weight, optional(tenant.cap),
-      optional(tenant.user_cap), tenant.last, tenant.credit, tenant.running, tenant.dearest, tenant.since, tenant.minute,
-      tenant.served, tenant.heads, tenant.own_caps, tenant.is_capped and 1 or 0, tenant.tracks)
+    set[2 * i] = pack(TENANT, tenant.weight, tenant.cap, tenant.user_cap, tenant.last, tenant.credit, tenant.running,
+      tenant.dearest, tenant.since, tenant.minute, tenant.served, tenant.heads, tenant.own_caps,
+      tenant.is_capped and 1 or 0) .. tenant.tracks
   end
   call_with("HSET", TENANTS, set)
 end
