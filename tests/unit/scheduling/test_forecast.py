@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from artiway.scheduling.forecast import Forecast, Speed, compute
+from artiway.scheduling.forecast import Demand, Forecast, Speed, compute
 from artiway.scheduling.model import (
     Backlog,
     Completion,
@@ -186,6 +186,13 @@ def test_measured_speed_scales_the_start() -> None:
     assert fast is not None
     assert fast.start_us == pytest.approx(slow.start_us / 4, rel=0.01)
     assert fast.position == slow.position
+
+
+@pytest.mark.parametrize(("nodes", "completed_s", "expected"), [(9, 12, 10), (9, 0, 1), (0.5, 12, 1), (9, 999, 1)])
+def test_lost_slots_slow_the_type_down(nodes: float, completed_s: int, expected: float) -> None:
+    """Nodes of 12 s in 120 s: one slot that was wanted all the time got a tenth of it done."""
+    window = Demand(nodes, microseconds(completed_s), microseconds(120))
+    assert Speed(prefetch=1, demand={"cutout": window}).scale_with("cutout", 2) ** 2 == pytest.approx(expected)
 
 
 def test_prefetched_nodes_do_not_run_yet() -> None:

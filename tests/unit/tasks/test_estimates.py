@@ -80,7 +80,7 @@ def test_measured_durations_replace_the_catalogue() -> None:
         {"step": None, "type": "cutout", "run_us": 1e6, "scale": 1 / 6, "ready_us": None, "claim_us": 0},
         {"step": None, "type": None, "run_us": 1e6, "scale": 0.5, "ready_us": 5e5, "claim_us": 25e4},
     ]
-    durations = Durations.measured({"rows": rows, "lateness": {"samples": 0, "ratio": None}})
+    durations = Durations.measured({"rows": rows, "lateness": {"samples": 0, "ratio": None}, "demand": []})
     assert durations.of("cutout", "cutout", microseconds(6)) == 1e6
     assert durations.of("crop", "cutout", microseconds(6)) == pytest.approx(1e6)
     assert durations.of("figure", "model", microseconds(8)) == 4e6
@@ -96,7 +96,7 @@ def test_late_promises_lengthen_the_next(samples: int, ratio: float | None, expe
         {"step": step, "type": kind, "run_us": 1e6, "scale": 1.0, "ready_us": 0, "claim_us": 0}
         for kind, step in (("cutout", "cutout"), ("model", "figure"), ("compose", "compose"), (None, None))
     ]
-    durations = Durations.measured({"rows": steps, "lateness": {"samples": samples, "ratio": ratio}})
+    durations = Durations.measured({"rows": steps, "lateness": {"samples": samples, "ratio": ratio}, "demand": []})
     assert durations.lateness == pytest.approx(expected, rel=0.01)
     found = estimate(photos(1), forecast(), durations)
     assert found.end_s == round(3 * durations.lateness)

@@ -7,6 +7,7 @@ looked up in it. What-if runs the scheduler itself.
 from __future__ import annotations
 
 import heapq
+import math
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -42,21 +43,46 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
+class Demand:
+    """Nodes of a type that wanted a slot at once, on average over a window, and the cost of those that completed."""
+
+    nodes: float
+    completed_us: float
+    window_us: float
+
+
+@dataclass(frozen=True, slots=True)
 class Speed:
     """How long a slot is taken for each microsecond of cost, by node type.
 
-    `prefetch` nodes of each type are dispatched beyond the slots, and wait at the worker.
+    `prefetch` nodes of each type are dispatched beyond the slots, and wait at the worker. `demand` corrects the speed
+    where slots are lost: a dead worker holds its slots until its leases end.
     """
 
     by_type: Mapping[str, float] = field(default_factory=dict)
     prefetch: int = 0
+    demand: Mapping[str, Demand] = field(default_factory=dict)
 
     def scale(self, node_type: str) -> float:
         return self.by_type.get(node_type, 1.0)
 
+    def slots(self, announced: int) -> int:
+        """Nodes that run at once where so many may be dispatched."""
+        return max(1, announced - self.prefetch)
+
+    def scale_with(self, node_type: str, announced: int) -> float:
+        """Slots that were full and got less done were slower than their nodes. They recover while a node waits, so the
+        expected speed is the geometric mean of the two."""
+        scale, demand, slots = self.scale(node_type), self.demand.get(node_type), self.slots(announced)
+        if demand is None or demand.nodes < slots or demand.completed_us == 0:
+            return scale
+        return math.sqrt(scale * max(scale, slots * demand.window_us / demand.completed_us))
+
 
 def compute(backlog: Backlog, speed: Speed) -> dict[str, Any]:
     """The forecast of a pool, as JSON. The time depends on the number of tenants and tracks that have work."""
+    announced = {kind: slots for kind, slots in backlog.pool.slots.items() if slots}
+    speed = replace(speed, by_type={kind: speed.scale_with(kind, slots) for kind, slots in announced.items()})
     limits = _limits(backlog, speed)
     tracks = {track for tenant in backlog.tenants.values() for track, work in tenant.tracks.items() if work.waiting}
     served = sorted((track for track in tracks if _blocked_by(limits, track) is None), key=str)
@@ -102,9 +128,11 @@ class Forecast:
         """The reason why no node of the track will start, if there is one."""
         return _blocked_by(self._data["limits"], track)
 
-    def slots(self, track: Track) -> int:
-        """Nodes of the track that can run at once."""
-        return int(min(row["slots"] for row in _rows(self._data["limits"], track)))
+    def limits(self, track: Track) -> dict[str, int]:
+        """The slots that a node of the track shares with others: of its type, lane, model and pool."""
+        limits = self._data["limits"]
+        names = {kind: _key(kind, track) for kind in limits}
+        return {f"{kind} {name}": limits[kind][name]["slots"] for kind, name in names.items() if name in limits[kind]}
 
     def node_us(self, track: Track, cost_us: int) -> float:
         """How long a node takes a slot."""
@@ -175,7 +203,7 @@ def _limits(backlog: Backlog, speed: Speed) -> dict[str, dict[str, Any]]:
     kinds = {kind: slots for kind, slots in pool.slots.items() if slots}
     capacity = None if pool.capacity is None else pool.capacity - speed.prefetch * len(kinds)
     limits: dict[str, dict[str, Any]] = {
-        "type": {kind: max(1, slots - speed.prefetch) for kind, slots in kinds.items()},
+        "type": {kind: speed.slots(slots) for kind, slots in kinds.items()},
         "lane": {name: 0 if lane.is_paused else lane.limit(pool.total_slots()) for name, lane in pool.lanes.items()},
         "model": dict(pool.models),
         "pool": {"": COUNT_LIMIT if capacity is None else max(min(1, pool.capacity or 0), capacity)},

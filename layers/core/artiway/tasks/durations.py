@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from artiway.scheduling.forecast import Speed
+from artiway.scheduling.forecast import Demand, Speed
 
 # As many tasks weigh as much as the assumption that promises are kept.
 LATENESS_SAMPLES = 10
@@ -27,6 +27,7 @@ class Durations:
     ready_us: float = 0.0
     claim_us: float = 0.0
     lateness: float = 1.0
+    demand: Mapping[str, Demand] = field(default_factory=dict)
 
     @staticmethod
     def measured(found: Mapping[str, Any]) -> Durations:
@@ -44,6 +45,9 @@ class Durations:
             ready_us=pool["ready_us"] or 0.0,
             claim_us=pool["claim_us"] or 0.0,
             lateness=min(max(ratio, LATENESS_LIMITS[0]), LATENESS_LIMITS[1]),
+            demand={
+                row["type"]: Demand(row["demand"], row["completed_us"], row["window_us"]) for row in found["demand"]
+            },
         )
 
     def of(self, step: str, node_type: str, cost_us: int) -> float:
@@ -54,4 +58,4 @@ class Durations:
     def speed(self, node_types: Mapping[str, int], *, prefetch: int) -> Speed:
         """For a forecast. `node_types` are the catalogue's costs. The time until a claim takes the slot as well."""
         scales = {kind: self.scales.get(kind, self.scale) + self.claim_us / cost for kind, cost in node_types.items()}
-        return Speed(scales, prefetch)
+        return Speed(scales, prefetch, self.demand)

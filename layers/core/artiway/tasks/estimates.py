@@ -54,7 +54,7 @@ class Estimator:
 def timing(
     plan: Plan, *, tenant_id: str, limits: TenantLimits, lane: str, forecast: Forecast, durations: Durations
 ) -> Timing:
-    """Nodes of the plan also wait for each other's slots: of their type, and of the tenant's concurrency."""
+    """Nodes of the plan also wait for each other, where they share the slots of a type, a lane or the tenant."""
     if limits.concurrency == 0:
         return Timing(None, None, NO_START[WaitingFor.TENANT_CAP])
     ends: dict[str, float] = {}
@@ -68,11 +68,12 @@ def timing(
             reason = forecast.blocked_by(track) or WaitingFor.TENANT_CAP
             return Timing(None, None, NO_START[reason].format(type=node.type, model=node.model))
         start_us = expected.start_us + durations.claim_us
-        for name, limit in ((node.type, forecast.slots(track)), ("", limits.concurrency)):
+        shared = forecast.limits(track) | {"tenant": limits.concurrency}
+        for name, limit in shared.items():
             if len(slots[name]) >= limit:
                 start_us = max(start_us, heapq.heappop(slots[name]))
         ends[node.name] = start_us + durations.of(node.step, node.type, node.cost_us)
-        for name in (node.type, ""):
+        for name in shared:
             heapq.heappush(slots[name], ends[node.name] + durations.claim_us)
         starts.append(start_us)
     start_s, end_s = min(starts) / MICROSECONDS, max(ends.values()) / MICROSECONDS

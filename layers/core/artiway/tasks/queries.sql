@@ -364,6 +364,27 @@ SELECT step, type, count(*)::integer AS samples,
  GROUP BY GROUPING SETS ((step, type), (type), ())
 HAVING count(*) > 0;
 
+-- name: demand_of_types
+-- How many nodes of each type wanted a slot at once in the window, on average and of each tenant no more than its cap; and
+-- the cost of those that completed. Where demand fills the slots, this is what a slot really gets done.
+SELECT type, sum(least(demand, policy.cap))::float8 AS demand, sum(completed_us)::float8 AS completed_us
+  FROM (SELECT tenant_id, type,
+               sum(extract(epoch FROM coalesce(ended_at, statement_timestamp())
+                       - greatest(ready_at, statement_timestamp() - make_interval(secs => %(window_s)s)))) / %(window_s)s AS demand,
+               coalesce(sum(cost_us) FILTER (WHERE status = 'COMPLETED'), 0) AS completed_us
+          FROM (SELECT tenant_id, type, cost_us, status, ready_at, ended_at FROM task_node
+                 WHERE pool = %(pool)s AND ended_at > statement_timestamp() - make_interval(secs => %(window_s)s) AND ready_at IS NOT NULL
+                 UNION ALL
+                (SELECT tenant_id, type, cost_us, status, ready_at, ended_at FROM task_node
+                  WHERE pool = %(pool)s AND status = 'QUEUED' AND dispatched_at IS NULL
+                  LIMIT 20000)
+                 UNION ALL
+                SELECT tenant_id, type, cost_us, status, ready_at, ended_at FROM task_node
+                 WHERE pool = %(pool)s AND status IN ('QUEUED', 'PROCESSING') AND dispatched_at IS NOT NULL) AS live
+         GROUP BY tenant_id, type) AS by_tenant
+  JOIN tenant_policy AS policy USING (tenant_id)
+ GROUP BY type;
+
 -- name: lateness
 -- How promises were kept lately: actual / expected duration of tasks that ended, and of those that are overdue already.
 SELECT count(*)::integer AS samples, percentile_cont(0.5) WITHIN GROUP (ORDER BY ratio) AS ratio

@@ -40,6 +40,7 @@ from artiway.tasks.model import (
 )
 
 SQL = sql.load("artiway.tasks")
+DEMAND_WINDOW_S = 120
 
 
 class PostgresTaskTransaction:
@@ -466,8 +467,13 @@ class PostgresNodes:
         """Durations of the newest nodes that completed, and how promises were kept: for `Durations.measured`."""
         with self._database.service_transaction() as tx:
             rows = tx.all(SQL["measured_durations"], {"pool": pool, "window_s": window_s, "limit": limit})
+            demand = tx.all(SQL["demand_of_types"], {"pool": pool, "window_s": DEMAND_WINDOW_S})
             lateness = tx.one(SQL["lateness"], {"pool": pool, "window_s": lately_s, "limit": limit})
-        return {"rows": [dict(row) for row in rows], "lateness": dict(lateness or {})}
+        return {
+            "rows": [dict(row) for row in rows],
+            "demand": [{**row, "window_us": DEMAND_WINDOW_S * 1_000_000} for row in demand],
+            "lateness": dict(lateness or {}),
+        }
 
     def lane_load(self, lane: str) -> LaneLoad:
         with self._database.service_transaction() as tx:
