@@ -385,6 +385,7 @@ def _changed_policies(changes: Sequence[WhatIfTenantBody]) -> list[TenantPolicy]
             str(tenant_id),
             weight=change.weight or now[tenant_id].weight,
             cap=now[tenant_id].concurrency if change.concurrency is None else change.concurrency,
+            user_cap=now[tenant_id].user_concurrency,
         )
         for tenant_id, change in wanted.items()
     ]

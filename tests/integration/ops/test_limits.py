@@ -101,6 +101,10 @@ class TestUserCaps:
             status, answer = call("PATCH", path, {field: value})
             assert (status, answer["code"]) == (422, "REQUEST_422_INVALID"), path
 
+    @pytest.mark.parametrize("name", ["", " ", "x" * 201, 7, "a\x00b"])
+    def test_bad_names_are_refused(self, call, name):
+        assert call("PATCH", "/tenant", {"name": name})[0] == 422
+
     @pytest.mark.parametrize("field", ["concurrency", "weight", "tier", "status", "queueDepth"])
     def test_tenant_cannot_change_its_other_limits(self, call, field):
         assert call("PATCH", "/tenant", {field: 1})[0] == 422
