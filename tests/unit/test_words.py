@@ -52,7 +52,6 @@ WIRE_NAMES = re.compile(
 ALLOWED = {
     "layers/core/artiway/scheduling/": "keeps its own words until the fair queue is rewritten",
     "tests/integration/scheduling/": "tests of the fair queue, until it is rewritten",
-    "tests/unit/scheduling/": "tests of the fair queue, until it is rewritten",
     "bench/wfq/": "measures the fair queue, until it is rewritten",
     "bench/fairness/": "measures the fair queue, until it is rewritten",
     "docs/fair-queue.md": "explains the words of the fair queue's code",
