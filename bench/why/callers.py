@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 
 from artiway import bootstrap
 
-BARRIER_SECONDS = 60
+BARRIER_SECONDS = 300
 _barrier: Any = None
 
 
