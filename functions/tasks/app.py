@@ -265,6 +265,7 @@ def estimate_task(body: SubmitBody) -> EstimateBody:
         inputs=_inputs(body.inputs),
         params=body.params,
         count=body.count,
+        priority=_priority(body.priority),
     )
     return EstimateBody(
         price_points=found.price_points,
