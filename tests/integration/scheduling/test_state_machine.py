@@ -165,7 +165,7 @@ class QueueMachine(RuleBasedStateMachine):
                 self.database.running[node_id] = Running(run.node, run.charged_us)
         self.twins.now_ms += seconds * 1000
         for node_id in self.twins.reclaim():
-            # The database never heard of the dispatch, so to it the node still waits where it did.
+            # The database has no record of the dispatch, so to it the node still waits where it did.
             back = self.database.running.pop(node_id).node
             waiting = {**self.database.waiting, node_id: back}
             self.database.waiting = dict(sorted(waiting.items(), key=lambda item: int(item[0][1:])))

@@ -26,7 +26,7 @@ _THREE_NAMES = re.compile(rf"{_PLAIN}\|{_PLAIN}\|{_PLAIN}")
 
 
 class StaleEpoch(Unavailable):
-    """Redis lost the queue, or somebody rebuilt it: attach again, or rebuild from the database."""
+    """Redis lost the queue, or another process rebuilt it: attach again, or rebuild from the database."""
 
     code = "SCHED_503_STALE_EPOCH"
 
@@ -128,7 +128,7 @@ def charge_us(cost_us: int, weight: int) -> int:
 def named(word: str, value: str) -> str:
     """Names become parts of keys and of packed records, so they are plain."""
     if not _NAME.fullmatch(value):
-        raise ValueError(f"{word} {value!r}: 1 to 64 of letters, digits, _ . : @ -")
+        raise ValueError(f"{word} {value!r}: 1 to 64 of a-z, A-Z, 0-9, _ . : @ -")
     return value
 
 
