@@ -18,7 +18,6 @@ from artiway.platform import http
 if TYPE_CHECKING:
     from artiway.scheduling.model import Priority
     from artiway.tasks.model import FlowNode, NodeStatus, Requester, Task, TaskStatus
-    from artiway.tasks.service import Accepted
 else:
     # The values on the wire. The enums are imported with the services, at the first request.
     Priority = Literal["HIGH", "NORMAL", "LOW"]
@@ -254,7 +253,7 @@ def submit_task(body: SubmitBody) -> tuple[AcceptedBody, int]:
         webhook_url=body.webhook_url,
         priority=_priority(body.priority),
     )
-    return _accepted(accepted), 202
+    return _accepted(accepted.task, accepted.timing.end_s, accepted.timing.detail), 202
 
 
 @api.post("/tasks/estimate", permission="task.submit", errors=[404])
@@ -266,6 +265,7 @@ def estimate_task(body: SubmitBody) -> EstimateBody:
         inputs=_inputs(body.inputs),
         params=body.params,
         count=body.count,
+        priority=_priority(body.priority),
     )
     return EstimateBody(
         price_points=found.price_points,
@@ -288,7 +288,7 @@ def submit_flow(body: FlowBody) -> tuple[AcceptedBody, int]:
         webhook_url=body.webhook_url,
         priority=_priority(body.priority),
     )
-    return _accepted(accepted), 202
+    return _accepted(accepted.task, accepted.timing.end_s, accepted.timing.detail), 202
 
 
 @api.get("/tasks", permission="task.read")
@@ -431,16 +431,15 @@ def _priority(given: str) -> Priority:
     return Priority(given)
 
 
-def _accepted(accepted: Accepted) -> AcceptedBody:
-    task, timing = accepted.task, accepted.timing
+def _accepted(task: Task, eta_s: int | None, detail: str | None) -> AcceptedBody:
     return AcceptedBody(
         task_id=to_wire("task", task.task_id),
         status=task.status,
         lane=task.lane,
         priority=task.priority,
         price_points=task.price_points,
-        eta_seconds=timing.end_s,
-        detail=timing.detail,
+        eta_seconds=eta_s,
+        detail=detail,
     )
 
 

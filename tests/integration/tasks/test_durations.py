@@ -43,7 +43,7 @@ def test_each_step_has_durations_of_its_own(world):
     assert promise(world, "crop", tenant) == promise(world, "cutout", tenant) == 6
     run(world, "crop", 1, tenant)
     run(world, "cutout", 11, tenant)
-    found = durations()(POOL)
+    found = durations().of(POOL)
     assert found.run_us == pytest.approx({"crop": 1e6, "cutout": 11e6}, rel=0.01)
     assert found.ready_us == pytest.approx(5e5, rel=0.01)
     assert promise(world, "crop", tenant) == 2
@@ -53,7 +53,7 @@ def test_each_step_has_durations_of_its_own(world):
 def test_unmeasured_step_follows_its_type(world):
     tenant = world.tenant()
     run(world, "crop", 3, tenant)
-    found = durations()(POOL)
+    found = durations().of(POOL)
     assert found.of("cutout", "cutout", 6_000_000) == pytest.approx(3e6, rel=0.01)
     assert found.of("extend", "extend", 10_000_000) == pytest.approx(5e6, rel=0.01)
 

@@ -11,6 +11,7 @@ from artiway.scheduling.model import (
     Backlog,
     Lane,
     Pool,
+    Priority,
     TenantBacklog,
     TenantPolicy,
     Track,
@@ -51,9 +52,19 @@ def photos(count: int) -> Plan:
     return Plan("model_photo", (node("cutout", "cutout", "cutout", 6), *parts))
 
 
-def estimate(plan: Plan, pool: Forecast, durations: Durations = UNMEASURED, **changes: Any) -> Timing:
+def estimate(
+    plan: Plan,
+    pool: Forecast,
+    durations: Durations = UNMEASURED,
+    *,
+    tenant: str = "me",
+    priority: Priority = Priority.NORMAL,
+    **changes: Any,
+) -> Timing:
     limits = TenantLimits(**{**vars(LIMITS), **changes})
-    return timing(plan, tenant_id="me", limits=limits, lane=LANE, forecast=pool, durations=durations)
+    return timing(
+        plan, tenant_id=tenant, limits=limits, lane=LANE, priority=priority, forecast=pool, durations=durations
+    )
 
 
 def test_idle_pool_takes_the_critical_path() -> None:
@@ -72,6 +83,18 @@ def test_queue_delays_the_start() -> None:
     assert found.end_s is not None
     assert 3 <= found.start_s <= 12
     assert found.end_s == found.start_s + 18
+
+
+def test_high_priority_passes_own_backlog_only() -> None:
+    pool = forecast(waiting=20, running=1)
+    normal, high = (
+        estimate(photos(1), pool, tenant="other", weight=1, priority=p).end_s for p in (Priority.NORMAL, Priority.HIGH)
+    )
+    stranger = [estimate(photos(1), pool, weight=1, priority=p).end_s for p in (Priority.NORMAL, Priority.HIGH)]
+    assert normal is not None
+    assert high is not None
+    assert normal > 100 > high
+    assert stranger[0] == stranger[1]
 
 
 def test_measured_durations_replace_the_catalogue() -> None:

@@ -50,7 +50,7 @@ def forecasts() -> PoolForecasts:
     return PoolForecasts(
         fair_queues(),
         scheduling_store(),
-        lambda pool: durations()(pool).speed(costs, prefetch=base.settings().scheduler_prefetch),
+        lambda pool: durations().of(pool).speed(costs, prefetch=base.settings().scheduler_prefetch),
         base.cache(),
         base.clock(),
         for_s=base.settings().forecast_s,

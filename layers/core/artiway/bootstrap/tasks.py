@@ -14,7 +14,7 @@ from artiway.bootstrap.points import points
 if TYPE_CHECKING:
     from artiway.delivery.feed.service import FeedService
     from artiway.tasks.catalogue import Catalogue
-    from artiway.tasks.durations import Durations
+    from artiway.tasks.durations import MeasuredDurations
     from artiway.tasks.lifecycle import NodeService
     from artiway.tasks.progress import Progress
     from artiway.tasks.repository import PostgresNodes, PostgresTasks
@@ -70,28 +70,15 @@ def nodes() -> NodeService:
 
 
 @once
-def durations() -> Callable[[str], Durations]:
-    """The measured durations of a pool, which may be some seconds old."""
-    from artiway.tasks.durations import Durations
+def durations() -> MeasuredDurations:
+    from artiway.tasks.durations import MeasuredDurations, Windows
 
-    settings = base.settings()
-
-    def of(pool: str) -> Durations:
-        found = base.cache().get(
-            f"durations:{pool}",
-            lambda: node_store().measured(
-                pool,
-                window_s=settings.duration_window_s,
-                lately_s=settings.lateness_window_s,
-                limit=settings.duration_samples,
-            ),
-            ttl_s=settings.durations_s,
-            jitter_s=0,
-        )
-        assert found is not None
-        return Durations.measured(found)
-
-    return of
+    windows = Windows(
+        nodes=base.settings().duration_samples,
+        nodes_s=base.settings().duration_window_s,
+        tasks_s=base.settings().lateness_window_s,
+    )
+    return MeasuredDurations(node_store(), base.cache(), windows, for_s=base.settings().durations_s)
 
 
 @once
@@ -111,7 +98,7 @@ def tasks() -> TaskService:
         nodes(),
         base.clock(),
         load_of=cached(node_store().lane_load, base.clock(), for_s=base.settings().lane_load_s),
-        timing_of=Estimator(forecasts().with_pending, durations()).timing,
+        timing_of=Estimator(forecasts().with_pending, durations().of).timing,
         hold_ttl_s=base.settings().hold_ttl_s,
         # Without a DNS lookup: a submission does not wait for a name server, and each delivery checks the addresses.
         refusal_of=lambda url: webhook_post().refusal(url, is_looked_up=False),

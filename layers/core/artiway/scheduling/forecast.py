@@ -156,16 +156,29 @@ class Forecast:
         return self._turn(track, virtual + (work - done) / weight)
 
     def arrival(
-        self, tenant_id: str, track: Track, *, cost_us: float, weight: int, after_us: float = 0
+        self,
+        tenant_id: str,
+        track: Track,
+        *,
+        cost_us: float,
+        weight: int,
+        after_us: float = 0,
+        is_first: bool = False,
     ) -> Expected | None:
-        """The start of a node that becomes ready `after_us` from now, behind its tenant's waiting nodes."""
+        """The start of a node that becomes ready `after_us` from now, behind its tenant's waiting nodes.
+
+        With `is_first` it goes before them: counts do not have their priorities, and few are HIGH.
+        """
         if self.blocked_by(track) is not None:
             return None
         virtual = 0.0
         if str(track) in self._data["tracks"]:
             virtual = _between(self._times, self._data["tracks"][str(track)]["virtual"], after_us)
         found = self._turn(track, virtual + cost_us / weight)
-        if flow := self._flow(tenant_id, track):
+        flow = self._flow(tenant_id, track)
+        if flow is not None and not flow[3]:
+            return None
+        if flow is not None and not is_first:
             last = self.start(tenant_id, track, flow[0])
             if last is None:
                 return None

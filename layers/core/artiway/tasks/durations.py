@@ -4,13 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
+from artiway.platform.ports import Cache
 from artiway.scheduling.forecast import Demand, Speed
 
 # As many tasks weigh as much as the assumption that promises are kept.
 LATENESS_SAMPLES = 10
 LATENESS_LIMITS = (0.5, 4.0)
+
+
+@dataclass(frozen=True)
+class Windows:
+    """How far back is read: so many nodes for durations, and seconds for nodes, tasks and the demand of types."""
+
+    nodes: int
+    nodes_s: int
+    tasks_s: int
+    demand_s: int = 120
+
+
+class Store(Protocol):
+    def measured(self, pool: str, windows: Windows) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True)
@@ -59,3 +74,17 @@ class Durations:
         """For a forecast. `node_types` are the catalogue's costs. The time until a claim takes the slot as well."""
         scales = {kind: self.scales.get(kind, self.scale) + self.claim_us / cost for kind, cost in node_types.items()}
         return Speed(scales, prefetch, self.demand)
+
+
+class MeasuredDurations:
+    """The durations of each pool, shared by all processes for a few seconds."""
+
+    def __init__(self, store: Store, cache: Cache, windows: Windows, *, for_s: float) -> None:
+        self._store, self._cache, self._windows, self._for_s = store, cache, windows, for_s
+
+    def of(self, pool: str) -> Durations:
+        found = self._cache.get(
+            f"durations:{pool}", lambda: self._store.measured(pool, self._windows), ttl_s=self._for_s, jitter_s=0
+        )
+        assert found is not None
+        return Durations.measured(found)

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from artiway.scheduling.forecast import Forecast
 from artiway.scheduling.lanes import LANES
-from artiway.scheduling.model import MICROSECONDS, Track, WaitingFor
+from artiway.scheduling.model import MICROSECONDS, Priority, Track, WaitingFor
 from artiway.tasks.durations import Durations
 from artiway.tasks.model import Plan, TenantLimits
 
@@ -39,20 +39,28 @@ class Estimator:
     def __init__(self, forecast_of: Callable[[str], Forecast], durations_of: Callable[[str], Durations]) -> None:
         self._forecast_of, self._durations_of = forecast_of, durations_of
 
-    def timing(self, plan: Plan, *, tenant_id: UUID, limits: TenantLimits, lane: str) -> Timing:
+    def timing(self, plan: Plan, *, tenant_id: UUID, limits: TenantLimits, lane: str, priority: Priority) -> Timing:
         pool = LANES[lane].pool
         return timing(
             plan,
             tenant_id=str(tenant_id),
             limits=limits,
             lane=lane,
+            priority=priority,
             forecast=self._forecast_of(pool),
             durations=self._durations_of(pool),
         )
 
 
 def timing(
-    plan: Plan, *, tenant_id: str, limits: TenantLimits, lane: str, forecast: Forecast, durations: Durations
+    plan: Plan,
+    *,
+    tenant_id: str,
+    limits: TenantLimits,
+    lane: str,
+    priority: Priority,
+    forecast: Forecast,
+    durations: Durations,
 ) -> Timing:
     """Nodes of the plan also wait for each other, where they share the slots of a type, a lane or the tenant."""
     if limits.concurrency == 0:
@@ -63,7 +71,14 @@ def timing(
     for node in plan.nodes:
         track = Track(node.type, lane, node.model)
         ready_us = max((ends[name] for name in node.depends_on), default=0.0) + durations.ready_us
-        expected = forecast.arrival(tenant_id, track, cost_us=node.cost_us, weight=limits.weight, after_us=ready_us)
+        expected = forecast.arrival(
+            tenant_id,
+            track,
+            cost_us=node.cost_us,
+            weight=limits.weight,
+            after_us=ready_us,
+            is_first=priority is Priority.HIGH,
+        )
         if expected is None:
             reason = forecast.blocked_by(track) or WaitingFor.TENANT_CAP
             return Timing(None, None, NO_START[reason].format(type=node.type, model=node.model))

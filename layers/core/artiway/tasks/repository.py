@@ -17,6 +17,7 @@ from artiway.platform.clock import Clock
 from artiway.platform.database import Database, Row, Transaction
 from artiway.scheduling.model import Priority
 from artiway.tasks import dag, messages
+from artiway.tasks.durations import Windows
 from artiway.tasks.model import (
     Claimed,
     Failure,
@@ -40,7 +41,6 @@ from artiway.tasks.model import (
 )
 
 SQL = sql.load("artiway.tasks")
-DEMAND_WINDOW_S = 120
 
 
 class PostgresTaskTransaction:
@@ -463,15 +463,16 @@ class PostgresNodes:
         with self._database.service_transaction() as tx:
             tx.run(SQL["delete_worker"], {"worker_id": worker_id})
 
-    def measured(self, pool: str, *, window_s: int, lately_s: int, limit: int) -> dict[str, Any]:
+    def measured(self, pool: str, windows: Windows) -> dict[str, Any]:
         """Durations of the newest nodes that completed, and how promises were kept: for `Durations.measured`."""
+        limits = {"pool": pool, "limit": windows.nodes}
         with self._database.service_transaction() as tx:
-            rows = tx.all(SQL["measured_durations"], {"pool": pool, "window_s": window_s, "limit": limit})
-            demand = tx.all(SQL["demand_of_types"], {"pool": pool, "window_s": DEMAND_WINDOW_S})
-            lateness = tx.one(SQL["lateness"], {"pool": pool, "window_s": lately_s, "limit": limit})
+            rows = tx.all(SQL["measured_durations"], {**limits, "window_s": windows.nodes_s})
+            demand = tx.all(SQL["demand_of_types"], {"pool": pool, "window_s": windows.demand_s})
+            lateness = tx.one(SQL["lateness"], {**limits, "window_s": windows.tasks_s})
         return {
             "rows": [dict(row) for row in rows],
-            "demand": [{**row, "window_us": DEMAND_WINDOW_S * 1_000_000} for row in demand],
+            "demand": [{**row, "window_us": windows.demand_s * 1_000_000} for row in demand],
             "lateness": dict(lateness or {}),
         }
 

@@ -91,7 +91,9 @@ class _Wishes:
 
 
 class TimingOf(Protocol):
-    def __call__(self, plan: Plan, *, tenant_id: UUID, limits: TenantLimits, lane: str) -> Timing: ...
+    def __call__(
+        self, plan: Plan, *, tenant_id: UUID, limits: TenantLimits, lane: str, priority: Priority
+    ) -> Timing: ...
 
 
 @dataclass(frozen=True)
@@ -177,13 +179,14 @@ class TaskService:
         inputs: Mapping[str, UUID],
         params: Mapping[str, Any],
         count: int | None,
+        priority: Priority = Priority.NORMAL,
     ) -> Estimate:
         """The price and duration of a submission. Changes nothing, holds no points."""
         plan = self._catalogue.plan(tool, inputs=inputs, params=params, count=count, seed=0)
         with self._store.open(tenant_id) as tx:
             limits = tx.limits()
         lane = _lane(limits, plan)
-        timing = self._timing(plan, tenant_id=tenant_id, limits=limits, lane=lane)
+        timing = self._timing(plan, tenant_id=tenant_id, limits=limits, lane=lane, priority=priority)
         return Estimate(plan.price_points, lane, timing, len(plan.nodes))
 
     def _accept(self, tenant_id: UUID, user_id: UUID, task_id: UUID, plan: Plan, wishes: _Wishes) -> Accepted:
@@ -195,7 +198,7 @@ class TaskService:
             limits = tx.limits()
             lane = _lane(limits, plan)
             # Before the lock of the tenant's submissions, which a forecast must not make longer.
-            timing = self._timing(plan, tenant_id=tenant_id, limits=limits, lane=lane)
+            timing = self._timing(plan, tenant_id=tenant_id, limits=limits, lane=lane, priority=wishes.priority)
             self._check_room(tx, limits, lane, nodes=len(plan.nodes))
             # The hold has the id of the task, so a repeated call holds no more points.
             self._hold(tenant_id, user_id, task_id, hold_id=task_id, points=plan.price_points)
