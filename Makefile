@@ -54,10 +54,11 @@ lock: $(UV) ## resolve all pins again
 	done
 
 .PHONY: lint
-lint: $(VENV)/.ready ## ruff and mypy
+lint: $(VENV)/.ready ## ruff, mypy and the Lua scripts
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
 	@$(BIN)/mypy
+	@$(BIN)/python -m tools.lint_lua
 
 .PHONY: test
 test: lint $(VENV)/.ready .tools/emulator/.ready .tools/sam/.ready .tools/checkov/.ready test-worker ## lint, types and every test

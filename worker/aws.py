@@ -12,7 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import ValidationError
 
 from artiway.tasks import contract
-from artiway.tasks.contract import Node, Terms, Verdict, Wire, WorkHint
+from artiway.tasks.contract import Node, Terms, Wire, WorkHint
 from worker.model import WorkMessage
 from worker.ports import ObjectMissing, ObjectTooLarge, ServiceFailed
 
@@ -98,10 +98,8 @@ class LambdaInternal:
         request = contract.Claim(node_id=node_id, attempt=attempt, worker_id=worker_id)
         return self._call(request, contract.ClaimAnswer).node
 
-    def beat(self, worker: Mapping[str, Any], nodes: Sequence[Node]) -> dict[str, Verdict]:
-        request = contract.Beat.model_validate({**worker, "nodes": held_nodes(nodes)})
-        answer = self._call(request, contract.BeatAnswer)
-        return {row.node_id: row.verdict for row in answer.nodes}
+    def beat(self, worker: Mapping[str, Any], nodes: Sequence[Node]) -> contract.BeatAnswer:
+        return self._call(contract.Beat.model_validate({**worker, "nodes": held_nodes(nodes)}), contract.BeatAnswer)
 
     def release(self, *, worker_id: str, nodes: Sequence[Node]) -> int:
         return self._call(

@@ -1,4 +1,5 @@
-"""One call renews every lease and returns the nodes to stop. A lease without an answer for its whole time is lost."""
+"""One call renews every lease and returns the nodes to stop, and whether to drain. A lease without an answer for its
+whole time is lost."""
 
 from __future__ import annotations
 
@@ -24,10 +25,12 @@ class Heartbeat:
         leases: Leases,
         describe: Callable[[], Mapping[str, Any]],
         *,
+        on_drain: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
         beat_file: str = "",
     ) -> None:
         self._internal, self._leases, self._describe, self._clock = internal, leases, describe, clock
+        self._on_drain = on_drain
         self._beat_file = Path(beat_file) if beat_file else None
         self._end = threading.Event()
 
@@ -36,13 +39,16 @@ class Heartbeat:
         sent_at = self._clock()  # the lease counts from before the call, so it never ends later here than in `internal`
         held = self._leases.held()
         try:
-            verdicts = self._internal.beat(self._describe(), [attempt.node for attempt in held])
+            answer = self._internal.beat(self._describe(), [attempt.node for attempt in held])
         except ServiceFailed as error:
             logger.warning("heartbeat failed", error=str(error), nodes=len(held))
-            verdicts = {}
+            verdicts: dict[str, Verdict] = {}
             answered = False
         else:
+            verdicts = {row.node_id: row.verdict for row in answer.nodes}
             answered = True
+            if answer.drain:
+                self._on_drain()
             if self._beat_file is not None:
                 self._beat_file.touch()
         for attempt in held:

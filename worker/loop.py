@@ -40,7 +40,9 @@ class Worker:
         self._slots, self._clock = slots, clock
         self._stopping = threading.Event()
         self.leases = Leases()
-        self.heartbeat = Heartbeat(internal, self.leases, self.describe, clock=clock, beat_file=settings.beat_file)
+        self.heartbeat = Heartbeat(
+            internal, self.leases, self.describe, on_drain=self.stop, clock=clock, beat_file=settings.beat_file
+        )
 
     def describe(self) -> dict[str, Any]:
         """The worker as the scheduler sees it. It has no slots while it drains."""
@@ -53,7 +55,7 @@ class Worker:
         }
 
     def stop(self) -> None:
-        """Safe in a signal handler: it only sets an event."""
+        """Called by a signal, or by a heartbeat when an operator drains the worker. It only sets an event."""
         self._stopping.set()
 
     def run(self) -> None:
@@ -67,6 +69,8 @@ class Worker:
         self._stopping.wait()
         self.drain()
         self.heartbeat.end()
+        beating.join(RELEASE_S)  # a late heartbeat would register the worker again
+        self._release([])
 
     def register(self) -> Terms | None:
         pause = BACKOFF_S
@@ -157,6 +161,7 @@ class Worker:
         self.leases.wait_until_none(RELEASE_S)
 
     def _release(self, nodes: Sequence[Node]) -> None:
+        """Return nodes, and take the worker off the list of workers."""
         try:
             released = self._internal.release(worker_id=self._worker_id, nodes=nodes)
             logger.info("nodes released", requested=len(nodes), released=released)

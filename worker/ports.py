@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from artiway.tasks.contract import Node, Terms, Verdict
+from artiway.tasks.contract import BeatAnswer, Node, Terms
 from worker.model import WorkMessage
 
 
@@ -34,7 +34,7 @@ class ProgressQueue(Protocol):
 class Internal(Protocol):
     def register(self, worker: Mapping[str, Any]) -> Terms: ...
     def claim(self, *, node_id: str, attempt: int, worker_id: str) -> Node | None: ...
-    def beat(self, worker: Mapping[str, Any], nodes: Sequence[Node]) -> dict[str, Verdict]: ...
+    def beat(self, worker: Mapping[str, Any], nodes: Sequence[Node]) -> BeatAnswer: ...
     def release(self, *, worker_id: str, nodes: Sequence[Node]) -> int: ...
 
 

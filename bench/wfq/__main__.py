@@ -122,7 +122,7 @@ def run(url: str, plan: Sequence[Load], latency_s: float) -> tuple[list[Result],
             row["longest_ms"] = longest_call_ms(client)
             for load in loads:
                 results.append(measure(url, load))
-                _tell(results[-1].row())
+                _print_row(results[-1].row())
             row["longest_under_load_ms"] = longest_call_ms(client)
             backlogs.append(row)
     return results, backlogs
@@ -164,11 +164,11 @@ def run_durable(url: str, plan: Sequence[durable.Load]) -> list[durable.Result]:
     results = []
     for load in plan:
         results.append(durable.measure(url, load))
-        _tell(results[-1].row())
+        _print_row(results[-1].row())
     return results
 
 
-def _tell(row: dict[str, Any]) -> None:
+def _print_row(row: dict[str, Any]) -> None:
     print("  " + "  ".join(f"{name}={_cell(value)}" for name, value in row.items()), flush=True)
 
 

@@ -66,8 +66,8 @@ function laneTable(lanes, mayWrite, redraw) {
 }
 
 const parallelism = (lane, run) =>
-  form({ class: "inline" }, (values) => run(() => patch(`/ops/lanes/${lane.lane}`, { parallelism: Number(values.parallelism) }))(),
-    el("input", { name: "parallelism", type: "number", min: 0, max: 10000, required: true, placeholder: "∞",
+  form({ class: "inline" }, (values) => run(() => patch(`/ops/lanes/${lane.lane}`, { parallelism: values.parallelism === "" ? null : Number(values.parallelism) }))(),
+    el("input", { name: "parallelism", type: "number", min: 0, max: 1000000, placeholder: "∞",
       "aria-label": `${t("parallelism")} ${lane.lane}`, value: lane.parallelism ?? "" }),
     el("button", { class: "quiet" }, t("set")));
 
@@ -78,6 +78,8 @@ function workerTable(workers) {
       { title: t("pool"), cell: (worker) => worker.pool },
       { title: t("types"), cell: (worker) => worker.types.join(", ") },
       { title: t("slots"), number: true, cell: (worker) => worker.slots },
+      { title: t("running"), number: true, cell: (worker) => worker.nodes.length },
+      { title: t("status"), cell: (worker) => tag(t(worker.draining ? "draining" : "open"), worker.draining ? "warn" : "good") },
       { title: t("engine"), cell: (worker) => worker.engine },
       { title: t("lastBeat"), cell: (worker) => time(worker.lastBeatAt) },
     ],

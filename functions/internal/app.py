@@ -30,12 +30,13 @@ def _answer(request: contract.Register | contract.Claim | contract.Beat | contra
             node = contract.Node.model_validate(order)
             return contract.ClaimAnswer(outcome=contract.ClaimOutcome.CLAIMED, node=node)
         case contract.Beat():
-            verdicts = nodes.beat(_card(request), _held(request.nodes))
+            verdicts, is_draining = nodes.beat(_card(request), _held(request.nodes))
             return contract.BeatAnswer(
+                drain=is_draining,
                 nodes=[
                     contract.NodeVerdict(node_id=str(node_id), verdict=contract.Verdict(verdict))
                     for node_id, verdict in verdicts.items()
-                ]
+                ],
             )
         case contract.Release():
             released = nodes.release(worker_id=request.worker_id, held=_held(request.nodes))

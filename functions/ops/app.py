@@ -1,4 +1,4 @@
-"""Operations: lanes, scheduler, fairness, workers, dead letters, reconciliation, audit log, health."""
+"""Operations: lanes, models, workers, scheduler, fairness, dead letters, reconciliation, audit log, health."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from artiway.audit.model import AuditEntry, AuditFilter
 from artiway.errors import NotFound
 from artiway.ids import from_wire, to_wire
 from artiway.platform import http
-from artiway.scheduling.model import LaneChange, LaneState, TenantPolicy, Waits
+from artiway.scheduling.model import Choice, LaneChange, LaneState, ModelState, TenantPolicy, Waits, WorkerState
 
 api = http.Api("operations", origin=bootstrap.origin, access_check=bootstrap.access_check)
 handler = api.handler
 
 PoolName = Literal["gpu", "enterprise"]
+POOLS = ("gpu", "enterprise")
 
 
 def _node_type(name: str) -> str:
@@ -53,10 +54,65 @@ class LanesBody(http.Wire):
 
 
 class LaneChangeBody(http.Wire):
-    parallelism: int | None = Field(default=None, ge=0, le=1_000_000)
-    share_percent: int | None = Field(default=None, ge=1, le=100)
-    limit: int | None = Field(default=None, ge=0, le=1_000_000)
-    paused: bool | None = None
+    """A field that is left out does not change. A null restores the lane's default."""
+
+    parallelism: int | None = Field(default=None, ge=0, le=1_000_000, description="0: nothing runs; null: no limit")
+    share_percent: int | None = Field(default=None, ge=1, le=100, description="of the pool's slots")
+    limit: int | None = Field(default=None, ge=0, le=1_000_000, description="depth")
+    paused: bool | None = Field(default=None, description="null does not change it")
+
+
+class ModelLoadBody(http.Wire):
+    pool: str
+    running: int
+    waiting: int
+
+
+class ModelBody(http.Wire):
+    model: str
+    steps: list[str] = Field(description="steps of the catalogue that use it")
+    limit: int | None = Field(description="nodes at once in each pool; null: no limit")
+    running: int
+    waiting: int
+    pools: list[ModelLoadBody]
+
+
+class ModelsBody(http.Wire):
+    items: list[ModelBody]
+    next_cursor: str | None
+
+
+class ModelLimitBody(http.Wire):
+    limit: Annotated[int, Field(ge=0, le=1_000_000)] | None = Field(
+        description="nodes at once in each pool; 0: nothing runs; null: no limit"
+    )
+
+
+class RunnerUpBody(http.Wire):
+    tenant_id: str
+    tag: float = Field(description="virtual time in seconds")
+
+
+class DecisionBody(http.Wire):
+    at: datetime
+    pool: str
+    task_id: str | None
+    node: str | None = Field(description="its name in the task")
+    tenant_id: str
+    user_id: str
+    type: str
+    lane: str
+    model: str | None
+    charged_seconds: float
+    tag: float = Field(description="virtual time in seconds")
+    runner_up: RunnerUpBody | None = Field(description="the next tenant whose node could have run")
+    reason: Literal["only_candidate", "smallest_tag", "tie_earlier_arrival"]
+    detail: str
+
+
+class DecisionsBody(http.Wire):
+    items: list[DecisionBody]
+    next_cursor: str | None
 
 
 class TenantClockBody(http.Wire):
@@ -144,12 +200,23 @@ class SimulationBody(http.Wire):
     tenants: list[TenantComparisonBody]
 
 
+class WorkerNodeBody(http.Wire):
+    task_id: str
+    tenant_id: str
+    node: str
+    type: str
+    attempt: int
+    started_at: datetime
+
+
 class WorkerBody(http.Wire):
     worker_id: str
     pool: str
     types: list[str]
     slots: int
     engine: str
+    draining: bool = Field(description="takes no new node; its slots do not count")
+    nodes: list[WorkerNodeBody] = Field(description="that it runs now")
     registered_at: datetime
     last_beat_at: datetime
 
@@ -168,13 +235,17 @@ def list_lanes(cursor: http.Cursor = None, limit: http.Limit = 50) -> LanesBody:
 
 @api.patch("/ops/lanes/<lane>", permission="ops.write")
 def change_lane(lane: str, body: LaneChangeBody) -> LaneBody:
-    """Change parallelism, share or limit at once, without a deployment. Other fields do not change."""
-    change = LaneChange(
-        is_paused=body.paused,
-        parallelism=body.parallelism,
-        share_percent=body.share_percent,
-        depth_limit=body.limit,
-    )
+    """Change parallelism, share or limit at once, without a deployment. A null restores the default."""
+    given = body.model_fields_set
+    change: LaneChange = {}
+    if body.paused is not None:
+        change["is_paused"] = body.paused
+    if "parallelism" in given:
+        change["parallelism"] = body.parallelism
+    if "share_percent" in given:
+        change["share_percent"] = body.share_percent
+    if "limit" in given:
+        change["depth_limit"] = body.limit
     return _changed(lane, change)
 
 
@@ -188,6 +259,42 @@ def pause_lane(lane: str) -> LaneBody:
 def resume_lane(lane: str) -> LaneBody:
     """Resume dispatch from this lane."""
     return _changed(lane, LaneChange(is_paused=False))
+
+
+@api.get("/ops/models", permission="ops.read")
+def list_models(cursor: http.Cursor = None, limit: http.Limit = 50) -> ModelsBody:
+    """The models of the catalogue: limits, running and waiting nodes."""
+    models, next_cursor = http.page_of(bootstrap.operations().models(), cursor, limit)
+    return ModelsBody(items=[_model(model) for model in models], next_cursor=next_cursor)
+
+
+@api.put("/ops/models/<model>", permission="ops.write")
+def limit_model(model: str, body: ModelLimitBody) -> ModelBody:
+    """Set how many nodes of a model may run at once in each pool. Running nodes are not stopped."""
+    return _model(bootstrap.operations().limit_model(model, body.limit, actor_id=api.identity.user_id))
+
+
+@api.get("/ops/decisions", permission="ops.read")
+def list_decisions(
+    pool: PoolName | None = None,
+    tenant_id: Annotated[str | None, Query(alias="tenantId", max_length=64)] = None,
+    cursor: http.Cursor = None,
+    limit: http.Limit = 50,
+) -> DecisionsBody:
+    """The last 1,000 choices of the fair queue, newest first: the chosen tenant, the runner-up and the reason."""
+    place = http.place_of(cursor)
+    try:
+        tenant = None if tenant_id is None else str(from_wire("tnt", tenant_id))
+    except NotFound:  # no decision is about it
+        return DecisionsBody(items=[], next_cursor=None)
+    choices, after = bootstrap.operations().decisions(
+        pools=(pool,) if pool else POOLS,
+        tenant_id=tenant,
+        after=None if place is None else place.int,
+        limit=limit,
+    )
+    next_cursor = None if after is None else http.cursor_of(UUID(int=after))
+    return DecisionsBody(items=[_decision(choice) for choice in choices], next_cursor=next_cursor)
 
 
 @api.get("/ops/scheduler", permission="ops.read")
@@ -278,6 +385,7 @@ def _changed_policies(changes: Sequence[WhatIfTenantBody]) -> list[TenantPolicy]
             str(tenant_id),
             weight=change.weight or now[tenant_id].weight,
             cap=now[tenant_id].concurrency if change.concurrency is None else change.concurrency,
+            user_cap=now[tenant_id].user_concurrency,
         )
         for tenant_id, change in wanted.items()
     ]
@@ -288,19 +396,74 @@ def list_workers(cursor: http.Cursor = None, limit: http.Limit = 100) -> Workers
     """Workers that are alive."""
     workers, next_cursor = http.page_of(bootstrap.operations().workers(), cursor, limit)
     return WorkersBody(
-        items=[
-            WorkerBody(
-                worker_id=worker.worker_id,
-                pool=worker.pool,
-                types=list(worker.types),
-                slots=worker.slots,
-                engine=worker.engine,
-                registered_at=worker.registered_at,
-                last_beat_at=worker.beat_at,
-            )
-            for worker in workers
-        ],
+        items=[_worker(worker) for worker in workers],
         next_cursor=next_cursor,
+    )
+
+
+@api.post("/ops/workers/<worker_id>/drain", permission="ops.write")
+def drain_worker(worker_id: str) -> WorkerBody:
+    """The worker takes no new node, finishes or releases those that it holds, and ends."""
+    return _worker(bootstrap.operations().drain_worker(worker_id, actor_id=api.identity.user_id))
+
+
+def _worker(worker: WorkerState) -> WorkerBody:
+    return WorkerBody(
+        worker_id=worker.worker_id,
+        pool=worker.pool,
+        types=list(worker.types),
+        slots=worker.slots,
+        engine=worker.engine,
+        draining=worker.is_draining,
+        nodes=[
+            WorkerNodeBody(
+                task_id=to_wire("task", UUID(node.task_id)),
+                tenant_id=_tenant_word(node.tenant_id),
+                node=node.name,
+                type=node.type,
+                attempt=node.attempt,
+                started_at=node.started_at,
+            )
+            for node in worker.nodes
+        ],
+        registered_at=worker.registered_at,
+        last_beat_at=worker.beat_at,
+    )
+
+
+def _model(state: ModelState) -> ModelBody:
+    return ModelBody(
+        model=state.model,
+        steps=list(state.steps),
+        limit=state.limit,
+        running=sum(load.running for load in state.pools),
+        waiting=sum(load.waiting for load in state.pools),
+        pools=[ModelLoadBody(pool=load.pool, running=load.running, waiting=load.waiting) for load in state.pools],
+    )
+
+
+def _decision(choice: Choice) -> DecisionBody:
+    made = choice.decision
+    runner_up = None
+    if made.runner_up_tenant_id is not None and made.runner_up_tag_us is not None:
+        runner_up = RunnerUpBody(
+            tenant_id=_tenant_word(made.runner_up_tenant_id), tag=made.runner_up_tag_us / SECOND_US
+        )
+    return DecisionBody(
+        at=datetime.fromtimestamp(made.at_ms / 1_000, UTC),
+        pool=choice.pool,
+        task_id=None if choice.task_id is None else to_wire("task", UUID(choice.task_id)),
+        node=choice.name,
+        tenant_id=_tenant_word(made.tenant_id),
+        user_id=to_wire("usr", UUID(made.user_id)),
+        type=made.track.node_type,
+        lane=made.track.lane,
+        model=made.track.model or None,
+        charged_seconds=made.charged_us / SECOND_US,
+        tag=made.tag_us / SECOND_US,
+        runner_up=runner_up,
+        reason=made.reason.value,
+        detail=choice.detail,
     )
 
 

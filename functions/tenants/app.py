@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StringConstraints
 
 from artiway import bootstrap
-from artiway.identity.model import OVERRIDES, PASSWORD_LENGTH, TenantView, Tier
+from artiway.identity.model import OVERRIDES, OWN_LIMITS, PASSWORD_LENGTH, TenantView, Tier
 from artiway.ids import from_wire, to_wire
 from artiway.platform import http
 
@@ -29,19 +29,28 @@ class Overrides(http.Wire):
     burst: int | None = Field(default=None, ge=1, le=200_000)
 
 
+class Limits(Overrides):
+    user_concurrency: int | None = Field(
+        default=None, ge=0, le=100_000, description="running nodes of one user; null: no limit"
+    )
+
+
+NULLABLE = {*OVERRIDES, *OWN_LIMITS}
+
+
 class OwnerBody(http.Wire):
     email: str = Field(min_length=3, max_length=254)
     password: str = Field(min_length=PASSWORD_LENGTH[0], max_length=PASSWORD_LENGTH[1])
 
 
-class NewTenantBody(Overrides):
+class NewTenantBody(Limits):
     name: Name
     tier: Tier
     status: Status = "ACTIVE"
     owner: OwnerBody | None = Field(default=None, description="the tenant's first user")
 
 
-class TenantChangeBody(Overrides):
+class TenantChangeBody(Limits):
     name: Name | None = None
     tier: Tier | None = None
     status: Status | None = None
@@ -54,6 +63,7 @@ class TenantBody(http.Wire):
     status: str
     weight: int
     concurrency: int
+    user_concurrency: int | None = Field(description="running nodes of one user; null: no limit")
     queue_depth: int
     rate_per_second: int
     burst: int
@@ -92,7 +102,7 @@ def create_tenant(body: NewTenantBody) -> tuple[TenantBody, int]:
 def change_tenant(tenant_id: str, body: TenantChangeBody) -> TenantBody:
     """Change the given fields. An override set to null falls back to the tier. Takes effect within a minute."""
     named: dict[str, Any] = body.model_dump(exclude_unset=True)
-    changes = {name: value for name, value in named.items() if value is not None or name in OVERRIDES}
+    changes = {name: value for name, value in named.items() if value is not None or name in NULLABLE}
     view = bootstrap.tenants().change(from_wire("tnt", tenant_id), changes, actor_id=api.identity.user_id)
     return _tenant(view)
 
@@ -106,6 +116,7 @@ def _tenant(view: TenantView) -> TenantBody:
         status=tenant.status,
         weight=policy.weight,
         concurrency=policy.concurrency,
+        user_concurrency=tenant.user_concurrency,
         queue_depth=policy.queue_depth,
         rate_per_second=policy.rate_per_second,
         burst=policy.burst,

@@ -1,15 +1,15 @@
-"""The caller's profile, and the users, roles and API keys of their tenant."""
+"""The caller's profile and tenant, and the tenant's users, roles and API keys."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime, Field, StringConstraints
 
 from artiway import bootstrap
 from artiway.errors import Refused
-from artiway.identity.model import PASSWORD_LENGTH, Actor, ApiKey, Permission, Role, User
+from artiway.identity.model import PASSWORD_LENGTH, Actor, ApiKey, Organisation, Permission, Role, User
 from artiway.ids import from_wire, to_wire
 from artiway.platform import http
 
@@ -19,6 +19,8 @@ handler = api.handler
 RoleName = Annotated[str, Field(min_length=1, max_length=40)]
 OwnRoleName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{1,39}$")]
 Permissions = Annotated[list[Permission], Field(max_length=64)]
+TenantName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
+Concurrency = Annotated[int, Field(ge=0, le=100_000)]
 
 
 class MeBody(http.Wire):
@@ -36,6 +38,7 @@ class UserBody(http.Wire):
     phone: str | None
     status: str
     roles: list[str]
+    concurrency: int | None = Field(description="the user's own limit of running nodes; null: as each user")
     created_at: datetime
 
 
@@ -53,6 +56,24 @@ class InviteBody(http.Wire):
 class UserChangeBody(http.Wire):
     roles: list[RoleName] | None = Field(default=None, min_length=1, max_length=20)
     status: Literal["ACTIVE", "DISABLED"] | None = None
+    concurrency: Concurrency | None = Field(
+        default=None, description="running nodes at once; null: as the tenant allows each user; left out: unchanged"
+    )
+
+
+class OrganisationBody(http.Wire):
+    tenant_id: str
+    name: str
+    tier: str
+    concurrency: int = Field(description="running nodes of the whole tenant")
+    user_concurrency: int | None = Field(description="running nodes of each user; null: no limit")
+
+
+class OrganisationChangeBody(http.Wire):
+    name: TenantName | None = None
+    user_concurrency: Concurrency | None = Field(
+        default=None, description="running nodes of each user; null: no limit; left out: unchanged"
+    )
 
 
 class RoleBody(http.Wire):
@@ -122,6 +143,21 @@ def get_me() -> MeBody:
     )
 
 
+@api.get("/tenant", permission="user.manage")
+def get_tenant() -> OrganisationBody:
+    """The caller's tenant."""
+    return _organisation(bootstrap.people().organisation(api.identity.tenant_id))
+
+
+@api.patch("/tenant", permission="user.manage")
+def change_own_tenant(body: OrganisationChangeBody) -> OrganisationBody:
+    """Change the given fields of the caller's tenant. A limit acts within seconds on nodes that wait."""
+    changes = {name: getattr(body, name) for name in body.model_fields_set}
+    if changes.get("name", "") is None:
+        del changes["name"]
+    return _organisation(bootstrap.people().change_organisation(_actor(), changes))
+
+
 @api.get("/users", permission="user.manage")
 def list_users(cursor: http.Cursor = None, limit: http.Limit = 50) -> UsersBody:
     """The users of the tenant."""
@@ -139,8 +175,10 @@ def invite_user(body: InviteBody) -> tuple[UserBody, int]:
 
 @api.patch("/users/<user_id>", permission="user.manage", errors=[409])
 def change_user(user_id: str, body: UserChangeBody) -> UserBody:
-    """Set a user's roles, disable or enable the user."""
-    user = bootstrap.people().change(_actor(), from_wire("usr", user_id), roles=body.roles, status=body.status)
+    """Set a user's roles or own concurrency, disable or enable the user."""
+    limits: dict[str, Any] = {"concurrency": body.concurrency} if "concurrency" in body.model_fields_set else {}
+    people = bootstrap.people()
+    user = people.change(_actor(), from_wire("usr", user_id), roles=body.roles, status=body.status, **limits)
     return _user(user)
 
 
@@ -220,7 +258,18 @@ def _user(user: User) -> UserBody:
         phone=user.phone,
         status=user.status,
         roles=list(user.roles),
+        concurrency=user.concurrency,
         created_at=user.created_at,
+    )
+
+
+def _organisation(organisation: Organisation) -> OrganisationBody:
+    return OrganisationBody(
+        tenant_id=to_wire("tnt", organisation.tenant_id),
+        name=organisation.name,
+        tier=organisation.tier,
+        concurrency=organisation.concurrency,
+        user_concurrency=organisation.user_concurrency,
     )
 
 

@@ -43,8 +43,8 @@ from tests.simulation.network import Machine, Network, QueuedMessage
 POOL = "gpu"
 TYPES = ("cutout", "model", "compose", "extend", "hd_fix")
 MANAGER = Requester(UUID(int=0), may_manage=True)  # for tests in which the requester does not matter
-# The lane's load is counted for each submission, and a worker gets no more nodes than it has slots.
-SETTINGS = {"lane_load_s": 0, "scheduler_prefetch": 0}
+# Load, forecasts and durations are read for each submission, and a worker gets no more nodes than it has slots.
+SETTINGS = {"lane_load_s": 0, "forecast_s": 0, "durations_s": 0, "scheduler_prefetch": 0}
 
 
 class MovingClock:
@@ -68,7 +68,7 @@ class FirstComeScheduler:
         self._chaos.point("nodes ready")
         return self.dispatch()
 
-    def left(self, nodes: Sequence[ReleasedSlot]) -> int:
+    def release(self, nodes: Sequence[ReleasedSlot]) -> int:
         return self.dispatch()
 
     def reconcile(self, pool: str) -> int:
@@ -357,7 +357,7 @@ class World:
     def _beat(self, worker: Worker) -> None:
         awake = [held for held in worker.held if not held.is_asleep]
         held = [(UUID(one.order["nodeId"]), one.order["attempt"]) for one in awake]
-        verdicts = self.nodes.beat(worker.card, held)
+        verdicts, _ = self.nodes.beat(worker.card, held)
         for one in awake:
             if verdicts[UUID(one.order["nodeId"])] != "go":
                 worker.held.remove(one)

@@ -75,6 +75,7 @@ class InternalServer:
         self.verdicts: dict[str, str] = {}
         self.calls: list[dict[str, Any]] = []
         self.beat_seconds = 0.2
+        self.is_draining = False
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
@@ -98,7 +99,7 @@ class InternalServer:
                         {"nodeId": held["nodeId"], "verdict": self.verdicts.get(held["nodeId"], "go")}
                         for held in request["nodes"]
                     ]
-                    return {"nodes": verdicts}
+                    return {"nodes": verdicts, "drain": self.is_draining}
                 case _:
                     return {"released": len(request["nodes"])}
 

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from artiway.tasks.contract import Node, Terms, Verdict, WorkHint
+from artiway.tasks.contract import BeatAnswer, Node, NodeVerdict, Terms, Verdict, WorkHint
 from worker.attempt import Attempt
 from worker.engines.base import EngineInfo
 from worker.model import WorkMessage
@@ -108,8 +108,9 @@ class FakeInternal:
     def __init__(self, *nodes: Node) -> None:
         self.claimable = {(node.node_id, node.attempt): node for node in nodes}
         self.calls: list[tuple[str, Any]] = []
+        self.called = threading.Condition()
         self.verdicts: dict[str, Verdict] = {}
-        self.is_down = False
+        self.is_down = self.is_draining = False
 
     def register(self, worker: Mapping[str, Any]) -> Terms:
         self._call("register", dict(worker))
@@ -119,18 +120,29 @@ class FakeInternal:
         self._call("claim", (node_id, attempt))
         return self.claimable.pop((node_id, attempt), None)
 
-    def beat(self, worker: Mapping[str, Any], nodes: Sequence[Node]) -> dict[str, Verdict]:
+    def beat(self, worker: Mapping[str, Any], nodes: Sequence[Node]) -> BeatAnswer:
         self._call("beat", (dict(worker), [(node.node_id, node.attempt) for node in nodes]))
-        return {node.node_id: self.verdicts.get(node.node_id, Verdict.GO) for node in nodes}
+        verdicts = [
+            NodeVerdict(node_id=node.node_id, verdict=self.verdicts.get(node.node_id, Verdict.GO)) for node in nodes
+        ]
+        return BeatAnswer(nodes=verdicts, drain=self.is_draining)
 
     def release(self, *, worker_id: str, nodes: Sequence[Node]) -> int:
         self._call("release", [(node.node_id, node.attempt) for node in nodes])
         return len(nodes)
 
     def _call(self, action: str, detail: Any) -> None:
-        self.calls.append((action, detail))
+        with self.called:
+            self.calls.append((action, detail))
+            self.called.notify_all()
         if self.is_down:
             raise ServiceFailed("internal does not answer")
+
+    def wait_for_slots(self, slots: int, timeout_s: float = 30) -> None:
+        """Until a heartbeat reports this number of slots."""
+        with self.called:
+            reported = lambda: any(detail[0]["slots"] == slots for detail in self.of("beat"))  # noqa: E731
+            assert self.called.wait_for(reported, timeout_s)
 
     def of(self, action: str) -> list[Any]:
         return [detail for name, detail in self.calls if name == action]

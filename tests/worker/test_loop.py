@@ -381,6 +381,22 @@ def test_draining_worker_makes_new_messages_visible():
     assert bench.internal.of("claim") == []
 
 
+def test_heartbeat_with_drain_ends_the_worker():
+    bench = Bench(node(), drain_s=20)
+    bench.queue.waiting.append(message())
+    running = threading.Thread(target=bench.worker.run)
+    running.start()
+    assert bench.slots[0].running.wait(10)
+    bench.internal.is_draining = True
+    bench.internal.wait_for_slots(0)
+    bench.queue.waiting.append(message("n2", receipt="r2"))
+    bench.slots[0].go.set()
+    ended(running)
+    assert bench.progress.kinds()[-1] == "result"  # the node that it held was finished
+    assert bench.internal.of("claim") == [("n1", 1)]
+    assert bench.internal.calls[-1] == ("release", [])
+
+
 def test_worker_runs_from_register_to_drain():
     bench = Bench(node())
     bench.slots[0].go.set()

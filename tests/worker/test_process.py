@@ -227,10 +227,27 @@ def test_sigterm_releases_running_nodes_and_ends_process(stack, big):
         until(lambda: stack.receive(node_id, ("started",)))
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
-    assert [call["nodes"] for call in stack.internal.of("release")] == [[{"nodeId": node_id, "attempt": 1}]]
+    released = [call["nodes"] for call in stack.internal.of("release")]
+    assert released == [[{"nodeId": node_id, "attempt": 1}], []]  # the second takes the worker off the list
     assert stack.internal.of("beat")[-1]["slots"] == 0
     assert stack.receive(node_id, ("result", "failure")) is None
     assert stack.objects(node_id) == []
+
+
+def test_drained_worker_finishes_its_node_and_ends(stack, shirt, big):
+    with stack.worker(ARTIWAY_DRAIN_S="60") as process:
+        held = stack.submit("model", "style", {"product": stack.upload(big)}, style="oil")
+        until(lambda: stack.receive(held, ("started",)))
+        stack.internal.is_draining = True
+        until(lambda: stack.internal.of("beat")[-1]["slots"] == 0)
+        refused = stack.submit("cutout", "cutout", {"product": stack.upload(shirt)})
+        assert process.wait(60) == 0
+    assert stack.end_of(held)["type"] == "result"
+    assert [call["nodeId"] for call in stack.internal.of("claim")] == [held]
+    assert stack.internal.calls[-1]["action"] == "release"
+    stack.internal.is_draining = False
+    with stack.worker():
+        assert stack.end_of(refused)["type"] == "result"
 
 
 def test_next_attempt_succeeds_after_a_killed_worker(stack, shirt, big):

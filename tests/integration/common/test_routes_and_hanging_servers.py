@@ -60,8 +60,10 @@ IDS = {
     "delivery_id": "dlv",
 }
 PARAMETERS = {"lane": "vip_short", "queue": "push", "day": "2026-01-01", "name": "editor"}
+PARAMETERS |= {"model": "diffusion", "worker_id": "worker-1"}
 # Where the least body of the document is refused for what it says.
 BODIES: dict[str, Callable[[], Any]] = {
+    "PUT /ops/models/{model}": lambda: {"limit": None},
     "POST /auth/register": lambda: {"tenantName": "t", "email": email(), "password": PASSWORD},
     "POST /orders": lambda: {"packageId": "starter", "channel": "native"},
     "POST /points/grants": lambda: {"userId": to_wire("usr", new_id()), "amount": 5, "reason": "r"},
@@ -87,7 +89,7 @@ NO_DATABASE = {
 # Only WeChat can sign what they take; the tests of payments do so in its name.
 SIGNED_BY_WECHAT = {"POST /wechat/pay/notify", "POST /wechat/refund/notify"}
 # The queue's clocks are in Redis alone.
-NO_FALLBACK = {"GET /ops/scheduler", "GET /ops/fairness"}
+NO_FALLBACK = {"GET /ops/scheduler", "GET /ops/fairness", "GET /ops/decisions"}
 MERCHANT = SimpleNamespace(mchid="1900000001", appid="wx0000000000000001")  # enough to store an order
 EMAIL, PASSWORD = "admin@example.com", "correct horse"
 

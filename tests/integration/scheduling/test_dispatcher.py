@@ -17,16 +17,15 @@ from artiway.errors import Conflict, Refused, Unavailable
 from artiway.outbox.repository import Outbox
 from artiway.platform.database import Database
 from artiway.scheduling.dispatcher import BATCH, Corrections, Dispatcher, QueueAway
-from artiway.scheduling.history import LogTrimmed
-from artiway.scheduling.model import LaneChange, StaleEpoch, TooManyTracks, UnknownTenant
+from artiway.scheduling.model import LaneChange, NewerLayout, QueueMemoryFull, StaleEpoch, TooManyTracks, UnknownTenant
 from artiway.scheduling.queue import FairQueue
-from artiway.scheduling.repository import PostgresBook
+from artiway.scheduling.repository import PostgresSchedulingStore
 from artiway.tasks.repository import PostgresNodes
 from tests.conftest import Addresses
 from tests.fakes.nodes import Yard
 
 pytestmark = pytest.mark.breaks_invariants(
-    "nobody pays for its tasks, and nobody makes their pictures", "live_tasks_have_holds", "artefacts_have_nodes"
+    "no task is paid for, and no picture is made", "live_tasks_have_holds", "artefacts_have_nodes"
 )
 
 POOLS = ("gpu", "enterprise")
@@ -92,7 +91,9 @@ def make(service_database: Database, valkey: redis.Redis, clock: Clock, fuse: Fu
         queues = {pool: FairQueue(valkey, pool) for pool in POOLS}
         return Dispatcher(
             PostgresNodes(service_database, Outbox(lambda *_: None)),
-            PostgresBook(service_database, AuditLog(), silence_s=3600, window_s=3600, samples=100, prefetch=prefetch),
+            PostgresSchedulingStore(
+                service_database, AuditLog(), silence_s=3600, window_s=3600, samples=100, prefetch=prefetch
+            ),
             queues.__getitem__,
             clock,
             crash_point=fuse,
@@ -101,7 +102,7 @@ def make(service_database: Database, valkey: redis.Redis, clock: Clock, fuse: Fu
     return make
 
 
-def test_ready_nodes_go_to_the_free_slots_by_turn_and_leave_as_work_messages(make, yard):
+def test_ready_nodes_get_free_slots_by_turn(make, yard):
     yard.worker(4)
     vip, free = yard.tenant("vip"), yard.tenant("free")
     vip_nodes = yard.task(vip, 3, cost_s=10)
@@ -114,18 +115,18 @@ def test_ready_nodes_go_to_the_free_slots_by_turn_and_leave_as_work_messages(mak
     assert sorted(yard.sent()) == sorted((node_id, 1) for node_id in [*vip_nodes, free_nodes[0]])
 
 
-def test_a_node_that_ends_makes_room_for_the_next(make, yard):
+def test_ended_node_makes_room_for_the_next(make, yard):
     yard.worker(1)
     first, second = yard.task(yard.tenant(), 2)
     scheduler = make()
     assert scheduler.ready([first, second]) == 1
     yard.end(first)
-    assert scheduler.left([Gone(first, gpu_us=5_000_000)]) == 1
+    assert scheduler.release([Gone(first, gpu_us=5_000_000)]) == 1
     assert yard.states([second]) == [("QUEUED", 1, True)]
-    assert scheduler.left([Gone(first, gpu_us=5_000_000)]) == 0  # told twice
+    assert scheduler.release([Gone(first, gpu_us=5_000_000)]) == 0  # repeated
 
 
-def test_a_ready_message_that_comes_twice_dispatches_once(make, yard):
+def test_repeated_ready_message_dispatches_once(make, yard):
     yard.worker(5)
     nodes = yard.task(yard.tenant(), 2)
     assert make().ready(nodes) == 2
@@ -134,7 +135,7 @@ def test_a_ready_message_that_comes_twice_dispatches_once(make, yard):
     assert len(yard.sent()) == 2
 
 
-def test_a_node_that_waits_already_comes_with_those_that_become_ready(make, yard):
+def test_waiting_node_is_enqueued_with_new_ones(make, yard):
     yard.worker(5)
     nodes = yard.task(yard.tenant(), 3)
     make()._nodes.mark_ready(nodes[1:2])  # and the process died
@@ -142,7 +143,7 @@ def test_a_node_that_waits_already_comes_with_those_that_become_ready(make, yard
     assert yard.dispatched(nodes) == [nodes[1], nodes[0], nodes[2]]  # in the order in which they became ready
 
 
-def test_a_ready_node_brings_what_its_tenant_may_have_by_now(make, yard, valkey):
+def test_ready_node_brings_its_tenants_present_policy(make, yard, valkey):
     yard.worker(5)
     tenant = yard.tenant("free")
     scheduler = make()
@@ -158,27 +159,28 @@ def test_a_ready_node_brings_what_its_tenant_may_have_by_now(make, yard, valkey)
     assert [(state.policy.weight, state.policy.cap) for state in queue.tenants()] == [(7, 0)]
 
 
-def test_ready_and_dispatch_find_their_nodes_by_index_however_small_the_table_is(yard, service_database):
+def test_ready_and_dispatch_use_an_index(yard, service_database):
     nodes = PostgresNodes(service_database, Outbox(lambda *_: None))
     with service_database.service_transaction() as tx:
         for node_id in yard.task(yard.tenant(), 10):  # a plan is kept from the sixth call on
             nodes.mark_ready([node_id])
             assert nodes.dispatch([(str(node_id), 1, 1)]) == [str(node_id)]
         read = tx.one(b"SELECT seq_scan, idx_scan FROM pg_stat_xact_user_tables WHERE relname = 'task_node'")
-    assert read == {"seq_scan": 0, "idx_scan": 20}
+    # For each node: made ready, its priority, dispatched.
+    assert read == {"seq_scan": 0, "idx_scan": 30}
 
 
-def test_the_depth_of_a_lane_is_what_waits_for_others_for_its_time_or_for_its_turn(make, yard, service_database):
+def test_depth_of_lane_counts_unstarted_nodes(make, yard, service_database):
     yard.worker(1)
     nodes = yard.task(yard.tenant("vip"), 4)
     make().ready(nodes[:3])
     assert len(yard.dispatched(nodes)) == 1
-    (lane,) = make()._book.lanes("vip_short")
+    (lane,) = make()._store.lanes("vip_short")
     load = PostgresNodes(service_database, Outbox(lambda *_: None)).lane_load("vip_short")
     assert (load.depth, lane.depth, lane.running) == (3, 3, 1)
 
 
-def test_the_load_of_a_lane_is_told_without_reading_what_ended_long_ago(yard, service_database):
+def test_load_of_lane_reads_no_old_nodes(yard, service_database):
     ended = yard.task(yard.tenant("vip"), 20)
     yard.connection.execute(
         "UPDATE task_node SET status = 'CANCELLED', version = version + 1, ended_at = now() - interval '1 day'"
@@ -194,7 +196,7 @@ def test_the_load_of_a_lane_is_told_without_reading_what_ended_long_ago(yard, se
     assert read["entries"] <= 1
 
 
-def test_nothing_is_dispatched_without_a_worker_until_one_comes(make, yard, clock):
+def test_nothing_is_dispatched_before_a_worker_registers(make, yard, clock):
     nodes = yard.task(yard.tenant(), 1)
     scheduler = make()
     assert scheduler.ready(nodes) == 0
@@ -203,13 +205,13 @@ def test_nothing_is_dispatched_without_a_worker_until_one_comes(make, yard, cloc
     assert scheduler.dispatch("gpu") == 1
 
 
-def test_nothing_is_sent_after_a_worker_that_is_leaving(make, yard):
+def test_worker_without_slots_gets_nothing(make, yard):
     yard.worker(0)
     nodes = yard.task(yard.tenant(), 1)
     assert make(prefetch=1).ready(nodes) == 0
 
 
-def test_a_tenant_at_its_cap_waits_and_others_do_not(make, yard):
+def test_tenant_at_its_cap_blocks_no_other(make, yard):
     yard.worker(10)
     capped, other = yard.tenant("enterprise", concurrency=1), yard.tenant("free")
     a, b = yard.task(capped, 3, lane="vip_short"), yard.task(other, 1, lane="free_default")
@@ -226,7 +228,7 @@ def test_pools_do_not_share_workers(make, yard):
     assert yard.dispatched(a + b) == a
 
 
-def test_a_cancelled_node_is_not_dispatched_and_its_slot_goes_on(make, yard):
+def test_slot_offered_to_cancelled_node_is_free(make, yard):
     yard.worker(1)
     first, second = yard.task(yard.tenant(), 2)
     scheduler = make()
@@ -236,12 +238,12 @@ def test_a_cancelled_node_is_not_dispatched_and_its_slot_goes_on(make, yard):
         (second,),
     )
     yard.end(first)
-    assert scheduler.left([Gone(first)]) == 0  # the queue offers the cancelled one, the database refuses it
+    assert scheduler.release([Gone(first)]) == 0  # the queue offers the cancelled one, the database refuses it
     third = yard.task(yard.tenant(), 1)
     assert scheduler.ready(third) == 1  # and the slot is free again
 
 
-def test_the_slot_of_a_node_that_was_cancelled_while_it_waited_goes_to_the_next_at_once(make, yard):
+def test_next_node_replaces_a_cancelled_one(make, yard):
     yard.worker(1)
     first, cancelled, third = yard.task(yard.tenant(), 3)
     scheduler = make()
@@ -251,18 +253,18 @@ def test_the_slot_of_a_node_that_was_cancelled_while_it_waited_goes_to_the_next_
         (cancelled,),
     )
     yard.end(first)
-    assert scheduler.left([Gone(first)]) == 1
+    assert scheduler.release([Gone(first)]) == 1
     assert yard.dispatched([cancelled, third]) == [third]
 
 
-def test_more_free_slots_than_a_batch_are_all_given_away(make, yard):
+def test_more_slots_than_a_batch_are_used(make, yard):
     yard.worker(BATCH * 2 + 50)
     nodes = yard.task(yard.tenant(concurrency=1000), BATCH * 2 + 10)
     assert make().ready(nodes) == len(nodes)
     assert sorted(yard.sent()) == sorted((node_id, 1) for node_id in nodes)
 
 
-def test_nobody_but_the_trigger_writes_history(make, yard, service_database):
+def test_only_the_trigger_writes_history(make, yard, service_database):
     (node_id,) = yard.task(yard.tenant(), 1)
     make().ready([node_id])
     forged = (
@@ -281,33 +283,36 @@ def test_nobody_but_the_trigger_writes_history(make, yard, service_database):
         (StaleEpoch("another epoch"), Unavailable, 503),
         (UnknownTenant(["t"]), Conflict, 409),
         (TooManyTracks("one more than 256"), Refused, 422),
-        (LogTrimmed("no beginning"), Conflict, 409),
+        (NewerLayout(2), Unavailable, 503),
+        (QueueMemoryFull(), Unavailable, 503),
     ],
-    ids=["stale", "unknown", "tracks", "trimmed"],
+    ids=["stale", "unknown", "tracks", "layout", "memory"],
 )
-def test_what_the_queue_refuses_is_an_error_that_the_edge_can_render(error, kind, status):
+def test_refusals_of_the_queue_have_a_status(error, kind, status):
     assert isinstance(error, kind)
     assert (error.status, bool(error.message)) == (status, True)
 
 
-def test_a_paused_lane_stays_paused_when_its_parallelism_is_changed(make, yard, service_database, clock):
+def test_paused_lane_stays_paused_with_new_parallelism(make, yard, service_database, clock):
     yard.worker(5)
-    book = PostgresBook(service_database, AuditLog(), silence_s=3600, window_s=3600, samples=100, prefetch=0)
-    book.set_lane("vip_short", LaneChange(is_paused=True), actor_id=None)
+    store = PostgresSchedulingStore(
+        service_database, AuditLog(), silence_s=3600, window_s=3600, samples=100, prefetch=0
+    )
+    store.set_lane("vip_short", LaneChange(is_paused=True), actor_id=None)
     nodes = yard.task(yard.tenant(), 2)
     scheduler = make()
     assert scheduler.ready(nodes) == 0
-    book.set_lane("vip_short", LaneChange(parallelism=1), actor_id=None)
+    store.set_lane("vip_short", LaneChange(parallelism=1), actor_id=None)
     clock.pass_by(5)
     assert scheduler.dispatch("gpu") == 0
-    (state,) = book.lanes("vip_short")
+    (state,) = store.lanes("vip_short")
     assert (state.is_paused, state.parallelism, state.depth, state.running) == (True, 1, 2, 0)
-    book.set_lane("vip_short", LaneChange(is_paused=False), actor_id=None)
+    store.set_lane("vip_short", LaneChange(is_paused=False), actor_id=None)
     clock.pass_by(5)
     assert scheduler.dispatch("gpu") == 1
 
 
-def test_a_changed_weight_acts_on_the_backlog_at_the_next_look(make, yard, clock):
+def test_changed_weight_acts_on_the_backlog(make, yard, clock):
     yard.worker(1)
     a, b = yard.tenant("free"), yard.tenant("free")
     first = yard.task(a, 6, lane="free_default")
@@ -319,11 +324,11 @@ def test_a_changed_weight_acts_on_the_backlog_at_the_next_look(make, yard, clock
     for _ in range(6):
         (running,) = yard.dispatched(first + second)
         yard.end(running)
-        scheduler.left([Gone(running, gpu_us=6_000_000)])
+        scheduler.release([Gone(running, gpu_us=6_000_000)])
     assert all(status == "COMPLETED" for status, _, _ in yard.states(second)[:5])
 
 
-def test_a_flushed_redis_costs_a_rebuild_and_nothing_else(make, yard, valkey):
+def test_flushed_redis_is_rebuilt_without_loss(make, yard, valkey):
     yard.worker(2)
     nodes = yard.task(yard.tenant(), 5)
     scheduler = make()
@@ -332,14 +337,14 @@ def test_a_flushed_redis_costs_a_rebuild_and_nothing_else(make, yard, valkey):
     running = yard.dispatched(nodes)
     for node_id in running:
         yard.end(node_id)
-    assert scheduler.left([Gone(node_id) for node_id in running]) == 2
+    assert scheduler.release([Gone(node_id) for node_id in running]) == 2
     valkey.flushall()
     assert make().reconcile("gpu").requeued == 0  # the rebuild had them all
     assert len(yard.dispatched(nodes)) == 2
     assert [attempt for _, attempt, _ in yard.states(nodes)] == [1, 1, 1, 1, 0]
 
 
-def test_a_rebuild_that_another_overtakes_leaves_the_queue_to_it_and_comes_again(make, yard, valkey):
+def test_overtaken_rebuild_leaves_the_other_queue(make, yard, valkey):
     class Overtaken(FairQueue):
         """Another scheduler begins to rebuild while this one loads its tenants."""
 
@@ -360,7 +365,7 @@ def test_a_rebuild_that_another_overtakes_leaves_the_queue_to_it_and_comes_again
     assert make().ready(nodes) == 2  # the message comes again and finds the other's queue
 
 
-def test_order_between_tenants_survives_the_loss_of_redis(make, yard, valkey):
+def test_order_survives_the_loss_of_redis(make, yard, valkey):
     yard.worker(1)
     vip, free = yard.tenant("vip"), yard.tenant("free")
     a, b = yard.task(vip, 10, cost_s=1), yard.task(free, 10, cost_s=1, lane="free_default")
@@ -373,16 +378,16 @@ def test_order_between_tenants_survives_the_loss_of_redis(make, yard, valkey):
         yard.end(running)
         if turn % 4 == 3:
             valkey.flushall()
-        scheduler.left([Gone(running, gpu_us=1_000_000)])
+        scheduler.release([Gone(running, gpu_us=1_000_000)])
     assert 9 <= order.count("a") <= 11  # weights 5 and 1, within one node of either
 
 
-def test_a_comparison_mends_what_redis_forgot_or_made_up(make, yard, valkey):
+def test_comparison_corrects_redis(make, yard, valkey):
     yard.worker(3)
     nodes = yard.task(yard.tenant(), 3)
     scheduler = make()
     scheduler.ready(nodes)
-    yard.end(nodes[0])  # and nobody told the queue
+    yard.end(nodes[0])  # and the queue was not informed
     assert scheduler.reconcile("gpu") == Corrections(freed=1)
     late = yard.task(yard.tenant(), 1)
     make()._nodes.mark_ready(late)  # ready in the database, and the process died
@@ -400,12 +405,12 @@ def run_story(make, yard) -> list[UUID]:
     running = yard.dispatched(nodes)
     for node_id in running[:1]:
         yard.end(node_id)
-    make().left([Gone(node_id) for node_id in running[:1]])
+    make().release([Gone(node_id) for node_id in running[:1]])
     return nodes
 
 
 def crash_points() -> list[str]:
-    """Read from the code itself: a new point is covered without anybody listing it."""
+    """Read from the code, so that a new point is covered."""
     import re
     from pathlib import Path
 
@@ -416,9 +421,7 @@ def crash_points() -> list[str]:
 
 @pytest.mark.parametrize("point", crash_points())
 @pytest.mark.parametrize("occurrence", [1, 2])
-def test_a_crash_between_any_two_side_effects_loses_nothing_and_dispatches_nothing_twice(
-    make, yard, clock, fuse, point, occurrence
-):
+def test_crash_loses_nothing_and_repeats_nothing(make, yard, clock, fuse, point, occurrence):
     yard.worker(2)
     nodes = yard.task(yard.tenant(), 4)
 
@@ -444,7 +447,7 @@ def test_a_crash_between_any_two_side_effects_loses_nothing_and_dispatches_nothi
     for _ in range(20):  # what the watchdog does, until all is done
         for node_id in yard.dispatched(nodes):
             yard.end(node_id)
-            step(lambda scheduler, node_id=node_id: scheduler.left([Gone(node_id, gpu_us=1_000_000)]))
+            step(lambda scheduler, node_id=node_id: scheduler.release([Gone(node_id, gpu_us=1_000_000)]))
         make()._nodes.mark_ready(nodes)
         clock.pass_by(31)
         step(lambda scheduler: scheduler.reconcile("gpu"))
@@ -453,12 +456,12 @@ def test_a_crash_between_any_two_side_effects_loses_nothing_and_dispatches_nothi
     assert make().reconcile("gpu") == Corrections()
 
 
-def test_every_crash_point_is_reached_by_the_story(make, yard, fuse):
+def test_story_reaches_every_crash_point(make, yard, fuse):
     run_story(make, yard)
     assert set(fuse.seen) == set(crash_points())
 
 
-def test_a_long_backlog_comes_back_whole_after_redis_was_lost(make, yard, valkey):
+def test_long_backlog_survives_the_loss_of_redis(make, yard, valkey):
     yard.worker(1)
     tenants = [yard.tenant("enterprise", concurrency=5) for _ in range(20)]
     for tenant in tenants:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from uuid import uuid4
 
+from artiway import bootstrap
 from artiway.tasks.model import WorkerCard
 from tests.integration.tasks.test_life import deliver_all, running, submit
 from tests.simulation.world import POOL
@@ -52,10 +53,9 @@ def test_scheduler_handles_nodes_and_workers_in_one_batch(world):
 
 
 def test_limit_of_model_delays_only_its_nodes(world):
-    queue_of = world.use_fair_queue()
+    world.use_fair_queue()
     world.worker("w1")
-    world.dispatcher.refresh(POOL, is_forced=True)
-    queue_of(POOL).set_model_limit("diffusion", 1, now_ms=0)
+    bootstrap.operations().limit_model("diffusion", 1, actor_id=None)
     tenant = world.tenant()
     submit(world, tenant, "scene", count=3)
     submit(world, tenant, "cutout")

@@ -178,7 +178,7 @@ def mirrored(world):
 def test_slot_missing_in_redis_is_found_after_grace(mirrored):
     world, queue = mirrored
     (node_id,) = queue.running_ids()
-    world.dispatcher.left([ReleasedSlot(UUID(node_id), POOL, None)])
+    world.dispatcher.release([ReleasedSlot(UUID(node_id), POOL, None)])
     assert check_of(world, "slots_are_mirrored").is_ok
     world.superuser.execute("UPDATE task_node SET dispatched_at = dispatched_at - interval '2 minutes'")
     assert [row["what"] for row in check_of(world, "slots_are_mirrored").violations] == ["not in Redis"]

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 from artiway.bootstrap import base
 from artiway.bootstrap.audit import audit
 from artiway.bootstrap.once import once
-from artiway.bootstrap.tasks import node_store
+from artiway.bootstrap.tasks import catalogue, node_store
 
 if TYPE_CHECKING:
     from artiway.scheduling.dispatcher import Dispatcher
+    from artiway.scheduling.forecasts import PoolForecasts
     from artiway.scheduling.operations import OperationsService
     from artiway.scheduling.queue import FairQueue
-    from artiway.scheduling.repository import PostgresBook
+    from artiway.scheduling.repository import PostgresSchedulingStore
 
 
 @once
@@ -27,16 +28,32 @@ def fair_queues() -> Callable[[str], FairQueue]:
 
 
 @once
-def scheduling_store() -> PostgresBook:
-    from artiway.scheduling.repository import PostgresBook
+def scheduling_store() -> PostgresSchedulingStore:
+    from artiway.scheduling.repository import PostgresSchedulingStore
 
-    return PostgresBook(
+    return PostgresSchedulingStore(
         base.service_database(),
         audit(),
         silence_s=base.settings().worker_silence_s,
         window_s=base.settings().scheduler_window_s,
         samples=base.settings().scheduler_cost_samples,
         prefetch=base.settings().scheduler_prefetch,
+    )
+
+
+@once
+def forecasts() -> PoolForecasts:
+    from artiway.bootstrap.tasks import catalogue, durations
+    from artiway.scheduling.forecasts import PoolForecasts
+
+    costs = {kind.name: kind.cost_us for kind in catalogue().types.values()}
+    return PoolForecasts(
+        fair_queues(),
+        scheduling_store(),
+        lambda pool: durations().of(pool).speed(costs, prefetch=base.settings().scheduler_prefetch),
+        base.cache(),
+        base.clock(),
+        for_s=base.settings().forecast_s,
     )
 
 
@@ -51,4 +68,4 @@ def scheduler() -> Dispatcher:
 def operations() -> OperationsService:
     from artiway.scheduling.operations import OperationsService
 
-    return OperationsService(scheduling_store(), fair_queues(), scheduler(), base.clock())
+    return OperationsService(scheduling_store(), fair_queues(), scheduler(), base.clock(), catalogue().models)

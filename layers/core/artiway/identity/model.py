@@ -202,9 +202,12 @@ class Tenant:
     queue_depth: int | None = None
     rate_per_second: int | None = None
     burst: int | None = None
+    user_concurrency: int | None = None
 
 
 OVERRIDES = ("weight", "concurrency", "queue_depth", "rate_per_second", "burst")
+# They have no default of the tier: NULL is no limit.
+OWN_LIMITS = ("user_concurrency",)
 
 
 @dataclass(frozen=True)
@@ -221,6 +224,7 @@ class Policy:
     rate_per_second: int
     burst: int
     artefact_days: int
+    user_concurrency: int | None = None
 
 
 @dataclass(frozen=True)
@@ -228,6 +232,17 @@ class TenantView:
     tenant: Tenant
     policy: Policy
     created_at: datetime
+
+
+@dataclass(frozen=True)
+class Organisation:
+    """A tenant as its own people see it. `user_concurrency`: nodes of one user at once; None is no limit."""
+
+    tenant_id: UUID
+    name: str
+    tier: str
+    concurrency: int
+    user_concurrency: int | None
 
 
 @dataclass(frozen=True)
@@ -249,6 +264,7 @@ class User:
     roles: tuple[str, ...]
     permissions: frozenset[str]
     created_at: datetime
+    concurrency: int | None = None
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 -- name: insert_tenant
-INSERT INTO tenant (tenant_id, name, tier, status, is_platform, weight, concurrency, queue_depth, rate_per_second, burst)
+INSERT INTO tenant (tenant_id, name, tier, status, is_platform, weight, concurrency, queue_depth, rate_per_second, burst,
+                    user_concurrency)
 VALUES (%(tenant_id)s, %(name)s, %(tier)s, %(status)s, %(is_platform)s, %(weight)s, %(concurrency)s, %(queue_depth)s,
-        %(rate_per_second)s, %(burst)s);
+        %(rate_per_second)s, %(burst)s, %(user_concurrency)s);
 
 -- name: insert_user
 INSERT INTO app_user (tenant_id, user_id, email, phone, password_hash)

@@ -18,13 +18,24 @@ if TYPE_CHECKING:
     from artiway.platform.breaker import Breaker
 
 RETRY_AFTER_S = 2
+# Answers of a server that cannot serve now: a script runs too long or was stopped, a disk or a replica is missing.
+PASSING = ("BUSY", "MISCONF", "NOREPLICAS", "Script killed")
 
 
 class RedisAway(Unavailable):
     code = "PLATFORM_503_REDIS"
 
+    def __init__(self, message: str = "Redis is away; try again") -> None:
+        super().__init__(message, retry_after_s=RETRY_AFTER_S)
+
+
+class RedisFull(RedisAway):
+    """Redis is at its `maxmemory` and refuses writes that need memory."""
+
+    code = "PLATFORM_503_REDIS_FULL"
+
     def __init__(self) -> None:
-        super().__init__("Redis is away; try again", retry_after_s=RETRY_AFTER_S)
+        super().__init__("Redis has no memory left; try again")
 
 
 def connect(
@@ -79,10 +90,24 @@ class _IamCredentials:
 
 @contextlib.contextmanager
 def translated() -> Iterator[None]:
-    """Turn redis-py's connection errors and timeouts into RedisAway."""
-    from redis.exceptions import ConnectionError, TimeoutError  # noqa: A004
+    """Turn redis-py's errors about the server into RedisAway or RedisFull. An error of a command stays as it is."""
+    from redis.exceptions import (
+        ClusterDownError,
+        ConnectionError,  # noqa: A004
+        OutOfMemoryError,
+        ReadOnlyError,
+        ResponseError,
+        TimeoutError,  # noqa: A004
+        TryAgainError,
+    )
 
     try:
         yield
-    except (ConnectionError, TimeoutError) as error:
+    except OutOfMemoryError as error:
+        raise RedisFull from error
+    except (ConnectionError, TimeoutError, ReadOnlyError, ClusterDownError, TryAgainError) as error:
         raise RedisAway from error
+    except ResponseError as error:
+        if str(error).startswith(PASSING):
+            raise RedisAway from error
+        raise

@@ -1,7 +1,7 @@
-"""Brings the fair queue and the database together: who is ready, who goes next, what a lost Redis costs.
+"""Connects the fair queue with the database: enqueues ready nodes, dispatches the next ones, corrects differences.
 
-The database decides, Redis orders. Each step can be cut off from the next by a crash: a node that was taken and not
-dispatched comes back by its lease, one that was dispatched and not confirmed is recognised when its turn comes again.
+The database decides, Redis orders. A crash can separate any two steps: a node that was taken and not dispatched comes
+back by its lease, one that was dispatched and not confirmed is recognised when its turn comes again.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 from uuid import UUID
 
 from artiway.errors import Unavailable
@@ -21,6 +22,7 @@ from artiway.scheduling.model import (
     RETRY_AFTER_S,
     Admitted,
     Cancelled,
+    ChangedLimits,
     Completion,
     Dispatched,
     Ended,
@@ -28,11 +30,13 @@ from artiway.scheduling.model import (
     Lane,
     Node,
     Pool,
+    Priority,
     Running,
     Settled,
     Snapshot,
     StaleEpoch,
     TenantPolicy,
+    TenantState,
     Track,
 )
 
@@ -40,10 +44,16 @@ logger = Logger("scheduler")
 T = TypeVar("T")
 BATCH = 100
 REFRESH_MS = 2_000
+# Waiting nodes that one comparison reads from each side: where the counts agree, and where they differ.
+COMPARE_FEW, COMPARE_MANY = 1_000, 10_000
+SLOTS_LIMIT = 10_000
+MEMO_LIMIT = 10_000
+Place = tuple[str, datetime, str]
+UserCaps = Mapping[tuple[str, str], int | None]
 
 
-class Waiting(Protocol):
-    """A ready node, as the tasks know it, and what its tenant may have."""
+class ReadyNode(Protocol):
+    """A ready node with the limits of its tenant and its user. `own_cap` is the user's, `user_cap` each user's."""
 
     @property
     def node_id(self) -> str: ...
@@ -65,10 +75,16 @@ class Waiting(Protocol):
     def weight(self) -> int: ...
     @property
     def cap(self) -> int: ...
+    @property
+    def user_cap(self) -> int | None: ...
+    @property
+    def own_cap(self) -> int | None: ...
+    @property
+    def priority(self) -> str: ...
 
 
-class Left(Protocol):
-    """A node that no longer wants a slot, and what it used of one."""
+class ReleasedSlot(Protocol):
+    """A node that ended or was cancelled, and the GPU time that it used."""
 
     @property
     def node_id(self) -> UUID: ...
@@ -79,21 +95,27 @@ class Left(Protocol):
 
 
 class Nodes(Protocol):
-    """The transitions. Each is one transaction, and says what it really changed."""
+    """The transitions. Each is one transaction and returns what it changed."""
 
-    def mark_ready(self, node_ids: Sequence[UUID], tokens: Mapping[UUID, str] | None = None) -> Sequence[Waiting]: ...
+    def mark_ready(self, node_ids: Sequence[UUID], tokens: Mapping[UUID, str] | None = None) -> Sequence[ReadyNode]: ...
 
     def dispatch(self, chosen: Sequence[tuple[str, int, int]]) -> Sequence[str]: ...
 
 
-class Book(Protocol):
-    """The truth that the queue mirrors."""
+class SchedulingStore(Protocol):
+    """The database, which the queue mirrors."""
 
     def policies(self, tenant_ids: Iterable[str]) -> list[TenantPolicy]: ...
 
+    def user_caps(self, tenant_ids: Iterable[str]) -> dict[tuple[str, str], int]: ...
+
+    def changed_limits(self) -> ChangedLimits: ...
+
     def pool(self, pool: str) -> Pool: ...
 
-    def waiting(self, pool: str) -> list[Node]: ...
+    def waiting_page(self, pool: str, *, after: Place | None, limit: int) -> tuple[list[Node], Place | None]: ...
+
+    def waiting_among(self, pool: str, node_ids: Iterable[str]) -> set[str]: ...
 
     def count_waiting(self, pool: str) -> int: ...
 
@@ -127,6 +149,10 @@ class Queue(Protocol):
 
     def set_tenants(self, policies: Sequence[TenantPolicy], *, now_ms: int) -> None: ...
 
+    def set_user_cap(self, tenant_id: str, user_id: str, cap: int | None, *, now_ms: int) -> None: ...
+
+    def set_model_limit(self, model: str, limit: int | None, *, now_ms: int) -> None: ...
+
     def set_slots(self, slots: Mapping[str, int], *, now_ms: int) -> None: ...
 
     def set_capacity(self, capacity: int | None, *, now_ms: int) -> None: ...
@@ -141,9 +167,13 @@ class Queue(Protocol):
 
     def pool(self) -> Pool: ...
 
-    def tenant_ids(self) -> list[str]: ...
+    def tenants(self, tenant_ids: Sequence[str] | None = None) -> list[TenantState]: ...
+
+    def user_caps(self) -> dict[tuple[str, str], int]: ...
 
     def running_ids(self) -> set[str]: ...
+
+    def waiting_ids(self, cursor: int, limit: int) -> tuple[list[str], int]: ...
 
     def waiting_by_track(self) -> dict[Track, int]: ...
 
@@ -151,89 +181,99 @@ class Queue(Protocol):
 
 
 class QueueAway(Unavailable):
-    """The queue was lost again while it was rebuilt. The message that brought us here comes again."""
+    """The queue was lost again while it was rebuilt. SQS delivers the message again."""
 
     code = "SCHED_503_DISPATCH_BACKLOG"
 
 
 @dataclass(frozen=True)
 class Corrections:
-    """What a comparison of Redis with the database had to mend. All zero is a healthy pool."""
+    """What a comparison corrected in Redis. All zero is a healthy pool."""
 
     returned: int = 0
     requeued: int = 0
+    removed: int = 0
     freed: int = 0
     adopted: int = 0
 
 
 class Dispatcher:
-    """One scheduler over all pools. Any number of them may work at once: the database's guards keep them apart."""
+    """The scheduler of all pools. Several may work at once: the guards of the database keep them apart."""
 
     def __init__(
         self,
         nodes: Nodes,
-        book: Book,
+        store: SchedulingStore,
         queue_of: Callable[[str], Queue],
         clock: Clock,
         *,
         crash_point: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._nodes, self._book, self._queue_of, self._clock = nodes, book, queue_of, clock
+        self._nodes, self._store, self._queue_of, self._clock = nodes, store, queue_of, clock
         self._crash_point = crash_point
         self._attached: set[str] = set()
-        self._mirrored: dict[str, Pool] = {}
         self._refreshed_ms: dict[str, int] = {}
+        # The own caps of users that this process has set in the queue of each pool.
+        self._caps_set: dict[str, dict[tuple[str, str], int | None]] = defaultdict(dict)
+        # Where the next comparison of waiting nodes begins, in the database and in Redis.
+        self._stored_place: dict[str, Place | None] = {}
+        self._queue_cursor: dict[str, int] = {}
 
     def ready(self, node_ids: Sequence[UUID], tokens: Mapping[UUID, str] | None = None) -> int:
-        """Nodes may run, say their lanes. Returns how many nodes, of whomever, were dispatched because of it."""
-        waiting = self._nodes.mark_ready(node_ids, tokens)
+        """Enqueue nodes that may run. Returns how many nodes, of any tenant, were dispatched because of it."""
+        ready = self._nodes.mark_ready(node_ids, tokens)
         self._crash_point("nodes ready")
-        by_pool: dict[str, list[Waiting]] = defaultdict(list)
-        for node in waiting:
+        by_pool: dict[str, list[ReadyNode]] = defaultdict(list)
+        for node in ready:
             by_pool[node.pool].append(node)
         return sum(self._admit(pool, nodes) for pool, nodes in by_pool.items())
 
-    def left(self, nodes: Sequence[Left]) -> int:
-        """Nodes ended or were cancelled: their slots go to the next ones, corrected by what they really used."""
-        by_pool: dict[str, list[Left]] = defaultdict(list)
+    def release(self, nodes: Sequence[ReleasedSlot]) -> int:
+        """Nodes ended or were cancelled: the next ones get their slots, and tenants are charged what was measured."""
+        by_pool: dict[str, list[ReleasedSlot]] = defaultdict(list)
         for node in nodes:
             by_pool[node.pool].append(node)
-        return sum(self._free(pool, left) for pool, left in by_pool.items())
+        return sum(self._free(pool, released) for pool, released in by_pool.items())
 
     def dispatch(self, pool: str) -> int:
         """Give every free slot to the node whose turn it is."""
         self.refresh(pool)
-        return self._drain(pool, self._take(pool))
+        return self._send_all(pool, self._take(pool))
 
     def refresh(self, pool: str, *, is_forced: bool = False) -> None:
-        """Mirror slots and lanes, at most every few seconds: workers come and go, operators turn switches."""
+        """Mirror slots and limits, at most every two seconds: workers come and go, operators and owners set limits."""
         now_ms = self._now_ms()
         if not is_forced and now_ms - self._refreshed_ms.get(pool, -REFRESH_MS) < REFRESH_MS:
             return
-        wanted = self._book.pool(pool)
-        self._on(pool, lambda queue: self._mirror(queue, wanted))
+        wanted, changed = self._store.pool(pool), self._store.changed_limits()
+
+        def mirror(queue: Queue) -> None:
+            self._mirror(queue, wanted)
+            self._mirror_changed(pool, queue, changed)
+
+        self._on(pool, mirror)
         self._refreshed_ms[pool] = now_ms
 
     def rebuild(self, pool: str) -> None:
-        """Fill the queue anew from the database. Of two that try at once the later wins; the other lets it work."""
+        """Fill the queue from the database. Of two rebuilds at once the later one wins; the other raises QueueAway."""
         try:
-            self._queue_of(pool).rebuild(self._book.snapshot(pool), now_ms=self._now_ms())
+            self._queue_of(pool).rebuild(self._store.snapshot(pool), now_ms=self._now_ms())
         except StaleEpoch as error:
-            raise QueueAway("the queue is being rebuilt by another", retry_after_s=RETRY_AFTER_S) from error
+            raise QueueAway("another process rebuilds the queue", retry_after_s=RETRY_AFTER_S) from error
         logger.warning("fair queue rebuilt", pool=pool)
         metrics.emit("FairQueueRebuilds", 1, pool=pool)
 
     def reconcile(self, pool: str) -> Corrections:
-        """Compare Redis with the database and mend Redis. Then whoever may run, runs."""
+        """Compare Redis with the database, correct Redis, and dispatch. The work of one pass is bounded.
+
+        A replica that was promoted lacks the last changes of its primary: this adds and removes what differs.
+        """
         self.refresh(pool, is_forced=True)
-        tenants = self._on(pool, lambda queue: queue.tenant_ids())
-        policies = self._book.policies(tenants)
-        self._on(pool, lambda queue: queue.set_tenants(policies, now_ms=self._now_ms()))
-        corrections = Corrections(
-            returned=len(self._on(pool, lambda queue: queue.reclaim(now_ms=self._now_ms()))),
-            requeued=self._requeue_missing(pool),
-            **self._mend_slots(pool),
-        )
+        self._compare_limits(pool)
+        returned = len(self._on(pool, lambda queue: queue.reclaim(now_ms=self._now_ms())))
+        freed, adopted = self._compare_slots(pool)
+        removed, requeued = self._compare_waiting(pool)
+        corrections = Corrections(returned, requeued, removed, freed, adopted)
         for name, count in vars(corrections).items():
             metrics.emit("FairQueueCorrections", count, pool=pool, kind=name)
         self.dispatch(pool)
@@ -241,31 +281,38 @@ class Dispatcher:
 
     # --- steps
 
-    def _admit(self, pool: str, nodes: Sequence[Waiting]) -> int:
+    def _admit(self, pool: str, nodes: Sequence[ReadyNode]) -> int:
         self.refresh(pool)
-        owners = {node.tenant_id: node for node in nodes}
-        policies = [TenantPolicy(tenant_id, node.weight, node.cap) for tenant_id, node in owners.items()]
+        tenants = {node.tenant_id: node for node in nodes}
+        policies = [TenantPolicy(name, node.weight, node.cap, node.user_cap) for name, node in tenants.items()]
+        own_caps = {(node.tenant_id, node.user_id): node.own_cap for node in nodes}
         ready = [_queued(node) for node in nodes]
-        admitted = self._on(
-            pool, lambda queue: queue.admit(ready, now_ms=self._now_ms(), policies=policies, dispatch=BATCH)
-        )
-        return self._drain(pool, admitted.dispatched)
 
-    def _free(self, pool: str, left: Sequence[Left]) -> int:
-        self.refresh(pool)
-        ends = [Completion(str(node.node_id), node.gpu_us) for node in left]
+        def admit(queue: Queue) -> Admitted:
+            self._set_user_caps(pool, queue, own_caps, policies)
+            return queue.admit(ready, now_ms=self._now_ms(), policies=policies, dispatch=BATCH)
+
+        return self._send_all(pool, self._on(pool, admit).dispatched)
+
+    def _free(self, pool: str, released: Sequence[ReleasedSlot]) -> int:
+        try:
+            self.refresh(pool)
+        except Unavailable as error:
+            # A Redis at its memory limit refuses new limits and still takes ends, which make room.
+            logger.warning("limits not mirrored", pool=pool, reason=error.code)
+        ends = [Completion(str(node.node_id), node.gpu_us) for node in released]
         settled = self._on(pool, lambda queue: queue.complete(ends, now_ms=self._now_ms(), dispatch=BATCH))
         self._crash_point("nodes freed")
         waited = [end.node_id for end, verdict in zip(ends, settled.ended, strict=True) if verdict is not Ended.ENDED]
         if waited:
             self._on(pool, lambda queue: queue.cancel(waited, now_ms=self._now_ms()))
-        return self._drain(pool, settled.dispatched)
+        return self._send_all(pool, settled.dispatched)
 
     def _take(self, pool: str) -> Sequence[Dispatched]:
         return self._on(pool, lambda queue: queue.dispatch(BATCH, now_ms=self._now_ms()))
 
-    def _drain(self, pool: str, chosen: Sequence[Dispatched]) -> int:
-        """Send what was taken, and what may go after it."""
+    def _send_all(self, pool: str, chosen: Sequence[Dispatched]) -> int:
+        """Send the chosen nodes, and those that may go after them."""
         sent = 0
         while chosen:
             self._crash_point("nodes taken")
@@ -276,13 +323,13 @@ class Dispatcher:
     def _send(self, pool: str, chosen: Sequence[Dispatched]) -> tuple[int, Sequence[Dispatched]]:
         """Dispatch in the database and confirm. A node that the database refuses holds its slot already, or is over.
 
-        Returns how many began, and whom to send next: there may be more after a full batch, or one that made room.
+        Returns how many began, and the nodes to send next: after a full batch, or where a refused node made room.
         """
         taken = [(one.node.node_id, one.charged_us, one.tag_us) for one in chosen]
         sent = self._nodes.dispatch(taken)
         self._crash_point("nodes dispatched")
         refused = {node_id for node_id, _, _ in taken}.difference(sent)
-        over = refused - self._book.holding(refused) if refused else refused
+        over = refused - self._store.holding(refused) if refused else refused
         confirmed = [node_id for node_id, _, _ in taken if node_id not in over]
         # Cancelled while it was taken: nothing ran, so nothing is charged.
         ends = [Completion(node_id, 0) for node_id in sorted(over)]
@@ -296,7 +343,7 @@ class Dispatcher:
 
     def _mirror(self, queue: Queue, wanted: Pool) -> None:
         known, now_ms = queue.pool(), self._now_ms()
-        # A type whose last worker has gone has no slots; leaving it out would leave them.
+        # A type without a worker is set to no slots, because `set_slots` keeps the types that are left out.
         slots = {**dict.fromkeys(known.slots, 0), **wanted.slots}
         if slots != known.slots:
             queue.set_slots(slots, now_ms=now_ms)
@@ -310,40 +357,113 @@ class Dispatcher:
                 )
             if lane.is_paused != before.is_paused:
                 (queue.pause_lane if lane.is_paused else queue.resume_lane)(name, now_ms=now_ms)
+        for model in {**known.models, **wanted.models}:
+            limit = wanted.models.get(model)
+            if limit != known.models.get(model):
+                queue.set_model_limit(model, limit, now_ms=now_ms)
 
-    def _requeue_missing(self, pool: str) -> int:
+    def _mirror_changed(self, pool: str, queue: Queue, changed: ChangedLimits) -> None:
+        """Apply limits of tenants and users that were set lately, for tenants that the queue knows. To another tenant
+        they come with its next ready node."""
+        tenant_ids = {policy.tenant_id for policy in changed.tenants} | {tenant for tenant, _ in changed.user_caps}
+        if not tenant_ids:
+            return
+        known = {state.policy.tenant_id: state.policy for state in queue.tenants(sorted(tenant_ids))}
+        policies = [one for one in changed.tenants if known.get(one.tenant_id, one) != one]
+        if policies:
+            queue.set_tenants(policies, now_ms=self._now_ms())
+        caps = {who: cap for who, cap in changed.user_caps.items() if who[0] in known}
+        self._set_user_caps(pool, queue, caps)
+
+    def _set_user_caps(self, pool: str, queue: Queue, caps: UserCaps, policies: Sequence[TenantPolicy] = ()) -> None:
+        """Set the own caps that this process has not set yet. The queue must know the tenants, or get them here."""
+        is_set = self._caps_set[pool]
+        changed = {who: cap for who, cap in caps.items() if is_set.get(who) != cap}
+        if not changed:
+            return
+        if policies:
+            queue.set_tenants(policies, now_ms=self._now_ms())
+        if len(is_set) > MEMO_LIMIT:
+            is_set.clear()
+        for (tenant_id, user_id), cap in changed.items():
+            queue.set_user_cap(tenant_id, user_id, cap, now_ms=self._now_ms())
+            is_set[tenant_id, user_id] = cap
+
+    def _compare_limits(self, pool: str) -> None:
+        states = self._on(pool, lambda queue: queue.tenants())
+        known = {state.policy.tenant_id: state.policy for state in states}
+        policies = [policy for policy in self._store.policies(known) if policy != known[policy.tenant_id]]
+        wanted = self._store.user_caps(known)
+
+        def correct(queue: Queue) -> None:
+            if policies:
+                queue.set_tenants(policies, now_ms=self._now_ms())
+            caps = queue.user_caps()
+            for who in sorted({**caps, **wanted}):
+                if caps.get(who) != wanted.get(who):
+                    queue.set_user_cap(*who, wanted.get(who), now_ms=self._now_ms())
+
+        self._on(pool, correct)
+        self._caps_set[pool].clear()
+
+    def _compare_waiting(self, pool: str) -> tuple[int, int]:
+        """Cancel nodes that wait only in Redis, enqueue those that wait only in the database: a page of each."""
         mirrored = self._on(pool, lambda queue: sum(queue.waiting_by_track().values()))
-        if mirrored >= self._book.count_waiting(pool):
-            return 0
-        nodes = self._book.waiting(pool)
-        policies = self._book.policies({node.tenant_id for node in nodes})
-        admitted = self._on(pool, lambda queue: queue.admit(nodes, now_ms=self._now_ms(), policies=policies))
-        return sum(verdict is Enqueued.QUEUED for verdict in admitted.enqueued)
+        limit = COMPARE_FEW if mirrored == self._store.count_waiting(pool) else COMPARE_MANY
+        cursor = self._queue_cursor.get(pool, 0)
+        listed, self._queue_cursor[pool] = self._on(pool, lambda queue: queue.waiting_ids(cursor, limit))
+        surplus = sorted(set(listed) - self._store.waiting_among(pool, listed))
+        # A node that was dispatched since the list was read is running, and stays.
+        verdicts = self._on(pool, lambda queue: queue.cancel(surplus, now_ms=self._now_ms())) if surplus else []
+        place = self._stored_place.get(pool)
+        nodes, self._stored_place[pool] = self._store.waiting_page(pool, after=place, limit=limit)
+        return sum(verdict is Cancelled.CANCELLED for verdict in verdicts), self._enqueue(pool, nodes)
 
-    def _mend_slots(self, pool: str) -> dict[str, Any]:
-        """Read Redis, the database, Redis: what moved meanwhile is left to the next pass."""
+    def _enqueue(self, pool: str, nodes: Sequence[Node]) -> int:
+        if not nodes:
+            return 0
+        tenant_ids = {node.tenant_id for node in nodes}
+        policies, caps = self._store.policies(tenant_ids), self._store.user_caps(tenant_ids)
+
+        def enqueue(queue: Queue) -> Admitted:
+            self._set_user_caps(pool, queue, caps, policies)
+            return queue.admit(nodes, now_ms=self._now_ms(), policies=policies)
+
+        return sum(verdict is Enqueued.QUEUED for verdict in self._on(pool, enqueue).enqueued)
+
+    def _compare_slots(self, pool: str) -> tuple[int, int]:
+        """Read Redis, the database, Redis: a node that changed meanwhile is left to the next pass."""
         before = self._on(pool, lambda queue: queue.running_ids())
-        truth = {held.node.node_id: held for held in self._book.running(pool)}
+        held = {running.node.node_id: running for running in self._store.running(pool)}
         after = self._on(pool, lambda queue: queue.running_ids())
-        surplus = sorted((before & after) - truth.keys())
-        missing = [truth[node_id] for node_id in sorted(truth.keys() - before - after)]
+        surplus = sorted((before & after) - held.keys())[:SLOTS_LIMIT]
+        missing = sorted(held.keys() - before - after)[:SLOTS_LIMIT]
         if surplus:
             ends = [Completion(node_id) for node_id in surplus]
             self._on(pool, lambda queue: queue.complete(ends, now_ms=self._now_ms()))
         if missing:
-            policies = self._book.policies({held.node.tenant_id for held in missing})
-            self._on(pool, lambda queue: queue.set_tenants(policies, now_ms=self._now_ms()))
-            self._on(pool, lambda queue: queue.adopt(missing, now_ms=self._now_ms()))
-        return {"freed": len(surplus), "adopted": len(missing)}
+            self._adopt(pool, [held[node_id] for node_id in missing])
+        return len(surplus), len(missing)
+
+    def _adopt(self, pool: str, running: Sequence[Running]) -> None:
+        policies = self._store.policies({one.node.tenant_id for one in running})
+
+        def adopt(queue: Queue) -> None:
+            queue.set_tenants(policies, now_ms=self._now_ms())
+            queue.cancel([one.node.node_id for one in running], now_ms=self._now_ms())  # it may wait in Redis
+            queue.adopt(running, now_ms=self._now_ms())
+
+        self._on(pool, adopt)
 
     def _on(self, pool: str, act: Callable[[Queue], T]) -> T:
-        """Act on the pool's queue. One that is lost or was rebuilt by another is taken up first."""
+        """Act on the pool's queue. Attach first where another process rebuilt it; rebuild it where Redis lost it."""
         queue = self._queue_of(pool)
         for is_last_try in (False, True):
             if pool not in self._attached:
                 if not queue.attach():
                     self.rebuild(pool)
                 self._attached.add(pool)
+                self._caps_set[pool].clear()
             try:
                 return act(queue)
             except StaleEpoch as error:
@@ -361,11 +481,12 @@ def _track(node_type: str, lane: str, model: str) -> Track:
     return Track(node_type, lane, model)
 
 
-def _queued(node: Waiting) -> Node:
+def _queued(node: ReadyNode) -> Node:
     return Node(
         node_id=node.node_id,
         tenant_id=node.tenant_id,
         user_id=node.user_id,
         track=_track(node.type, node.lane, node.model),
         cost_us=node.cost_us,
+        priority=Priority(node.priority),
     )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
+from typing import TypedDict
+from uuid import UUID
 
 from artiway.errors import Conflict, Refused, Unavailable
 
@@ -16,10 +18,10 @@ WEIGHT_LIMIT = 10_000
 COUNT_LIMIT = 1_000_000
 TRACK_LIMIT = 256
 SAMPLES_BEFORE_AVERAGE = 20
-PASS_OVER_LIMIT = 24
 # A double holds whole numbers up to 2**53. Far before that the queue asks to be rebuilt, which starts the clock anew.
 CLOCK_LIMIT_US = 2**52
 RETRY_AFTER_S = 2
+KEY_BITS = 80
 
 _PLAIN = r"[A-Za-z0-9_.:@-]{1,64}"
 _NAME = re.compile(_PLAIN)
@@ -27,12 +29,30 @@ _THREE_NAMES = re.compile(rf"{_PLAIN}\|{_PLAIN}\|{_PLAIN}")
 
 
 class StaleEpoch(Unavailable):
-    """Redis lost the queue, or somebody rebuilt it: attach again, or rebuild from the database."""
+    """Redis lost the queue, or another process rebuilt it: attach again, or rebuild from the database."""
 
     code = "SCHED_503_STALE_EPOCH"
 
     def __init__(self, message: str) -> None:
         super().__init__(message, retry_after_s=RETRY_AFTER_S)
+
+
+class NewerLayout(Unavailable):
+    """A newer release keeps the queue in a layout that this one cannot read. It waits until it is replaced."""
+
+    code = "SCHED_503_NEWER_LAYOUT"
+
+    def __init__(self, layout: int) -> None:
+        super().__init__("a newer release keeps the queue; try again", retry_after_s=RETRY_AFTER_S, layout=layout)
+
+
+class QueueMemoryFull(Unavailable):
+    """Redis is over its maxmemory. The nodes stay in the database and are queued once there is room."""
+
+    code = "SCHED_503_QUEUE_MEMORY"
+
+    def __init__(self) -> None:
+        super().__init__("the queue has no memory left; try again", retry_after_s=RETRY_AFTER_S)
 
 
 class UnknownTenant(Conflict):
@@ -80,6 +100,25 @@ class WaitingFor(StrEnum):
     NONE = "none"
 
 
+class Priority(StrEnum):
+    """Orders a node among the work of its own tenant. It never changes the tenant's share of the pool."""
+
+    HIGH = "HIGH"
+    NORMAL = "NORMAL"
+    LOW = "LOW"
+
+
+PRIORITY_RANK = {Priority.HIGH: 0, Priority.NORMAL: 1, Priority.LOW: 2}
+
+
+class DecisionReason(StrEnum):
+    """Why a tenant's node was chosen before the runner-up's."""
+
+    ONLY_CANDIDATE = "only_candidate"
+    SMALLEST_TAG = "smallest_tag"
+    TIE_EARLIER_ARRIVAL = "tie_earlier_arrival"
+
+
 def microseconds(seconds: float) -> int:
     return round(seconds * MICROSECONDS)
 
@@ -92,7 +131,7 @@ def charge_us(cost_us: int, weight: int) -> int:
 def named(word: str, value: str) -> str:
     """Names become parts of keys and of packed records, so they are plain."""
     if not _NAME.fullmatch(value):
-        raise ValueError(f"{word} {value!r}: 1 to 64 of letters, digits, _ . : @ -")
+        raise ValueError(f"{word} {value!r}: 1 to 64 of a-z, A-Z, 0-9, _ . : @ -")
     return value
 
 
@@ -133,6 +172,7 @@ class Node:
     user_id: str
     track: Track
     cost_us: int
+    priority: Priority = Priority.NORMAL
 
     def __post_init__(self) -> None:
         # One look at all three, since this runs several times for each node; which of them it was is asked afterwards.
@@ -291,6 +331,102 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class Decision:
+    """A dispatch as the queue recorded it. The runner-up is the next tenant that could have run, None without one."""
+
+    at_ms: int
+    node_id: str
+    tenant_id: str
+    user_id: str
+    track: Track
+    charged_us: int
+    tag_us: int
+    runner_up_tenant_id: str | None
+    runner_up_tag_us: int | None
+    reason: DecisionReason
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A decision of a pool's queue, for operators. Task and name are None for a node that was deleted."""
+
+    pool: str
+    decision: Decision
+    task_id: str | None = None
+    name: str | None = None
+
+    @property
+    def key(self) -> int:
+        """Names the decision in 128 bits: its time, and 80 bits of the node's id."""
+        return self.decision.at_ms << KEY_BITS | UUID(self.decision.node_id).int & (1 << KEY_BITS) - 1
+
+    @property
+    def detail(self) -> str:
+        """The decision in words."""
+        decision = self.decision
+        tag = f"Its tag of {decision.tag_us / MICROSECONDS:.3f} s"
+        if decision.runner_up_tag_us is None:
+            return "No other tenant had a node that could run."
+        if decision.reason is DecisionReason.TIE_EARLIER_ARRIVAL:
+            return f"{tag} equals that of the next tenant's node, and it arrived earlier."
+        runner_up_s = decision.runner_up_tag_us / MICROSECONDS
+        return f"{tag} is smaller than {runner_up_s:.3f} s, the tag of the next tenant's node."
+
+
+@dataclass(frozen=True, slots=True)
+class TrackBacklog:
+    """A tenant's work on one track. `head_tag_us` is None while the tenant has no eligible node there."""
+
+    waiting: int = 0
+    waiting_us: int = 0
+    head_tag_us: int | None = None
+    running: int = 0
+    running_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TenantBacklog:
+    """A tenant that has work, by track. `last_us` counts the heads that are tagged and still wait."""
+
+    policy: TenantPolicy
+    last_us: int
+    credit_us: int
+    running: int
+    tracks: Mapping[Track, TrackBacklog]
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """Counts and sums of all work in a pool: what a forecast needs, without the nodes themselves."""
+
+    clock_us: int
+    pool: Pool
+    costs: Mapping[str, tuple[int, int]]
+    tenants: Mapping[str, TenantBacklog]
+
+    def plus(self, more: Mapping[str, TenantBacklog]) -> Backlog:
+        """The backlog with further waiting work."""
+        tenants = dict(self.tenants)
+        for tenant_id, added in more.items():
+            known = tenants.get(tenant_id, replace(added, tracks={}))
+            tracks = dict(known.tracks)
+            for track, work in added.tracks.items():
+                old = tracks.get(track, TrackBacklog())
+                tracks[track] = replace(
+                    old, waiting=old.waiting + work.waiting, waiting_us=old.waiting_us + work.waiting_us
+                )
+            tenants[tenant_id] = replace(known, tracks=tracks)
+        return replace(self, tenants=tenants)
+
+    def running_by_track(self) -> dict[Track, int]:
+        counts: dict[Track, int] = {}
+        for tenant in self.tenants.values():
+            for track, work in tenant.tracks.items():
+                counts[track] = counts.get(track, 0) + work.running
+        return counts
+
+
+@dataclass(frozen=True, slots=True)
 class LaneState:
     """A lane as operators see it: its switches, what waits in it and what runs."""
 
@@ -305,8 +441,23 @@ class LaneState:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerNode:
+    """A node that a worker runs now."""
+
+    task_id: str
+    tenant_id: str
+    name: str
+    type: str
+    attempt: int
+    started_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerState:
-    """A worker that is alive: what it serves, and when it last said so."""
+    """A worker that is alive: its types and slots, its last heartbeat, the nodes that it runs.
+
+    A worker that drains gets no new node. Its slots do not count.
+    """
 
     worker_id: str
     pool: str
@@ -315,16 +466,44 @@ class WorkerState:
     engine: str
     registered_at: datetime
     beat_at: datetime
+    is_draining: bool = False
+    nodes: tuple[WorkerNode, ...] = ()
+
+
+class LaneChange(TypedDict, total=False):
+    """The settings of a lane that an operator changes; the others stay. None restores the lane's default."""
+
+    is_paused: bool
+    parallelism: int | None
+    share_percent: int | None
+    depth_limit: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class LaneChange:
-    """What an operator changes. None leaves it as it is: a paused lane stays paused when its parallelism changes."""
+class ModelLoad:
+    """The nodes of one model in one pool."""
 
-    is_paused: bool | None = None
-    parallelism: int | None = None
-    share_percent: int | None = None
-    depth_limit: int | None = None
+    pool: str
+    running: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelState:
+    """A model of the catalogue. `limit` is how many of its nodes may run at once in each pool; None is no limit."""
+
+    model: str
+    steps: tuple[str, ...]
+    limit: int | None
+    pools: tuple[ModelLoad, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedLimits:
+    """Limits of tenants and users that were set in the last minute. A user's cap of None is the tenant's."""
+
+    tenants: Sequence[TenantPolicy] = ()
+    user_caps: Mapping[tuple[str, str], int | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
-"""What operators see and turn: lanes, clocks, shares, workers, and what another policy would have done."""
+"""Operations: lanes, models, workers, clocks, shares, decisions, and simulations of other policies."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 from uuid import UUID
 
@@ -16,9 +16,14 @@ from artiway.scheduling.fairness import Fairness
 from artiway.scheduling.forecast import Changes
 from artiway.scheduling.lanes import LANES
 from artiway.scheduling.model import (
+    KEY_BITS,
     Arrival,
+    Choice,
+    Decision,
     LaneChange,
     LaneState,
+    ModelLoad,
+    ModelState,
     Pool,
     Snapshot,
     TenantPolicy,
@@ -32,14 +37,26 @@ logger = Logger("operations")
 IMAGE_POOLS = ("gpu", "enterprise")
 ARRIVALS_LIMIT = 5_000
 GAUGE_WINDOW_S = 300
+DECISIONS_LIMIT = 1_000
 
 
-class Book(Protocol):
+class SchedulingStore(Protocol):
     def lanes(self, lane: str | None = None) -> list[LaneState]: ...
 
     def set_lane(self, lane: str, change: LaneChange, *, actor_id: UUID | None) -> None: ...
 
     def workers(self) -> list[WorkerState]: ...
+
+    def drain_worker(self, worker_id: str, *, actor_id: UUID | None) -> str:
+        """Returns the worker's pool. Raises NotFound."""
+
+    def model_limits(self) -> dict[str, int]: ...
+
+    def model_loads(self) -> dict[str, list[ModelLoad]]: ...
+
+    def set_model_limit(self, model: str, limit: int | None, *, actor_id: UUID | None) -> None: ...
+
+    def named_nodes(self, node_ids: Iterable[str]) -> dict[str, tuple[str, str]]: ...
 
     def count_waiting(self, pool: str) -> int: ...
 
@@ -49,7 +66,7 @@ class Book(Protocol):
 
 
 class Queue(fairness.Ledger, Protocol):
-    """The fair queue, looked at."""
+    """The fair queue of one pool, read only."""
 
     def attach(self) -> bool: ...
 
@@ -58,6 +75,9 @@ class Queue(fairness.Ledger, Protocol):
     def pool(self) -> Pool: ...
 
     def running_by_track(self) -> dict[Track, int]: ...
+
+    def decisions(self, limit: int) -> list[Decision]:
+        """Newest first."""
 
 
 class Scheduler(Protocol):
@@ -77,7 +97,7 @@ class PoolState:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a tenant waited in a pool, and how it would have."""
+    """The waiting times of a tenant in a pool, as they were and as they would have been."""
 
     pool: str
     tenant_id: str
@@ -86,43 +106,102 @@ class Outcome:
 
 
 class OperationsService:
-    """A switch acts at once: the database has it first, then the queue, then whoever may run now runs."""
+    """A change acts at once: it is stored, mirrored to the queue, and nodes that may run now are dispatched."""
 
-    def __init__(self, book: Book, queue_of: Callable[[str], Queue], scheduler: Scheduler, clock: Clock) -> None:
-        self._book, self._queue_of, self._scheduler, self._clock = book, queue_of, scheduler, clock
+    def __init__(
+        self,
+        store: SchedulingStore,
+        queue_of: Callable[[str], Queue],
+        scheduler: Scheduler,
+        clock: Clock,
+        models: Mapping[str, Sequence[str]],
+    ) -> None:
+        """`models` has the models of the catalogue and the steps that use each."""
+        self._store, self._queue_of, self._scheduler, self._clock = store, queue_of, scheduler, clock
+        self._models = models
 
     def lanes(self) -> list[LaneState]:
-        return self._book.lanes()
+        return self._store.lanes()
 
     def change_lane(self, lane: str, change: LaneChange, *, actor_id: UUID | None) -> LaneState:
         if lane not in LANES:
             raise NotFound("there is no such lane")
-        self._book.set_lane(lane, change, actor_id=actor_id)
-        pool = LANES[lane].pool
-        if pool in IMAGE_POOLS:
+        self._store.set_lane(lane, change, actor_id=actor_id)
+        self._mirror(LANES[lane].pool)
+        return self._store.lanes(lane)[0]
+
+    def models(self) -> list[ModelState]:
+        limits, loads = self._store.model_limits(), self._store.model_loads()
+        return [
+            ModelState(model, tuple(steps), limits.get(model), tuple(loads.get(model, ())))
+            for model, steps in self._models.items()
+        ]
+
+    def limit_model(self, model: str, limit: int | None, *, actor_id: UUID | None) -> ModelState:
+        """Set how many nodes of a model may run at once in each pool. None removes the limit."""
+        if model not in self._models:
+            raise NotFound("there is no such model")
+        self._store.set_model_limit(model, limit, actor_id=actor_id)
+        self._mirror(*IMAGE_POOLS)
+        return next(state for state in self.models() if state.model == model)
+
+    def workers(self) -> list[WorkerState]:
+        return self._store.workers()
+
+    def drain_worker(self, worker_id: str, *, actor_id: UUID | None) -> WorkerState:
+        """The worker's slots leave the pool at once. Its next heartbeat is answered with the order to drain."""
+        if not worker_id.isprintable():  # PostgreSQL takes no NUL
+            raise NotFound("there is no such worker")
+        pool = self._store.drain_worker(worker_id, actor_id=actor_id)
+        self._mirror(pool)
+        for worker in self._store.workers():
+            if worker.worker_id == worker_id:
+                return worker
+        raise NotFound("there is no such worker")
+
+    def _mirror(self, *pools: str) -> None:
+        for pool in pools:
+            if pool not in IMAGE_POOLS:
+                continue
             try:
                 self._scheduler.refresh(pool, is_forced=True)
                 self._scheduler.dispatch(pool)
             except Unavailable as error:
-                # The switch is stored; each scheduler reads it from the database at its next refresh.
-                logger.warning("switch not mirrored yet", lane=lane, reason=error.code)
-        return self._book.lanes(lane)[0]
-
-    def workers(self) -> list[WorkerState]:
-        return self._book.workers()
+                # The change is stored; each scheduler reads it from the database at its next refresh.
+                logger.warning("change not mirrored yet", pool=pool, reason=error.code)
 
     def measure(self) -> None:
-        """Say how full each pool is: workers come and go by it. All but the fairness is the database's word."""
-        workers = self._book.workers()
-        lanes = [lane for lane in self._book.lanes() if lane.pool in IMAGE_POOLS]
+        """Emit the load of each pool, by which workers are scaled. All but the fairness is from the database."""
+        workers = [worker for worker in self._store.workers() if not worker.is_draining]
+        lanes = [lane for lane in self._store.lanes() if lane.pool in IMAGE_POOLS]
         for lane in lanes:
             metrics.emit("LaneDepth", lane.depth, lane=lane.lane)
         for pool in IMAGE_POOLS:
-            metrics.emit("NodesWaiting", self._book.count_waiting(pool), pool=pool)
+            metrics.emit("NodesWaiting", self._store.count_waiting(pool), pool=pool)
             metrics.emit("SlotsInUse", sum(lane.running for lane in lanes if lane.pool == pool), pool=pool)
             metrics.emit("Slots", sum(worker.slots for worker in workers if worker.pool == pool), pool=pool)
         for pool in IMAGE_POOLS:
             metrics.emit("FairnessJain", self.fairness(pool=pool, window_s=GAUGE_WINDOW_S).jain, "None", pool=pool)
+
+    def decisions(
+        self, *, pools: Sequence[str] = IMAGE_POOLS, tenant_id: str | None = None, after: int | None, limit: int
+    ) -> tuple[list[Choice], int | None]:
+        """The last decisions of the queues, newest first, behind the key `after`; and the key of the next page."""
+        found = [
+            Choice(pool, decision, None, None)
+            for pool in pools
+            for decision in self._attached(pool).decisions(DECISIONS_LIMIT)
+            if tenant_id in (None, decision.tenant_id, decision.runner_up_tenant_id)
+        ]
+        found.sort(key=lambda choice: -choice.decision.at_ms)  # stable: decisions of one call keep their order
+        rest = _behind(found[:DECISIONS_LIMIT], after)
+        names = self._store.named_nodes(choice.decision.node_id for choice in rest[:limit])
+        page = [
+            replace(choice, task_id=task_id, name=name)
+            for choice in rest[:limit]
+            for task_id, name in (names.get(choice.decision.node_id, (None, None)),)
+        ]
+        return page, page[-1].key if len(rest) > limit else None
 
     def pools(self) -> list[PoolState]:
         return [self._pool(pool) for pool in IMAGE_POOLS]
@@ -134,13 +213,13 @@ class OperationsService:
     def simulate(
         self, *, tenants: Sequence[TenantPolicy], slots: Mapping[str, Mapping[str, int]], window_s: int
     ) -> list[Outcome]:
-        """Replay what really arrived, under the present policies and under changed ones."""
+        """Replay the recorded arrivals, under the present policies and under changed ones."""
         outcomes = []
         for pool in IMAGE_POOLS:
-            arrivals = self._book.arrivals(pool, window_s=window_s, limit=ARRIVALS_LIMIT)
+            arrivals = self._store.arrivals(pool, window_s=window_s, limit=ARRIVALS_LIMIT)
             changed = slots.get(pool, {})
             changes = Changes(tenants=tenants, slots=changed, capacity=sum(changed.values()) or None)
-            found = forecast.simulate(self._book.snapshot(pool), arrivals, changes)
+            found = forecast.simulate(self._store.snapshot(pool), arrivals, changes)
             outcomes += [
                 Outcome(pool, tenant_id, waits, found.after[tenant_id]) for tenant_id, waits in found.before.items()
             ]
@@ -159,6 +238,16 @@ class OperationsService:
     def _attached(self, pool: str) -> Queue:
         queue = self._queue_of(pool)
         if not queue.attach():
-            self._scheduler.refresh(pool, is_forced=True)  # takes up or rebuilds what Redis lost
+            self._scheduler.refresh(pool, is_forced=True)  # attaches, or rebuilds what Redis lost
             queue.attach()
         return queue
+
+
+def _behind(choices: Sequence[Choice], after: int | None) -> Sequence[Choice]:
+    """The choices behind a key. One that is no longer kept is found by its time."""
+    if after is None:
+        return choices
+    for place, choice in enumerate(choices):
+        if choice.key == after:
+            return choices[place + 1 :]
+    return [choice for choice in choices if choice.key >> KEY_BITS < after >> KEY_BITS]

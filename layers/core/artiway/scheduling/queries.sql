@@ -2,22 +2,94 @@
 -- are names, so they come as text.
 
 -- name: tenant_policies
-SELECT tenant_id::text, weight, cap FROM tenant_policy WHERE tenant_id = ANY (%(tenant_ids)s::uuid[]);
+SELECT tenant_id::text, weight, cap, user_concurrency AS user_cap
+  FROM tenant_policy
+ WHERE tenant_id = ANY (%(tenant_ids)s::uuid[]);
+
+-- name: user_caps
+SELECT tenant_id::text, user_id::text, concurrency AS cap
+  FROM app_user
+ WHERE concurrency IS NOT NULL AND tenant_id = ANY (%(tenant_ids)s::uuid[]);
+
+-- name: changed_tenants
+-- A new tenant has no waiting node yet; its first one brings the policy.
+SELECT tenant_id::text, policy.weight, policy.cap, policy.user_concurrency AS user_cap
+  FROM tenant JOIN tenant_policy AS policy USING (tenant_id)
+ WHERE tenant.updated_at > statement_timestamp() - make_interval(secs => %(window_s)s) AND tenant.updated_at > tenant.created_at;
+
+-- name: changed_user_caps
+SELECT tenant_id::text, user_id::text, concurrency AS cap
+  FROM app_user
+ WHERE concurrency_set_at > statement_timestamp() - make_interval(secs => %(window_s)s);
 
 -- name: lanes_of_pool
 SELECT lane, is_paused, parallelism, share_percent FROM lane_policy WHERE pool = %(pool)s;
 
+-- name: model_limits
+SELECT model, max_running AS most FROM model_setting;
+
+-- name: model_loads
+SELECT model, pool, count(*) FILTER (WHERE dispatched_at IS NOT NULL) AS running,
+       count(*) FILTER (WHERE dispatched_at IS NULL) AS waiting
+  FROM (SELECT model, pool, dispatched_at FROM task_node WHERE status = 'QUEUED' AND dispatched_at IS NULL
+         UNION ALL
+        SELECT model, pool, dispatched_at FROM task_node
+         WHERE status IN ('QUEUED', 'PROCESSING') AND dispatched_at IS NOT NULL) AS live
+ WHERE model <> ''
+ GROUP BY model, pool
+ ORDER BY model, pool;
+
+-- name: lock_model
+SELECT pg_advisory_xact_lock(hashtextextended('model:' || %(model)s, 0));
+
+-- name: set_model_limit
+INSERT INTO model_setting (model, max_running) VALUES (%(model)s, %(limit)s)
+ON CONFLICT (model) DO UPDATE SET max_running = excluded.max_running, updated_at = clock_timestamp();
+
+-- name: unset_model_limit
+DELETE FROM model_setting WHERE model = %(model)s;
+
 -- name: live_workers
-SELECT worker_id, pool, types, slots, engine, registered_at, beat_at
+-- A worker that shuts down reports no slots.
+SELECT worker_id, pool, types, slots, engine, registered_at, beat_at, drain_at IS NOT NULL OR slots = 0 AS is_draining
   FROM worker
  WHERE beat_at > clock_timestamp() - make_interval(secs => %(silence_s)s)
  ORDER BY pool, worker_id;
 
+-- name: nodes_of_workers
+SELECT worker_id, task_id::text, tenant_id::text, name, type, attempt, started_at
+  FROM task_node
+ WHERE status = 'PROCESSING'
+ ORDER BY started_at, node_id;
+
+-- name: drain_worker
+UPDATE worker SET drain_at = coalesce(drain_at, clock_timestamp())
+ WHERE worker_id = %(worker_id)s AND beat_at > clock_timestamp() - make_interval(secs => %(silence_s)s)
+RETURNING pool;
+
 -- name: waiting_of_pool
-SELECT node_id::text, tenant_id::text, user_id::text, lane, type, model, cost_us
+SELECT node_id::text, tenant_id::text, user_id::text, lane, type, model, cost_us, priority
   FROM task_node
  WHERE pool = %(pool)s AND status = 'QUEUED' AND dispatched_at IS NULL
  ORDER BY ready_at, node_id;
+
+-- name: waiting_page
+-- A page of the waiting nodes, behind the last node of the page before. The order is that of the index.
+SELECT node_id::text, tenant_id::text, user_id::text, lane, type, model, cost_us, priority, ready_at
+  FROM task_node
+ WHERE pool = %(pool)s AND status = 'QUEUED' AND dispatched_at IS NULL
+   AND (lane, ready_at, node_id) > (%(lane)s, %(ready_at)s::timestamptz, %(node_id)s::uuid)
+ ORDER BY lane, ready_at, node_id
+ LIMIT %(limit)s;
+
+-- name: waiting_among
+-- The CASE hides the guard from the planner, which would read the index of all waiting nodes.
+SELECT node_id::text FROM task_node
+ WHERE node_id = ANY (%(node_ids)s::uuid[])
+   AND CASE WHEN status = 'QUEUED' THEN pool = %(pool)s AND dispatched_at IS NULL END;
+
+-- name: named_nodes
+SELECT node_id::text, task_id::text, name FROM task_node WHERE node_id = ANY (%(node_ids)s::uuid[]);
 
 -- name: count_waiting
 SELECT count(*) AS waiting FROM task_node WHERE pool = %(pool)s AND status = 'QUEUED' AND dispatched_at IS NULL;
@@ -26,6 +98,26 @@ SELECT count(*) AS waiting FROM task_node WHERE pool = %(pool)s AND status = 'QU
 SELECT node_id::text, tenant_id::text, user_id::text, lane, type, model, cost_us, coalesce(charged_us, cost_us) AS charged_us
   FROM slot_in_use
  WHERE pool = %(pool)s;
+
+-- name: backlog_of_pool
+SELECT tenant_id::text, lane, type, model,
+       (count(*) FILTER (WHERE NOT is_running))::integer AS waiting,
+       coalesce(sum(cost_us) FILTER (WHERE NOT is_running), 0)::bigint AS waiting_us,
+       (count(*) FILTER (WHERE is_running))::integer AS running,
+       coalesce(sum(cost_us) FILTER (WHERE is_running), 0)::bigint AS running_us
+  FROM (SELECT tenant_id, lane, type, model, cost_us, false AS is_running FROM task_node
+         WHERE pool = %(pool)s AND status = 'QUEUED' AND dispatched_at IS NULL
+         UNION ALL
+        SELECT tenant_id, lane, type, model, cost_us, true FROM slot_in_use WHERE pool = %(pool)s) AS live
+ GROUP BY tenant_id, lane, type, model;
+
+-- name: pending_of_pool
+-- Nodes that wait for their dependencies. The count stops at a limit, so that a flood does not slow submissions down.
+SELECT tenant_id::text, lane, type, model, count(*)::integer AS waiting, sum(cost_us)::bigint AS waiting_us
+  FROM (SELECT tenant_id, lane, type, model, cost_us FROM task_node
+         WHERE status = 'PENDING' AND lane IN (SELECT lane FROM lane_policy WHERE pool = %(pool)s)
+         LIMIT 50000) AS pending
+ GROUP BY tenant_id, lane, type, model;
 
 -- name: holding
 SELECT node_id::text FROM slot_in_use WHERE node_id = ANY (%(node_ids)s::uuid[]);
@@ -60,20 +152,22 @@ SELECT lane.lane, lane.pool, lane.is_paused, lane.parallelism, lane.share_percen
  WHERE %(lane)s::text IS NULL OR lane.lane = %(lane)s
  ORDER BY lane.pool, lane.lane;
 
--- name: set_lane
--- What is not named stays as it is: a paused lane stays paused when its parallelism is changed.
-INSERT INTO lane_setting (lane, is_paused, parallelism, share_percent, depth_limit)
-VALUES (%(lane)s, coalesce(%(is_paused)s, false), %(parallelism)s, %(share_percent)s, %(depth_limit)s)
-ON CONFLICT (lane) DO UPDATE
-   SET is_paused = coalesce(%(is_paused)s, lane_setting.is_paused),
-       parallelism = coalesce(%(parallelism)s, lane_setting.parallelism),
-       share_percent = coalesce(%(share_percent)s, lane_setting.share_percent),
-       depth_limit = coalesce(%(depth_limit)s, lane_setting.depth_limit),
-       updated_at = clock_timestamp();
+-- name: add_lane
+INSERT INTO lane_setting (lane) VALUES (%(lane)s) ON CONFLICT (lane) DO NOTHING;
+
+-- name: lock_lane
+SELECT lane, is_paused, parallelism, share_percent, depth_limit FROM lane_setting WHERE lane = %(lane)s FOR UPDATE;
+
+-- name: update_lane
+-- NULL is the default of the lane.
+UPDATE lane_setting
+   SET is_paused = %(is_paused)s, parallelism = %(parallelism)s, share_percent = %(share_percent)s,
+       depth_limit = %(depth_limit)s, updated_at = clock_timestamp()
+ WHERE lane = %(lane)s;
 
 -- name: arrivals
 -- What was never measured is taken to run as long as it was estimated.
-SELECT node_id::text, tenant_id::text, user_id::text, lane, type, model, cost_us, coalesce(nullif(gpu_us, 0), cost_us) AS runs_us,
+SELECT node_id::text, tenant_id::text, user_id::text, lane, type, model, cost_us, priority, coalesce(nullif(gpu_us, 0), cost_us) AS runs_us,
        (extract(epoch FROM ready_at) * 1000000)::bigint AS at_us
   FROM task_node
  WHERE pool = %(pool)s AND ready_at > clock_timestamp() - make_interval(secs => %(window_s)s)

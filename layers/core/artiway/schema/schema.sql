@@ -276,6 +276,9 @@ CREATE TABLE public.app_user (
     status text DEFAULT 'ACTIVE'::text NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    concurrency integer,
+    concurrency_set_at timestamp with time zone,
+    CONSTRAINT app_user_concurrency_check CHECK (((concurrency >= 0) AND (concurrency <= 100000))),
     CONSTRAINT app_user_email_check CHECK (((email = lower(email)) AND ((length(email) >= 3) AND (length(email) <= 254)))),
     CONSTRAINT app_user_phone_check CHECK ((phone ~ '^\+[0-9]{6,15}$'::text)),
     CONSTRAINT app_user_status_check CHECK ((status = ANY (ARRAY['ACTIVE'::text, 'DISABLED'::text])))
@@ -437,6 +440,16 @@ CREATE TABLE public.login_failure (
 
 ALTER TABLE ONLY public.login_failure FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE public.model_setting (
+    model text NOT NULL,
+    max_running integer NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT model_setting_max_running_check CHECK (((max_running >= 0) AND (max_running <= 1000000))),
+    CONSTRAINT model_setting_model_check CHECK (((length(model) >= 1) AND (length(model) <= 64)))
+);
+
+ALTER TABLE ONLY public.model_setting FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE public.node_dependency (
     tenant_id uuid NOT NULL,
     node_id uuid NOT NULL,
@@ -507,6 +520,7 @@ CREATE TABLE public.tenant (
     artefact_days integer,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    user_concurrency integer,
     CONSTRAINT tenant_artefact_days_check CHECK (((artefact_days >= 1) AND (artefact_days <= 180))),
     CONSTRAINT tenant_burst_check CHECK (((burst >= 1) AND (burst <= 200000))),
     CONSTRAINT tenant_concurrency_check CHECK (((concurrency >= 0) AND (concurrency <= 100000))),
@@ -515,6 +529,7 @@ CREATE TABLE public.tenant (
     CONSTRAINT tenant_rate_per_second_check CHECK (((rate_per_second >= 1) AND (rate_per_second <= 100000))),
     CONSTRAINT tenant_status_check CHECK ((status = ANY (ARRAY['ACTIVE'::text, 'SUSPENDED'::text]))),
     CONSTRAINT tenant_tier_check CHECK ((tier = ANY (ARRAY['enterprise'::text, 'vip'::text, 'standard'::text, 'free'::text]))),
+    CONSTRAINT tenant_user_concurrency_check CHECK (((user_concurrency >= 0) AND (user_concurrency <= 100000))),
     CONSTRAINT tenant_weight_check CHECK (((weight >= 1) AND (weight <= 1000)))
 );
 
@@ -822,6 +837,7 @@ CREATE TABLE public.task_node (
     created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     ended_at timestamp with time zone,
     superseded_at timestamp with time zone,
+    priority text DEFAULT 'NORMAL'::text NOT NULL,
     CONSTRAINT task_node_attempt_check CHECK ((attempt >= 0)),
     CONSTRAINT task_node_check CHECK (((status <> ALL (ARRAY['QUEUED'::text, 'PROCESSING'::text, 'COMPLETED'::text])) OR (in_degree = 0))),
     CONSTRAINT task_node_check1 CHECK (((status <> 'PENDING'::text) OR (dispatched_at IS NULL))),
@@ -838,6 +854,7 @@ CREATE TABLE public.task_node (
     CONSTRAINT task_node_name_check CHECK (((length(name) >= 1) AND (length(name) <= 64))),
     CONSTRAINT task_node_position_check CHECK (("position" >= 0)),
     CONSTRAINT task_node_price_points_check CHECK ((price_points >= 0)),
+    CONSTRAINT task_node_priority_check CHECK ((priority = ANY (ARRAY['HIGH'::text, 'NORMAL'::text, 'LOW'::text]))),
     CONSTRAINT task_node_progress_check CHECK (((progress >= 0) AND (progress <= 100))),
     CONSTRAINT task_node_status_check CHECK ((status = ANY (ARRAY['PENDING'::text, 'QUEUED'::text, 'PROCESSING'::text, 'COMPLETED'::text, 'FAILED'::text, 'TIMEOUT'::text, 'CANCELLED'::text]))),
     CONSTRAINT task_node_type_check CHECK (((length(type) >= 1) AND (length(type) <= 64)))
@@ -884,10 +901,16 @@ CREATE TABLE public.task (
     ended_at timestamp with time zone,
     execution_asked_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     cancel_requested_at timestamp with time zone,
+    priority text DEFAULT 'NORMAL'::text NOT NULL,
+    eta_s integer,
+    eta_model_s real,
     CONSTRAINT task_check CHECK (((charged_points >= 0) AND (charged_points <= price_points))),
     CONSTRAINT task_check1 CHECK (((status = ANY (ARRAY['COMPLETED'::text, 'PARTIAL'::text, 'FAILED'::text, 'CANCELLED'::text])) = (ended_at IS NOT NULL))),
+    CONSTRAINT task_eta_model_s_check CHECK ((eta_model_s > (0)::double precision)),
+    CONSTRAINT task_eta_s_check CHECK ((eta_s >= 0)),
     CONSTRAINT task_name_check CHECK ((length(name) <= 200)),
     CONSTRAINT task_price_points_check CHECK ((price_points > 0)),
+    CONSTRAINT task_priority_check CHECK ((priority = ANY (ARRAY['HIGH'::text, 'NORMAL'::text, 'LOW'::text]))),
     CONSTRAINT task_run_check CHECK (((run >= 1) AND (run <= 1000))),
     CONSTRAINT task_status_check CHECK ((status = ANY (ARRAY['QUEUED'::text, 'PROCESSING'::text, 'COMPLETED'::text, 'PARTIAL'::text, 'FAILED'::text, 'CANCELLED'::text]))),
     CONSTRAINT task_tool_check CHECK (((length(tool) >= 1) AND (length(tool) <= 64))),
@@ -931,7 +954,8 @@ CREATE VIEW public.tenant_policy WITH (security_invoker='true') AS
         CASE
             WHEN (tenant.status = 'ACTIVE'::text) THEN COALESCE(tenant.concurrency, tier.concurrency)
             ELSE 0
-        END AS cap
+        END AS cap,
+    tenant.user_concurrency
    FROM (public.tenant
      JOIN public.tier_default tier USING (tier));
 
@@ -1071,6 +1095,7 @@ CREATE TABLE public.worker (
     engine text DEFAULT ''::text NOT NULL,
     registered_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     beat_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    drain_at timestamp with time zone,
     CONSTRAINT worker_engine_check CHECK ((length(engine) <= 100)),
     CONSTRAINT worker_slots_check CHECK (((slots >= 0) AND (slots <= 1000))),
     CONSTRAINT worker_types_check CHECK (((cardinality(types) >= 1) AND (cardinality(types) <= 32))),
@@ -1126,6 +1151,9 @@ ALTER TABLE ONLY public.login_event
 
 ALTER TABLE ONLY public.login_failure
     ADD CONSTRAINT login_failure_pkey PRIMARY KEY (subject);
+
+ALTER TABLE ONLY public.model_setting
+    ADD CONSTRAINT model_setting_pkey PRIMARY KEY (model);
 
 ALTER TABLE ONLY public.node_dependency
     ADD CONSTRAINT node_dependency_pkey PRIMARY KEY (tenant_id, node_id, depends_on_id);
@@ -1244,6 +1272,10 @@ CREATE INDEX api_key_of_parent ON public.api_key USING btree (tenant_id, parent_
 
 CREATE INDEX api_key_of_user ON public.api_key USING btree (tenant_id, user_id, key_id);
 
+CREATE INDEX app_user_concurrency ON public.app_user USING btree (tenant_id) WHERE (concurrency IS NOT NULL);
+
+CREATE INDEX app_user_concurrency_set ON public.app_user USING btree (concurrency_set_at) WHERE (concurrency_set_at IS NOT NULL);
+
 CREATE INDEX artefact_expiry ON public.artefact USING btree (expires_at) WHERE (cleanup_status = 0);
 
 CREATE INDEX artefact_of_task ON public.artefact USING btree (tenant_id, task_id);
@@ -1343,6 +1375,8 @@ CREATE INDEX task_node_unready ON public.task_node USING btree (not_before) WHER
 CREATE INDEX task_node_waiting ON public.task_node USING btree (pool, lane, ready_at) WHERE ((status = 'QUEUED'::text) AND (dispatched_at IS NULL));
 
 CREATE INDEX task_of_user ON public.task USING btree (tenant_id, user_id, task_id);
+
+CREATE INDEX tenant_changed ON public.tenant USING btree (updated_at);
 
 CREATE UNIQUE INDEX tenant_platform ON public.tenant USING btree (is_platform) WHERE is_platform;
 
@@ -1504,6 +1538,8 @@ CREATE POLICY all_rows ON public.login_event TO artiway_service USING (true) WIT
 
 CREATE POLICY all_rows ON public.login_failure TO artiway_service USING (true) WITH CHECK (true);
 
+CREATE POLICY all_rows ON public.model_setting TO artiway_service USING (true) WITH CHECK (true);
+
 CREATE POLICY all_rows ON public.node_history TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.node_token TO artiway_service USING (true) WITH CHECK (true);
@@ -1567,6 +1603,8 @@ ALTER TABLE public.lane_setting ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.login_event ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.login_failure ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.model_setting ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.node_dependency ENABLE ROW LEVEL SECURITY;
 
@@ -1780,6 +1818,10 @@ GRANT SELECT(updated_at),UPDATE(updated_at) ON TABLE public.app_user TO artiway_
 
 GRANT UPDATE(updated_at) ON TABLE public.app_user TO artiway_service;
 
+GRANT SELECT(concurrency),UPDATE(concurrency) ON TABLE public.app_user TO artiway_app;
+
+GRANT UPDATE(concurrency_set_at) ON TABLE public.app_user TO artiway_app;
+
 GRANT SELECT,INSERT ON TABLE public.artefact TO artiway_app;
 
 GRANT SELECT ON TABLE public.artefact TO artiway_service;
@@ -1826,6 +1868,8 @@ GRANT SELECT,INSERT,DELETE ON TABLE public.login_event TO artiway_service;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.login_failure TO artiway_service;
 
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.model_setting TO artiway_service;
+
 GRANT SELECT,INSERT ON TABLE public.node_dependency TO artiway_app;
 
 GRANT SELECT ON TABLE public.node_dependency TO artiway_service;
@@ -1864,6 +1908,8 @@ GRANT SELECT,INSERT ON TABLE public.tenant TO artiway_service;
 
 GRANT UPDATE(name) ON TABLE public.tenant TO artiway_service;
 
+GRANT UPDATE(name) ON TABLE public.tenant TO artiway_app;
+
 GRANT UPDATE(tier) ON TABLE public.tenant TO artiway_service;
 
 GRANT UPDATE(status) ON TABLE public.tenant TO artiway_service;
@@ -1881,6 +1927,12 @@ GRANT UPDATE(burst) ON TABLE public.tenant TO artiway_service;
 GRANT UPDATE(artefact_days) ON TABLE public.tenant TO artiway_service;
 
 GRANT UPDATE(updated_at) ON TABLE public.tenant TO artiway_service;
+
+GRANT UPDATE(updated_at) ON TABLE public.tenant TO artiway_app;
+
+GRANT UPDATE(user_concurrency) ON TABLE public.tenant TO artiway_app;
+
+GRANT UPDATE(user_concurrency) ON TABLE public.tenant TO artiway_service;
 
 GRANT SELECT ON TABLE public.open_session TO artiway_service;
 

@@ -96,6 +96,15 @@ class Catalogue:
         self.steps = {name: self._step(name, row) for name, row in data["steps"].items()}
         self.tools = {name: self._tool(name, row) for name, row in data["tools"].items()}
 
+    @property
+    def models(self) -> dict[str, list[str]]:
+        """The models that steps declare, and the steps of each."""
+        found: dict[str, list[str]] = {}
+        for step in self.steps.values():
+            if step.model:
+                found.setdefault(step.model, []).append(step.name)
+        return found
+
     def tool(self, name: str) -> Tool:
         if name not in self.tools:
             raise InvalidRequest("tool", f"there is no tool {name[:64]}")

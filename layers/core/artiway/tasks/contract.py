@@ -143,8 +143,11 @@ class NodeVerdict(Wire):
 
 
 class BeatAnswer(Wire):
+    """With `drain` the worker takes no new node, finishes or releases those that it holds, and ends."""
+
     contract: Version = VERSION
     nodes: list[NodeVerdict]
+    drain: bool = False
 
 
 class ReleaseAnswer(Wire):

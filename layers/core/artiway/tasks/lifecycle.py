@@ -25,6 +25,7 @@ from artiway.tasks.model import (
     Node,
     NodeStatus,
     Occurrence,
+    Renewal,
     Report,
     ReportKind,
     Task,
@@ -49,9 +50,7 @@ class Nodes(Protocol):
 
     def register(self, card: WorkerCard, *, engine: str) -> None: ...
 
-    def renew(
-        self, card: WorkerCard, held: Sequence[tuple[UUID, int]], *, lease_s: int
-    ) -> tuple[frozenset[UUID], frozenset[UUID]]: ...
+    def renew(self, card: WorkerCard, held: Sequence[tuple[UUID, int]], *, lease_s: int) -> Renewal: ...
 
     def delete_worker(self, worker_id: str) -> None: ...
 
@@ -103,13 +102,15 @@ class NodeService:
                 tx.publish(task, _about(Event.TASK_STARTED, node, status=NodeStatus.PROCESSING, attempt=attempt))
             return self._order(tx, task, node)
 
-    def beat(self, card: WorkerCard, held: Sequence[tuple[UUID, int]]) -> dict[UUID, str]:
-        """Renew all leases of a worker. Answers for each node: go on, cancelled, or fenced by a newer attempt."""
-        renewed, cancelled = self._nodes.renew(card, held, lease_s=self.rules.lease_s)
-        return {
-            node_id: "go" if node_id in renewed else "cancelled" if node_id in cancelled else "fenced"
+    def beat(self, card: WorkerCard, held: Sequence[tuple[UUID, int]]) -> tuple[dict[UUID, str], bool]:
+        """Renew all leases of a worker. Answers for each node: go on, cancelled, or fenced by a newer attempt; and
+        whether the worker is to drain."""
+        renewal = self._nodes.renew(card, held, lease_s=self.rules.lease_s)
+        verdicts = {
+            node_id: "go" if node_id in renewal.renewed else "cancelled" if node_id in renewal.cancelled else "fenced"
             for node_id, _ in held
         }
+        return verdicts, renewal.is_draining
 
     def release(self, *, worker_id: str, held: Sequence[tuple[UUID, int]]) -> int:
         """A worker shuts down and returns its nodes. That does not count as a failure of the node."""

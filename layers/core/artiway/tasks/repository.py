@@ -15,7 +15,9 @@ from artiway.outbox.repository import Outbox
 from artiway.platform import sql
 from artiway.platform.clock import Clock
 from artiway.platform.database import Database, Row, Transaction
+from artiway.scheduling.model import Priority
 from artiway.tasks import dag, messages
+from artiway.tasks.durations import Windows
 from artiway.tasks.model import (
     Claimed,
     Failure,
@@ -29,6 +31,7 @@ from artiway.tasks.model import (
     Output,
     Published,
     ReleasedSlot,
+    Renewal,
     Task,
     TaskFilter,
     TaskStatus,
@@ -118,9 +121,12 @@ class PostgresTaskTransaction:
                 "hold_id": task.hold_id,
                 "lane": task.lane,
                 "pool": task.pool,
+                "priority": task.priority,
                 "params": Jsonb(task.params),
                 "price_points": task.price_points,
                 "webhook_url": task.webhook_url,
+                "eta_s": task.eta_s,
+                "eta_model_s": task.eta_model_s,
             },
         )
 
@@ -149,6 +155,7 @@ class PostgresTaskTransaction:
                 "user_id": task.user_id,
                 "lane": task.lane,
                 "pool": task.pool,
+                "priority": task.priority,
                 "nodes": Jsonb(rows),
             },
         )
@@ -212,6 +219,11 @@ class PostgresTaskTransaction:
 
     def nodes(self, task_id: UUID) -> list[Node]:
         return [_node(row) for row in self._tx.all(SQL["nodes_of_task"], {"task_id": task_id})]
+
+    def ranks(self, task: Task) -> dict[UUID, int]:
+        """How many nodes of the tenant wait before each waiting node of the task, by PostgreSQL alone."""
+        rows = self._tx.all(SQL["ranks_of_task"], {"task_id": task.task_id, "pool": task.pool, "lane": task.lane})
+        return {row["node_id"]: row["rank"] for row in rows}
 
     def dependencies(self, node_ids: Sequence[UUID]) -> dict[UUID, list[UUID]]:
         found: dict[UUID, list[UUID]] = {}
@@ -430,10 +442,8 @@ class PostgresNodes:
             tx.run(SQL["register_worker"], {**_card(card), "engine": engine})
             self._outbox.publish(tx, [registered] if registered else [])
 
-    def renew(
-        self, card: WorkerCard, held: Sequence[tuple[UUID, int]], *, lease_s: int
-    ) -> tuple[frozenset[UUID], frozenset[UUID]]:
-        """A heartbeat for all nodes of a worker. Returns the nodes whose lease was renewed, and the cancelled ones."""
+    def renew(self, card: WorkerCard, held: Sequence[tuple[UUID, int]], *, lease_s: int) -> Renewal:
+        """A heartbeat for all nodes of a worker."""
         parameters = {
             "node_ids": [node_id for node_id, _ in held],
             "attempts": [attempt for _, attempt in held],
@@ -441,16 +451,30 @@ class PostgresNodes:
             "lease_s": lease_s,
         }
         with self._database.service_transaction() as tx:
-            tx.run(SQL["beat_worker"], _card(card))
+            beat = tx.one(SQL["beat_worker"], _card(card))
+            is_draining = beat is not None and bool(beat["is_draining"])
             if not held:
-                return frozenset(), frozenset()
+                return Renewal(is_draining=is_draining)
             renewed = frozenset(row["node_id"] for row in tx.all(SQL["renew"], parameters))
             cancelled = frozenset(row["node_id"] for row in tx.all(SQL["cancelled_of"], parameters))
-        return renewed, cancelled
+        return Renewal(renewed, cancelled, is_draining)
 
     def delete_worker(self, worker_id: str) -> None:
         with self._database.service_transaction() as tx:
             tx.run(SQL["delete_worker"], {"worker_id": worker_id})
+
+    def measured(self, pool: str, windows: Windows) -> dict[str, Any]:
+        """Durations of the newest nodes that completed, and how promises were kept: for `Durations.measured`."""
+        limits = {"pool": pool, "limit": windows.nodes}
+        with self._database.service_transaction() as tx:
+            rows = tx.all(SQL["measured_durations"], {**limits, "window_s": windows.nodes_s})
+            demand = tx.all(SQL["demand_of_types"], {"pool": pool, "window_s": windows.demand_s})
+            lateness = tx.one(SQL["lateness"], {**limits, "window_s": windows.tasks_s})
+        return {
+            "rows": [dict(row) for row in rows],
+            "demand": [{**row, "window_us": windows.demand_s * 1_000_000} for row in demand],
+            "lateness": dict(lateness or {}),
+        }
 
     def lane_load(self, lane: str) -> LaneLoad:
         with self._database.service_transaction() as tx:
@@ -490,7 +514,7 @@ def _card(card: WorkerCard) -> dict[str, Any]:
 
 
 def _task(row: Row) -> Task:
-    return Task(**{**row, "status": TaskStatus(row["status"])})
+    return Task(**{**row, "status": TaskStatus(row["status"]), "priority": Priority(row["priority"])})
 
 
 def _node(row: Row) -> Node:

@@ -7,7 +7,7 @@ SELECT user_id, tenant_id, tier, email,
  WHERE user_id = %(user_id)s;
 
 -- name: users
-SELECT user_id, email, phone, status, created_at,
+SELECT user_id, email, phone, status, created_at, concurrency,
        ARRAY(SELECT role FROM user_role AS held WHERE held.user_id = app_user.user_id ORDER BY role) AS roles,
        ARRAY(SELECT permission FROM user_permission AS held WHERE held.user_id = app_user.user_id) AS permissions
   FROM app_user
@@ -25,6 +25,22 @@ SELECT count(*) AS users FROM app_user;
 
 -- name: set_user_status
 UPDATE app_user SET status = %(status)s, updated_at = now() WHERE user_id = %(user_id)s;
+
+-- name: set_user_concurrency
+-- The scheduler reads the rows that were set lately.
+UPDATE app_user
+   SET concurrency = %(concurrency)s, concurrency_set_at = clock_timestamp(), updated_at = now()
+ WHERE user_id = %(user_id)s;
+
+-- name: organisation
+SELECT tenant_id, name, tenant.tier, policy.concurrency, tenant.user_concurrency
+  FROM tenant JOIN tenant_policy AS policy USING (tenant_id);
+
+-- name: lock_organisation
+SELECT name, user_concurrency FROM tenant FOR NO KEY UPDATE;
+
+-- name: update_organisation
+UPDATE tenant SET name = %(name)s, user_concurrency = %(user_concurrency)s, updated_at = clock_timestamp();
 
 -- name: delete_roles
 DELETE FROM user_role WHERE user_id = %(user_id)s;

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
 from artiway.audit.repository import AuditLog
 from artiway.identity import repository as accounts
-from artiway.identity.model import Actor, LoginTaken, Me, NewUser, Role, User
+from artiway.identity.model import Actor, LoginTaken, Me, NewUser, Organisation, Role, User
 from artiway.platform import sql
 from artiway.platform.database import Database, Row, Transaction
 
@@ -28,6 +28,10 @@ class PostgresPeople:
     def users(self, tenant_id: UUID, *, after: UUID | None, limit: int) -> Sequence[User]:
         with self._database.tenant_transaction(tenant_id) as tx:
             return [_user(row) for row in tx.all(SQL["users"], {"user_id": None, "after": after, "limit": limit})]
+
+    def organisation(self, tenant_id: UUID) -> Organisation:
+        with self._database.tenant_transaction(tenant_id) as tx:
+            return _organisation(tx)
 
     def roles(self, tenant_id: UUID) -> Sequence[Role]:
         with self._database.tenant_transaction(tenant_id) as tx:
@@ -63,6 +67,19 @@ class PostgresPeopleTransaction:
     def set_status(self, user_id: UUID, status: str) -> None:
         self._tx.run(SQL["set_user_status"], {"user_id": user_id, "status": status})
 
+    def set_concurrency(self, user_id: UUID, concurrency: int | None) -> None:
+        self._tx.run(SQL["set_user_concurrency"], {"user_id": user_id, "concurrency": concurrency})
+
+    def change_organisation(self, changes: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Returns the values before."""
+        before = self._tx.one(SQL["lock_organisation"])
+        assert before is not None
+        self._tx.run(SQL["update_organisation"], before | dict(changes))
+        return {name: before[name] for name in changes}
+
+    def organisation(self) -> Organisation:
+        return _organisation(self._tx)
+
     def set_roles(self, user_id: UUID, roles: Sequence[str]) -> None:
         facts = {"tenant_id": self._actor.tenant_id, "user_id": user_id, "roles": list(roles)}
         self._tx.run(SQL["delete_roles"], facts)
@@ -95,6 +112,12 @@ class PostgresPeopleTransaction:
 
 def _user(row: Row) -> User:
     return User(**row | {"roles": tuple(row["roles"]), "permissions": frozenset(row["permissions"])})
+
+
+def _organisation(tx: Transaction) -> Organisation:
+    row = tx.one(SQL["organisation"])
+    assert row is not None
+    return Organisation(**row)
 
 
 def _roles(tx: Transaction) -> Sequence[Role]:

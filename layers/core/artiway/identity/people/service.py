@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 from uuid import UUID
@@ -16,6 +16,7 @@ from artiway.identity.model import (
     LastOwner,
     Me,
     NewUser,
+    Organisation,
     PeopleLimits,
     Role,
     RoleFixed,
@@ -47,6 +48,13 @@ class PeopleTransaction(Protocol):
 
     def set_roles(self, user_id: UUID, roles: Sequence[str]) -> None: ...
 
+    def set_concurrency(self, user_id: UUID, concurrency: int | None) -> None: ...
+
+    def organisation(self) -> Organisation: ...
+
+    def change_organisation(self, changes: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Returns the values before."""
+
     def end_sessions(self, user_id: UUID) -> None: ...
 
     def active_owners(self) -> int: ...
@@ -67,10 +75,19 @@ class Store(Protocol):
 
     def users(self, tenant_id: UUID, *, after: UUID | None, limit: int) -> Sequence[User]: ...
 
+    def organisation(self, tenant_id: UUID) -> Organisation: ...
+
     def roles(self, tenant_id: UUID) -> Sequence[Role]: ...
 
     def change(self, actor: Actor) -> AbstractContextManager[PeopleTransaction]:
         """A transaction that commits at the end of the block."""
+
+
+class Unchanged:
+    """Stands for a value that a change leaves as it is, where None is a value."""
+
+
+UNCHANGED = Unchanged()
 
 
 class PeopleService:
@@ -106,9 +123,18 @@ class PeopleService:
         return added
 
     def change(
-        self, actor: Actor, user_id: UUID, *, roles: Sequence[str] | None = None, status: str | None = None
+        self,
+        actor: Actor,
+        user_id: UUID,
+        *,
+        roles: Sequence[str] | None = None,
+        status: str | None = None,
+        concurrency: int | Unchanged | None = UNCHANGED,
     ) -> User:
-        """Set roles, disable or enable a user. The sessions of a disabled user end at once."""
+        """Set roles, disable or enable a user. The sessions of a disabled user end at once.
+
+        `concurrency` is how many nodes of the user may run at once; None: as many as the tenant allows each user.
+        """
         with self._store.change(actor) as people:
             user = people.user(user_id)
             if user is None:
@@ -126,12 +152,32 @@ class PeopleService:
                 if status == UserStatus.DISABLED:
                     people.end_sessions(user_id)
                 people.record("user.status_changed", to_wire("usr", user_id), {"before": user.status, "after": status})
+            if not isinstance(concurrency, Unchanged) and concurrency != user.concurrency:
+                people.set_concurrency(user_id, concurrency)
+                people.record(
+                    "user.concurrency_changed",
+                    to_wire("usr", user_id),
+                    {"before": user.concurrency, "after": concurrency},
+                )
             if OWNER in user.roles and people.active_owners() == 0:
                 raise LastOwner
             changed = people.user(user_id)
         self._revocations.forget_tenant(actor.tenant_id)
         assert changed is not None
         return changed
+
+    def organisation(self, tenant_id: UUID) -> Organisation:
+        return self._store.organisation(tenant_id)
+
+    def change_organisation(self, actor: Actor, changes: Mapping[str, Any]) -> Organisation:
+        """Change the given fields, `name` and `user_concurrency`, of the caller's own tenant."""
+        with self._store.change(actor) as people:
+            if changes:
+                before = people.change_organisation(changes)
+                people.record(
+                    "tenant.changed", to_wire("tnt", actor.tenant_id), {"before": before, "after": dict(changes)}
+                )
+            return people.organisation()
 
     def roles(self, tenant_id: UUID) -> Sequence[Role]:
         return self._store.roles(tenant_id)

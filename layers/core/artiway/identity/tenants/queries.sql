@@ -9,16 +9,17 @@ SELECT tenant.*, policy.priority, policy.weight AS policy_weight, policy.concurr
  LIMIT %(limit)s;
 
 -- name: lock_tenant
-SELECT tenant_id, name, tier, status, is_platform, weight, concurrency, queue_depth, rate_per_second, burst
+SELECT tenant_id, name, tier, status, is_platform, weight, concurrency, queue_depth, rate_per_second, burst, user_concurrency
   FROM tenant WHERE tenant_id = %(tenant_id)s FOR UPDATE;
 
 -- name: update_tenant
 UPDATE tenant
    SET name = %(name)s, tier = %(tier)s, status = %(status)s, weight = %(weight)s, concurrency = %(concurrency)s,
-       queue_depth = %(queue_depth)s, rate_per_second = %(rate_per_second)s, burst = %(burst)s, updated_at = now()
+       queue_depth = %(queue_depth)s, rate_per_second = %(rate_per_second)s, burst = %(burst)s,
+       user_concurrency = %(user_concurrency)s, updated_at = now()
  WHERE tenant_id = %(tenant_id)s;
 
 -- name: policies
-SELECT tenant_id, tier, status, priority, weight, concurrency, queue_depth, rate_per_second, burst, artefact_days
+SELECT tenant_id, tier, status, priority, weight, concurrency, queue_depth, rate_per_second, burst, artefact_days, user_concurrency
   FROM tenant_policy
  WHERE tenant_id = ANY(%(tenant_ids)s);

@@ -57,7 +57,7 @@ class TenantService:
         return self._store.add(tenant, owner, actor_id=actor_id)
 
     def change(self, tenant_id: UUID, changes: Mapping[str, Any], *, actor_id: UUID) -> TenantView:
-        """Change only the given fields. An override set to None falls back to the tier's default."""
+        """Change only the given fields. An override set to None falls back to the tier's default, or to no limit."""
         if changes.get("status") == TenantStatus.SUSPENDED and self._store.is_platform(tenant_id):
             raise PlatformTenant("the platform's own tenant cannot be suspended")
         view = self._store.change(tenant_id, changes, actor_id=actor_id)
