@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 import redis
@@ -74,7 +74,7 @@ class World:
         self.pauses += 1
 
     def advance(self, seconds: float) -> None:
-        self.clock.time += timedelta(seconds=seconds)
+        self.clock.advance(seconds=seconds)
 
 
 @pytest.fixture

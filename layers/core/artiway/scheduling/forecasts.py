@@ -77,21 +77,19 @@ class PoolForecasts:
 
     def of(self, pool: str, tenant_id: str) -> Forecast:
         """For nodes of a tenant that wait in the queue."""
-        return self._forecast(pool, tenant_id, lambda: self._backlog(pool), self._speed_of)
+        return self._forecast(pool, pool, tenant_id, lambda: self._backlog(pool))
 
     def with_pending(self, pool: str, tenant_id: str) -> Forecast:
         """For a new task: nodes that wait for their dependencies now will wait in the queue before it."""
         return self._forecast(
-            f"{pool}+pending", tenant_id, lambda: self._backlog(pool).plus(self._store.pending(pool)), self._speed_of
+            f"{pool}+pending", pool, tenant_id, lambda: self._backlog(pool).plus(self._store.pending(pool))
         )
 
-    def _forecast(
-        self, name: str, tenant_id: str, load: Callable[[], Backlog], speed_of: Callable[[str], Speed]
-    ) -> Forecast:
+    def _forecast(self, name: str, pool: str, tenant_id: str, load: Callable[[], Backlog]) -> Forecast:
         def make() -> _Known:
-            at_ms = self._now_ms()
-            made = compute(load(), speed_of(name.partition("+")[0]))
-            self._known[name] = _Known(at_ms, made.tables, made.rows)
+            made = compute(load(), self._speed_of(pool))
+            # Counted from here: on a machine so slow that it is old by now, it would else never be used.
+            self._known[name] = _Known(self._now_ms(), made.tables, made.rows)
             return self._known[name]
 
         try:
@@ -112,7 +110,7 @@ class PoolForecasts:
             if self._shared.claim(name, for_ms=CLAIM_MS):
                 made = make()
                 assert made.rows is not None
-                self._shared.write(name, self._now_ms(), made.tables, made.rows)
+                self._shared.write(name, made.at_ms, made.tables, made.rows)
                 return Forecast(made.tables, made.rows.get(tenant_id, {}))
             if found is not None and age_ms is not None and age_ms < STALE_MS:
                 break
