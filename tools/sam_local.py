@@ -255,6 +255,8 @@ class SamLocal:
 
     def __init__(self, facts: Json) -> None:
         self._architecture = {"aarch64": "arm64"}.get(platform.machine(), platform.machine())
+        # The stack's PostgreSQL has no certificate of RDS.
+        self._layer_variables = {"ARCHITECTURE": self._architecture, "RDS_ROOTS": "none"}
         self._overrides = ["--parameter-overrides", f"Architecture={self._architecture}"]
         self._variables = os.environ | {
             "SAM_CLI_TELEMETRY": "0",
@@ -263,7 +265,7 @@ class SamLocal:
             "AWS_SECRET_ACCESS_KEY": "test",
             "AWS_ENDPOINT_URL": facts["awsUrl"],  # SAM asks for the account's number
             "UV": str(ROOT / ".tools/uv/bin/uv"),
-            "ARCHITECTURE": self._architecture,
+            **self._layer_variables,
         }
         self._facts = facts
 
@@ -274,7 +276,7 @@ class SamLocal:
         if not _starts(runtime, "-c", ""):
             # An environment that samconfig.toml does not have: SAM can lose the output of parallel containers.
             command += ["--config-env", "container", "--use-container"]
-            command += ["--container-env-var", f"ARCHITECTURE={self._architecture}"]
+            command += [f"--container-env-var={name}={value}" for name, value in self._layer_variables.items()]
         self._build([*command, *os.environ.get("SAM_BUILD_ARGS", "").split()])
         dockerfile = DOCKERFILE.format(runtime=runtime.replace("n", "n:"), architecture=self._architecture)
         self._build(["docker", "build", "--quiet", "--tag", IMAGE, "--file", "-", str(BUILD)], dockerfile)
