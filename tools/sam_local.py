@@ -316,7 +316,7 @@ class SamLocal:
         secrets = client("secretsmanager", self._facts["awsUrl"])
         copied: dict[str, str] = {}
         for values in variables.values():
-            for name in [one for one in values if one.endswith("_SECRET_ARN")]:
+            for name in [one for one in values if one.endswith("_SECRET_ARN") and values[one]]:
                 text = secrets.get_secret_value(SecretId=values[name])["SecretString"]
                 if LOOPBACK not in text:
                     continue
