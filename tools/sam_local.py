@@ -31,7 +31,7 @@ from samtranslator.yaml_helper import yaml_parse
 
 from artiway.platform.origin import HEADER as ORIGIN_HEADER
 from local import photos
-from local.emulator import client
+from local.emulator import STACK_NAME, client
 from local.shop import Platform, running_facts
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -293,7 +293,7 @@ class SamLocal:
         changes = json.loads(Template(CHANGES.read_text()).substitute(self._facts))["Parameters"]
         pages = client("lambda", self._facts["awsUrl"]).get_paginator("list_functions").paginate()
         variables = environments((one for page in pages for one in page["Functions"]), changes)
-        self._users = asyncio.run(Users.of(self._facts, self._origin_secret(variables)))
+        self._users = asyncio.run(Users.of(self._facts, self._origin_secret()))
         copied = self._copy_secrets(variables)
         text = json.dumps([variables, copied])
         WORK.mkdir(parents=True, exist_ok=True)
@@ -304,8 +304,9 @@ class SamLocal:
         (BUILD / "local.yaml").write_text(yaml.safe_dump(with_variables(built, variables), sort_keys=False))
         return [int(port) for port in set(re.findall(rf"{re.escape(LOOPBACK)}:(\d+)", text))]
 
-    def _origin_secret(self, variables: dict[str, Json]) -> str:
-        arn = next(one["ARTIWAY_ORIGIN_SECRET_ARN"] for one in variables.values() if "ARTIWAY_ORIGIN_SECRET_ARN" in one)
+    def _origin_secret(self) -> str:
+        stack = client("cloudformation", self._facts["awsUrl"]).describe_stacks(StackName=STACK_NAME)["Stacks"][0]
+        arn = next(one["OutputValue"] for one in stack["Outputs"] if one["OutputKey"] == "OriginSecretArn")
         found = client("secretsmanager", self._facts["awsUrl"]).get_secret_value(SecretId=arn)
         values: Json = json.loads(found["SecretString"])
         return str(next(iter(values.values())))
@@ -315,7 +316,7 @@ class SamLocal:
         secrets = client("secretsmanager", self._facts["awsUrl"])
         copied: dict[str, str] = {}
         for values in variables.values():
-            for name in [one for one in values if one.endswith("_SECRET_ARN")]:
+            for name in [one for one in values if one.endswith("_SECRET_ARN") and values[one]]:
                 text = secrets.get_secret_value(SecretId=values[name])["SecretString"]
                 if LOOPBACK not in text:
                     continue
