@@ -88,15 +88,18 @@ preflight: $(VENV)/.ready ## read what the AWS account lacks for ENV, a section 
 	@$(BIN)/python -m tools.preflight --config-env $(ENV)
 
 PARAMETERS ?=
+# Containers are built one after the other: in parallel SAM lost the output of one. So no section of samconfig.toml.
+BUILD ?=
+SAM := env -u PYTHONPATH UV=$(abspath $(UV)) .tools/sam/bin/sam
 .PHONY: deploy
-deploy: $(VENV)/.ready .tools/sam/.ready ## build and deploy ENV to AWS; PARAMETERS="Name=value ..." changes parameters
-	@.tools/sam/bin/sam build --config-env $(ENV)
+deploy: $(VENV)/.ready .tools/sam/.ready ## build and deploy ENV to AWS; PARAMETERS="Name=value ...", BUILD=--use-container
+	@$(SAM) build --config-env $(if $(BUILD),container,$(ENV)) $(BUILD)
 	@ls .aws-sam/build/CoreLayer/roots/rds-*.pem >/dev/null 2>&1 || { echo "The layer lacks the root certificates of RDS: build with a network, or with RDS_ROOTS (docs/deploy.md, TLS)."; exit 1; }
-	@.tools/sam/bin/sam deploy --config-env $(ENV) --parameter-overrides $$($(BIN)/python -m tools.release $(ENV) $(PARAMETERS))
+	@$(SAM) deploy --config-env $(ENV) --parameter-overrides $$($(BIN)/python -m tools.release $(ENV) $(PARAMETERS))
 
 .PHONY: sam-local
 sam-local: $(VENV)/.ready .tools/sam/.ready ## run every event with `sam local invoke` (needs Docker and a running stack)
-	@tools/sam_local.sh
+	@$(BIN)/python -m tools.sam_local
 
 .PHONY: clean
 clean: ## remove what make installed and built (not the state in .artiway)

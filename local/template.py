@@ -88,7 +88,7 @@ DROPPED_SERVICES = {
 
 # Properties that refer to dropped resources or have no effect in the emulator.
 STRIPPED = {
-    "AWS::ApiGatewayV2::Stage": {"DeploymentId", "AccessLogSettings"},
+    "AWS::ApiGatewayV2::Stage": {"DeploymentId", "AccessLogSettings", "Description"},
     "Custom::Migration": {"Layer"},
     "Custom::Recovery": {"Layer"},
     "AWS::S3::Bucket": {"BucketEncryption", "LoggingConfiguration", "ReplicationConfiguration"},

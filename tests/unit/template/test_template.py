@@ -171,6 +171,29 @@ def test_every_resource_writes_to_a_declared_log_group(template: Template) -> No
     assert len(written) == len(set(written))
 
 
+def test_the_proxy_writes_to_a_declared_group(template: Template) -> None:
+    """RDS makes a missing group itself, and keeps its lines for ever."""
+    group = template.resources["DataDatabaseProxyLogGroup"]["Properties"]["LogGroupName"]
+    name = template.resources["DataDatabaseProxy"]["Properties"]["DBProxyName"]
+    assert group == {"Fn::Sub": f"/aws/rds/proxy/${{{name['Ref']}}}"}
+    assert "DataDatabaseProxyLogGroup" in template.resources["DataDatabaseProxy"]["DependsOn"]
+
+
+def test_websocket_stage_follows_the_log_role(template: Template) -> None:
+    assert template.body["Parameters"]["HasApiLogRole"]["Default"] == "true"
+    account = template.resources["ApiGatewayAccount"]
+    assert account["Condition"] == "ApiLogRole"
+    assert target(account["Properties"]["CloudWatchRoleArn"]) == "ApiGatewayLogRole"
+    assert "ApiGatewayAccount" in {name for name, _ in references(template.resources["WebsocketStage"])}
+    for name in ("ApiGatewayAccount", "ApiGatewayLogRole"):
+        assert template.resources[name]["DeletionPolicy"] == "RetainExceptOnCreate", "other stacks may use it"
+
+
+def test_alarms_follow_the_first_passes(root: Template) -> None:
+    """An alarm that counts missing data as a breach then finds data."""
+    assert many(root.resources["Alarms"]["DependsOn"]) == ["Recovery"]
+
+
 def test_access_logs_hold_no_query_and_no_header(template: Template) -> None:
     for name, stage in template.of_type("AWS::ApiGatewayV2::Stage").items():
         logged = stage["AccessLogSettings"]["Format"]
