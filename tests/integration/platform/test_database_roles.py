@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import tempfile
+from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 
 import boto3
 import psycopg
@@ -19,7 +22,7 @@ from artiway.platform.database import Database, with_iam_password
 from artiway.platform.migrations import Migration, migrate
 from artiway.platform.settings import Settings
 from local.database import bootstrap
-from local.servers import free_port, running, start_postgres
+from local.servers import Server, free_port, running, start_postgres
 from tests.fakes import rds
 from tests.fakes.tls import Authority
 
@@ -32,12 +35,12 @@ def authority(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def one_server(tmp_path_factory):
+def one_server():
     """A server of one's own: its roles and its pg_hba.conf belong to the whole server."""
-    home = tmp_path_factory.mktemp("rds")
-    home.chmod(0o755)
-    with running(start_postgres(home, free_port(), is_durable=False)) as started:
-        yield started
+    with tempfile.TemporaryDirectory(prefix="artiway-tests-") as home:
+        Path(home).chmod(0o755)
+        with running(start_postgres(Path(home), free_port(), is_durable=False)) as started:
+            yield started
 
 
 @pytest.fixture
@@ -46,36 +49,45 @@ def server(one_server):
     rds.remove(one_server)
 
 
-@pytest.fixture
-def cluster(server, authority, monkeypatch):
-    monkeypatch.setenv("AWS_REGION", rds.REGION)
+@contextlib.contextmanager
+def new_cluster(server: Server, authority: Authority) -> Iterator[tuple[rds.Rds, Callable[[], str]]]:
+    """An empty database of RDS, and a call that migrates as DeployFunction does and returns how the owner signed in."""
     rds.prepare(server)
     with (
         mock_aws(),  # also sets the credentials that sign the tokens
-        rds.running_rds(server, authority.server(rds.HOST), authority.roots) as running_cluster,
+        rds.running_rds(server, authority.server(rds.HOST), authority.roots) as cluster,
+        pytest.MonkeyPatch.context() as patch,
     ):
-        yield running_cluster
-        running_cluster.front.wait()
+        patch.setenv("AWS_REGION", rds.REGION)
+        patch.setattr(aws, "client", partial(boto3.client, region_name=rds.REGION))
+        secret = json.dumps({"username": rds.OWNER, "password": rds.MASTER_PASSWORD})
+        arn = aws.client("secretsmanager").create_secret(Name="rds", SecretString=secret)["ARN"]
+        base.settings.supply(Settings(owner_database_url=SecretStr(cluster.url(rds.OWNER)), owner_secret_arn=arn))
+
+        def deploy() -> str:
+            url = deployment.owner_database_url()
+            migrate(url)
+            cluster.front.wait()
+            return "password" if rds.MASTER_PASSWORD in url else "iam"
+
+        yield cluster, deploy
+        base.settings.cache_clear()
+        cluster.front.wait()
 
 
 @pytest.fixture
-def deploy(cluster, monkeypatch):
-    """Migrates as DeployFunction does, and returns how the owner signed in."""
-    secret = json.dumps({"username": rds.OWNER, "password": rds.MASTER_PASSWORD})
-    monkeypatch.setattr(aws, "client", partial(boto3.client, region_name=rds.REGION))
-    arn = aws.client("secretsmanager").create_secret(Name="rds", SecretString=secret)["ARN"]
-    base.settings.supply(
-        Settings(owner_database_url=SecretStr(cluster.url(rds.OWNER)), owner_secret_arn=arn),
-    )
+def new(server, authority):
+    with new_cluster(server, authority) as made:
+        yield made
 
-    def run() -> str:
-        url = deployment.owner_database_url()
-        migrate(url)
-        cluster.front.wait()
-        return "password" if rds.MASTER_PASSWORD in url else "iam"
 
-    yield run
-    base.settings.cache_clear()
+@pytest.fixture(scope="class")
+def cluster(one_server, authority):
+    """Migrated once for all tests of a class."""
+    with new_cluster(one_server, authority) as (made, deploy):
+        deploy()
+        yield made
+    rds.remove(one_server)
 
 
 def signed_in_as(url: str) -> str:
@@ -86,12 +98,14 @@ def signed_in_as(url: str) -> str:
 
 
 class TestDeployments:
-    def test_first_uses_password_and_later_ones_iam(self, deploy):
+    def test_first_uses_password_and_later_ones_iam(self, new):
+        _, deploy = new
         assert [deploy(), deploy(), deploy()] == ["password", "iam", "iam"]
 
     @pytest.mark.parametrize("at", [1, 2, 20])
-    def test_failed_deployment_can_be_repeated(self, at, cluster, deploy, monkeypatch):
+    def test_failed_deployment_can_be_repeated(self, at, new, monkeypatch):
         """The migration fails, and the roles and the sign-in of the owner are those of a half-made database."""
+        cluster, deploy = new
         every = migrations.available()
         broken = Migration(at, every[at - 1].name, every[at - 1].text + b"\nSELECT 1 / 0;")
         monkeypatch.setattr(migrations, "available", lambda: [*every[: at - 1], broken, *every[at:]])
@@ -104,8 +118,9 @@ class TestDeployments:
             found = superuser.execute("SELECT count(*) FROM schema_migration").fetchone()
         assert found == (len(every),)
 
-    def test_password_of_owner_ends_with_first_migration(self, deploy, cluster, monkeypatch):
+    def test_password_of_owner_ends_with_first_migration(self, new, monkeypatch):
         """The trap: the owner is a member of the roles that it created, so RDS refuses its password."""
+        cluster, deploy = new
         monkeypatch.setitem(migrations.SQL, "sign_in_by_iam", b"SELECT 1")  # type: ignore[misc]
         assert deploy() == "password"
         with pytest.raises(psycopg.OperationalError, match="PAM authentication failed"):
@@ -113,10 +128,6 @@ class TestDeployments:
 
 
 class TestSignIn:
-    @pytest.fixture(autouse=True)
-    def migrated(self, deploy):
-        deploy()
-
     @pytest.mark.parametrize("role", ["artiway_owner", "artiway_app", "artiway_service"])
     def test_every_role_signs_in_with_iam(self, role, cluster):
         assert signed_in_as(cluster.url(role)) == role
