@@ -72,10 +72,10 @@ def test_forecast_is_near_what_then_happens(valkey: redis.Redis) -> None:
     queue.rebuild(Snapshot(POOL, policies), now_ms=0)
     queue.enqueue(waiting, now_ms=0)
     running = [(dice.randrange(one.charged_us), one.node.node_id) for one in queue.dispatch(9, now_ms=0)]
-    forecast = Forecast(compute(queue.backlog(), Speed()))
+    made = compute(queue.backlog(), Speed())
     expected = {
-        one.node_id: forecast.start(
-            one.tenant_id, one.track, queue.explain(one.node_id, now_ms=0).detail["before_of_tenant"]
+        one.node_id: Forecast(made.tables, made.rows[one.tenant_id]).start(
+            one.track, queue.explain(one.node_id, now_ms=0).detail["before_of_tenant"]
         )
         for one in waiting
         if one.node_id not in {name for _, name in running}

@@ -26,6 +26,8 @@ NAMES = {
     "task_progress:<task_id>": redis_keys.task_progress(ID),
     "task_written:<node_id>": redis_keys.task_written(ID),
     "task_listeners:<user_id>": redis_keys.task_listeners(ID),
+    "forecast:<name>": redis_keys.forecast("gpu+pending"),
+    "forecasting:<name>": redis_keys.forecast_claim("gpu"),
     "{artiway:wfq:<pool>}:epoch": redis_keys.queue_epoch("gpu"),
     "{artiway:wfq:<pool>}:loading": redis_keys.queue_loading("gpu"),
 }

@@ -52,8 +52,15 @@ def backlog_of(oracle: Oracle) -> Backlog:
     return Backlog(oracle.clock, oracle.pool, oracle.costs, tenants)
 
 
-def forecast_of(oracle: Oracle, speed: Speed | None = None) -> Forecast:
-    return Forecast(json.loads(json.dumps(compute(backlog_of(oracle), speed or Speed()))))
+class Forecasts:
+    """The forecast of each tenant, as a process reads it."""
+
+    def __init__(self, oracle: Oracle, speed: Speed | None = None) -> None:
+        self._made = compute(backlog_of(oracle), speed or Speed())
+
+    def of(self, tenant_id: str) -> Forecast:
+        tables, row = json.loads(json.dumps([self._made.tables, self._made.rows.get(tenant_id, {})]))
+        return Forecast(tables, row)
 
 
 def run_forward(oracle: Oracle, dice: random.Random) -> Iterator[tuple[Node, int, int, int]]:
@@ -115,11 +122,12 @@ def test_forecast_is_near_the_exact_run(tracks: int, half: float, most: float, n
     for seed in range(POOLS):
         dice = random.Random(seed)
         oracle = random_pool(dice, tracks=tracks)
-        forecast = forecast_of(oracle)
+        forecasts = Forecasts(oracle)
+        known = {tenant_id: forecasts.of(tenant_id) for tenant_id in oracle.tenants}
         exact = list(run_forward(oracle, dice))
         drained_us = max((start for *_, start in exact), default=0) + microseconds(LONGEST_S)
         for node, rank, position, start_us in exact:
-            found = forecast.start(node.tenant_id, node.track, rank)
+            found = known[node.tenant_id].start(node.track, rank)
             assert found is not None, (seed, node)
             late.append(max(0, abs(found.start_us - start_us) - microseconds(LONGEST_S)) / drained_us)
             misplaced.append(max(0, abs(found.position - position) - 1) / len(exact))
@@ -135,45 +143,45 @@ def test_forecast_of_one_tenant_is_exact_arithmetic() -> None:
     oracle.load(Snapshot(Pool({"cutout": 2}), [TenantPolicy("A")]))
     oracle.enqueue(Node(f"n{n}", "A", "u", CUTOUT, microseconds(4)) for n in range(102))
     oracle.dispatch(2)
-    forecast = forecast_of(oracle)
+    forecast = Forecasts(oracle).of("A")
     for rank in (0, 1, 10, 99):
-        found = forecast.start("A", CUTOUT, rank)
+        found = forecast.start(CUTOUT, rank)
         assert found is not None
         assert found.position == pytest.approx(rank, abs=1)
         assert found.start_us == pytest.approx(microseconds(2 * rank), abs=microseconds(4))
 
 
 class TestBlocked:
-    def forecast(self, pool: Pool, policy: TenantPolicy | None = None) -> Forecast:
+    def forecast(self, pool: Pool, policy: TenantPolicy | None = None) -> Forecasts:
         tenant = policy or TenantPolicy("A")
         oracle = Oracle()
         oracle.load(Snapshot(pool, [tenant, TenantPolicy("B")]))
         oracle.enqueue([Node("a", "A", "u", CUTOUT, 1), Node("b", "B", "u", Track("cutout", "other"), 1)])
-        return forecast_of(oracle)
+        return Forecasts(oracle)
 
     def test_node_of_paused_lane_has_no_start(self) -> None:
         forecast = self.forecast(Pool({"cutout": 1}, {"vip_short": Lane("vip_short", is_paused=True)}))
-        assert forecast.start("A", CUTOUT, 0) is None
-        assert forecast.blocked_by(CUTOUT) is WaitingFor.LANE_PAUSED
-        assert forecast.arrival("A", CUTOUT, cost_us=1, weight=1) is None
-        assert forecast.start("B", Track("cutout", "other"), 0) is not None
+        assert forecast.of("A").start(CUTOUT, 0) is None
+        assert forecast.of("A").blocked_by(CUTOUT) is WaitingFor.LANE_PAUSED
+        assert forecast.of("A").arrival(CUTOUT, cost_us=1, weight=1) is None
+        assert forecast.of("B").start(Track("cutout", "other"), 0) is not None
 
     @pytest.mark.parametrize("pool", [Pool({}), Pool({"cutout": 0}), Pool({"cutout": 1}, capacity=0)])
     def test_node_without_worker_has_no_start(self, pool: Pool) -> None:
         forecast = self.forecast(pool)
-        assert forecast.start("A", CUTOUT, 0) is None
-        assert forecast.blocked_by(CUTOUT) is WaitingFor.NO_WORKER
+        assert forecast.of("A").start(CUTOUT, 0) is None
+        assert forecast.of("A").blocked_by(CUTOUT) is WaitingFor.NO_WORKER
 
     def test_node_of_model_without_slots_has_none(self) -> None:
         track = Track("cutout", "vip_short", "m")
         forecast = self.forecast(Pool({"cutout": 1}, models={"m": 0}))
-        assert forecast.start("A", track, 0) is None
-        assert forecast.blocked_by(track) is WaitingFor.MODEL_CAP
+        assert forecast.of("A").start(track, 0) is None
+        assert forecast.of("A").blocked_by(track) is WaitingFor.MODEL_CAP
 
     def test_suspended_tenant_has_no_start(self) -> None:
         forecast = self.forecast(Pool({"cutout": 1}), TenantPolicy("A", cap=0))
-        assert forecast.start("A", CUTOUT, 0) is None
-        assert forecast.start("B", Track("cutout", "other"), 0) is not None
+        assert forecast.of("A").start(CUTOUT, 0) is None
+        assert forecast.of("B").start(Track("cutout", "other"), 0) is not None
 
 
 def test_measured_speed_scales_the_start() -> None:
@@ -181,7 +189,7 @@ def test_measured_speed_scales_the_start() -> None:
     oracle.load(Snapshot(Pool({"cutout": 1}), [TenantPolicy("A")]))
     oracle.enqueue(Node(f"n{n}", "A", "u", CUTOUT, microseconds(6)) for n in range(11))
     oracle.dispatch(1)
-    slow, fast = (forecast_of(oracle, Speed({"cutout": scale})).start("A", CUTOUT, 9) for scale in (1.0, 0.25))
+    slow, fast = (Forecasts(oracle, Speed({"cutout": scale})).of("A").start(CUTOUT, 9) for scale in (1.0, 0.25))
     assert slow is not None
     assert fast is not None
     assert fast.start_us == pytest.approx(slow.start_us / 4, rel=0.01)
@@ -201,7 +209,7 @@ def test_prefetched_nodes_do_not_run_yet() -> None:
     oracle.load(Snapshot(Pool({"cutout": 2}, capacity=2), [TenantPolicy("A")]))
     oracle.enqueue(Node(f"n{n}", "A", "u", CUTOUT, microseconds(6)) for n in range(3))
     oracle.dispatch(2)
-    found = forecast_of(oracle, Speed(prefetch=1)).start("A", CUTOUT, 0)
+    found = Forecasts(oracle, Speed(prefetch=1)).of("A").start(CUTOUT, 0)
     assert found is not None
     assert microseconds(6) < found.start_us <= microseconds(12)
 
@@ -211,14 +219,14 @@ def test_later_arrival_waits_for_less() -> None:
     oracle.load(Snapshot(Pool({"cutout": 1}), [TenantPolicy("A"), TenantPolicy("B")]))
     oracle.enqueue(Node(f"n{n}", "A", "u", CUTOUT, microseconds(6)) for n in range(5))
     oracle.dispatch(1)
-    forecast = forecast_of(oracle)
+    forecast = Forecasts(oracle)
     waits = []
     for after_s in (0, 12, 60):
-        found = forecast.arrival("B", CUTOUT, cost_us=microseconds(6), weight=1, after_us=microseconds(after_s))
+        found = forecast.of("B").arrival(CUTOUT, cost_us=microseconds(6), weight=1, after_us=microseconds(after_s))
         assert found is not None
         waits.append(found.start_us - microseconds(after_s))
     assert waits[0] > 0
     assert waits[2] == 0
-    own = forecast.arrival("A", CUTOUT, cost_us=microseconds(6), weight=1)
+    own = forecast.of("A").arrival(CUTOUT, cost_us=microseconds(6), weight=1)
     assert own is not None
     assert own.start_us > microseconds(18)

@@ -44,6 +44,7 @@ def scheduling_store() -> PostgresSchedulingStore:
 @once
 def forecasts() -> PoolForecasts:
     from artiway.bootstrap.tasks import catalogue, durations
+    from artiway.scheduling.forecast_store import RedisForecasts
     from artiway.scheduling.forecasts import PoolForecasts
 
     costs = {kind.name: kind.cost_us for kind in catalogue().types.values()}
@@ -51,9 +52,10 @@ def forecasts() -> PoolForecasts:
         fair_queues(),
         scheduling_store(),
         lambda pool: durations().of(pool).speed(costs, prefetch=base.settings().scheduler_prefetch),
-        base.cache(),
+        RedisForecasts(base.redis()),
         base.clock(),
         for_s=base.settings().forecast_s,
+        pause=base.pause(),
     )
 
 

@@ -71,6 +71,8 @@ REGISTRY = (
     KeyPattern("task_progress:<task_id>", KeyType.HASH, True, "delivery.feed", "progress of a task's nodes"),
     KeyPattern("task_written:<node_id>", KeyType.STRING, True, "delivery.feed", "the database has recent progress"),
     KeyPattern("task_listeners:<user_id>", KeyType.ZSET, True, "delivery.feed", "leases of waiting event requests"),
+    KeyPattern("forecast:<name>", KeyType.HASH, True, "scheduling", "a pool's forecast, with a row for each tenant"),
+    KeyPattern("forecasting:<name>", KeyType.STRING, True, "scheduling", "claim of the caller that computes it"),
     KeyPattern(f"{_QUEUE}:epoch", KeyType.STRING, False, "scheduling", "the epoch of the fair queue that is in force"),
     KeyPattern(f"{_QUEUE}:loading", KeyType.STRING, False, "scheduling", "the epoch that a rebuild fills"),
     KeyPattern(f"{_QUEUE}:<epoch>:pool", KeyType.HASH, False, "scheduling", "clock, switches and tracks"),
@@ -128,6 +130,14 @@ def task_written(node_id: UUID) -> str:
 
 def task_listeners(user_id: UUID) -> str:
     return f"task_listeners:{user_id}"
+
+
+def forecast(name: str) -> str:
+    return f"forecast:{name}"
+
+
+def forecast_claim(name: str) -> str:
+    return f"forecasting:{name}"
 
 
 def queue_tag(pool: str) -> str:

@@ -59,7 +59,7 @@ class Settings(BaseSettings):
     task_machine_arn: str = ""
     hold_ttl_s: int = Field(default=172_800, ge=3_600, le=30 * 86_400)  # longer than an execution may take
     lane_load_s: float = Field(default=2, ge=0, le=60)
-    forecast_s: float = Field(default=1, ge=0, le=60)  # in the shared cache, and as long again in a process
+    forecast_s: float = Field(default=2, ge=0, le=60)
     durations_s: float = Field(default=5, ge=0, le=600)
     duration_samples: int = Field(default=500, ge=1, le=5_000)
     duration_window_s: int = Field(default=7 * 86_400, ge=60, le=90 * 86_400)

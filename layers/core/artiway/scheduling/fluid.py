@@ -163,18 +163,17 @@ class Fluid:
         self._take_out(track, flow)
         track.active -= 1
         flow.is_over = True
-        # The tenant's other tracks share its weight from here on.
-        siblings = [other for other in flow.siblings if not other.is_over and other is not flow]
-        total = sum(other.share for other in siblings)
+        # Its weight is left to the tenant's other tracks, whenever half of them have drained: each time would be slow.
+        siblings = [other for other in flow.siblings if not other.is_over]
+        if len(siblings) * 2 > len(flow.siblings):
+            return
+        share, weight = sum(other.share for other in siblings), sum(other.weight for other in flow.siblings)
         for other in siblings:
-            weight = (
-                (flow.weight + sum(one.weight for one in siblings)) * other.share / total if total else other.weight
-            )
-            if other.parts:
-                self._change(other, other.is_capped, weight)
-            else:
-                other.weight = weight
             other.siblings = siblings
+            if other.parts:
+                self._change(other, other.is_capped, weight * other.share / share)
+            else:
+                other.weight = weight * other.share / share
 
     # --- flows and their parts
 

@@ -1,7 +1,7 @@
 """Forecasts: when a node will start, from the counts of a pool, and what another policy would have changed.
 
-A pool's forecast is computed once (`fluid.py`) and is plain JSON, so that processes can share it. A node's start is
-looked up in it. What-if runs the scheduler itself.
+A pool's forecast is computed once (`fluid.py`) and is plain JSON, so that processes can share it (`forecasts.py`). A
+node's start is looked up in it. What-if runs the scheduler itself.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from artiway.scheduling.model import (
 from artiway.scheduling.oracle import Oracle
 
 _EVERYTHING = 1_000_000
+_ROUNDING = 8  # microseconds, beyond which virtual times differ
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +80,16 @@ class Speed:
         return math.sqrt(scale * max(scale, slots * demand.window_us / demand.completed_us))
 
 
-def compute(backlog: Backlog, speed: Speed) -> dict[str, Any]:
-    """The forecast of a pool, as JSON. The time depends on the number of tenants and tracks that have work."""
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A pool's forecast as JSON: tables of the pool, and a row for each tenant that has work."""
+
+    tables: dict[str, Any]
+    rows: dict[str, Any]
+
+
+def compute(backlog: Backlog, speed: Speed) -> Computed:
+    """The forecast of a pool. The time depends on the number of tenants and tracks that have work."""
     announced = {kind: slots for kind, slots in backlog.pool.slots.items() if slots}
     speed = replace(speed, by_type={kind: speed.scale_with(kind, slots) for kind, slots in announced.items()})
     limits = _limits(backlog, speed)
@@ -97,7 +106,7 @@ def compute(backlog: Backlog, speed: Speed) -> dict[str, Any]:
     scales = [speed.scale(track.node_type) for track in served]
     fluid = Fluid(scales, shared, [flow for own in flows.values() for flow in own.values() if flow.ratio > 0])
     courses = fluid.run()
-    return {
+    tables = {
         "limits": limits,
         "scales": dict(speed.by_type),
         "times": [round(at) for at in fluid.times],
@@ -106,23 +115,29 @@ def compute(backlog: Backlog, speed: Speed) -> dict[str, Any]:
             str(track): {"virtual": [round(v) for v in course.virtual], "early": [round(us) for us in course.early]}
             for track, course in zip(served, courses, strict=True)
         },
-        "tenants": {
-            tenant_id: {
-                str(track): [flow.count, flow.cost, min(flow.ratio, COUNT_LIMIT), list(map(list, flow.parts))]
-                for track, flow in own.items()
-            }
-            for tenant_id, own in flows.items()
-            if own
-        },
+    }
+    return Computed(tables, {tenant_id: _row(own) for tenant_id, own in flows.items() if own})
+
+
+def _row(flows: Mapping[Track, Flow]) -> dict[str, Any]:
+    """By track: count and cost of the nodes, cap by weight, and the parts of their course in whole microseconds."""
+    return {
+        str(track): [
+            flow.count,
+            flow.cost,
+            min(flow.ratio, COUNT_LIMIT),
+            [[round(d), round(t), round(v), round(w, 6), int(is_capped)] for d, t, v, w, is_capped in flow.parts],
+        ]
+        for track, flow in flows.items()
     }
 
 
 class Forecast:
-    """Reads what `compute` returned. Each question is a few binary searches."""
+    """Reads what `compute` returned, for one tenant. Each question is a few binary searches."""
 
-    def __init__(self, data: Mapping[str, Any]) -> None:
-        self._data = data
-        self._times: Sequence[float] = data["times"]
+    def __init__(self, tables: Mapping[str, Any], row: Mapping[str, Any]) -> None:
+        self._data, self._row = tables, row
+        self._times: Sequence[float] = tables["times"]
 
     def blocked_by(self, track: Track) -> WaitingFor | None:
         """The reason why no node of the track will start, if there is one."""
@@ -138,13 +153,13 @@ class Forecast:
         """How long a node takes a slot."""
         return cost_us * self._scale(track)
 
-    def start(self, tenant_id: str, track: Track, rank: int) -> Expected | None:
+    def start(self, track: Track, rank: int) -> Expected | None:
         """The start of a node with `rank` nodes of its tenant and track before it. None if it will not start."""
-        flow = self._flow(tenant_id, track)
+        flow = self._flow(track)
         if self.blocked_by(track) is not None:
             return None
         if flow is None:  # it arrived after the forecast was made
-            return self.arrival(tenant_id, track, cost_us=1, weight=1)
+            return self.arrival(track, cost_us=1, weight=1)
         _, cost, ratio, parts = flow
         if not parts:
             return None
@@ -157,7 +172,6 @@ class Forecast:
 
     def arrival(
         self,
-        tenant_id: str,
         track: Track,
         *,
         cost_us: float,
@@ -175,11 +189,11 @@ class Forecast:
         if str(track) in self._data["tracks"]:
             virtual = _between(self._times, self._data["tracks"][str(track)]["virtual"], after_us)
         found = self._turn(track, virtual + cost_us / weight)
-        flow = self._flow(tenant_id, track)
+        flow = self._flow(track)
         if flow is not None and not flow[3]:
             return None
         if flow is not None and not is_first:
-            last = self.start(tenant_id, track, flow[0])
+            last = self.start(track, flow[0])
             if last is None:
                 return None
             found = max(found, last, key=lambda one: one.start_us)
@@ -191,7 +205,7 @@ class Forecast:
         if course is None:  # no node waits there
             return self._expected(track, 0, 0)
         # A drained track stands still: it was there when its virtual time was first reached.
-        at = _between(course["virtual"], self._times, virtual - 1)
+        at = _between(course["virtual"], self._times, virtual - _ROUNDING)
         return self._expected(track, at, course["early"][max(0, bisect_left(self._times, at) - 1)])
 
     def _expected(self, track: Track, at: float, early: float) -> Expected:
@@ -202,8 +216,8 @@ class Forecast:
         )
         return Expected(max(0, round(position)), max(0, round(at - early + busy_us)))
 
-    def _flow(self, tenant_id: str, track: Track) -> Sequence[Any] | None:
-        found: Sequence[Any] | None = self._data["tenants"].get(tenant_id, {}).get(str(track))
+    def _flow(self, track: Track) -> Sequence[Any] | None:
+        found: Sequence[Any] | None = self._row.get(str(track))
         return found
 
     def _scale(self, track: Track) -> float:

@@ -36,18 +36,17 @@ class Timing:
 
 
 class Estimator:
-    def __init__(self, forecast_of: Callable[[str], Forecast], durations_of: Callable[[str], Durations]) -> None:
+    def __init__(self, forecast_of: Callable[[str, str], Forecast], durations_of: Callable[[str], Durations]) -> None:
         self._forecast_of, self._durations_of = forecast_of, durations_of
 
     def timing(self, plan: Plan, *, tenant_id: UUID, limits: TenantLimits, lane: str, priority: Priority) -> Timing:
         pool = LANES[lane].pool
         return timing(
             plan,
-            tenant_id=str(tenant_id),
             limits=limits,
             lane=lane,
             priority=priority,
-            forecast=self._forecast_of(pool),
+            forecast=self._forecast_of(pool, str(tenant_id)),
             durations=self._durations_of(pool),
         )
 
@@ -55,7 +54,6 @@ class Estimator:
 def timing(
     plan: Plan,
     *,
-    tenant_id: str,
     limits: TenantLimits,
     lane: str,
     priority: Priority,
@@ -72,7 +70,6 @@ def timing(
         track = Track(node.type, lane, node.model)
         ready_us = max((ends[name] for name in node.depends_on), default=0.0) + durations.ready_us
         expected = forecast.arrival(
-            tenant_id,
             track,
             cost_us=node.cost_us,
             weight=limits.weight,

@@ -82,7 +82,7 @@ class WhyService:
         self,
         tasks: TaskService,
         queue_of: Callable[[str], Queue],
-        forecast_of: Callable[[str], Forecast],
+        forecast_of: Callable[[str, str], Forecast],
         clock: Clock,
     ) -> None:
         self._tasks, self._queue_of, self._forecast_of, self._clock = tasks, queue_of, forecast_of, clock
@@ -91,7 +91,7 @@ class WhyService:
         graph = self._tasks.graph(tenant_id=tenant_id, task_id=task_id)
         by_id = {node.node_id: node for node in graph.nodes}
         places = self._places(graph, [node for node in graph.nodes if node.status is NodeStatus.QUEUED])
-        forecast = self._forecast_of(graph.task.pool) if places else None
+        forecast = self._forecast_of(graph.task.pool, str(graph.task.tenant_id)) if places else None
         reasons = []
         for node in graph.nodes:
             if node.status in NODE_ENDS:
@@ -120,7 +120,7 @@ class WhyService:
         except Unavailable:  # Redis is away, or is being filled again
             pass
         ranks = self._tasks.ranks(graph.task)
-        forecast = self._forecast_of(graph.task.pool)
+        forecast = self._forecast_of(graph.task.pool, str(graph.task.tenant_id))
         return {
             node.node_id: _Place(forecast.blocked_by(track) or WaitingFor.TURN, ranks[node.node_id])
             for track, own in by_track.items()
@@ -181,7 +181,7 @@ def _expected(node: Node, place: _Place, forecast: Forecast) -> Expected | None:
     """Where the user's own limit decides, its nodes start as those before them end."""
     if place.waiting_for in (WaitingFor.LANE_PAUSED, WaitingFor.NO_WORKER):
         return None
-    expected = forecast.start(str(node.tenant_id), _track(node), place.rank)
+    expected = forecast.start(_track(node), place.rank)
     if expected is None or place.user_cap is None:
         return expected
     if place.user_cap == 0:
