@@ -83,21 +83,21 @@ local function fill(window)
 end
 
 -- A head counts while it is still its tenant's: it may have gone, or its tenant reached its cap.
-local function is_live(id, number, index)
+local function is_live(member, id, index)
   local tenant = tenants[id]
   local work = tenant and tenant.work[index]
-  return not work or (work.tag and work.turn == number)
+  return not work or (work.tag and work.turn == tonumber(sub(member, 1, 13)))
 end
 
--- Finds the window's top again, after a row or an extra head was used up.
+-- Finds the window's top. Members begin with their turn in 13 digits, so that of equal tags the smaller one goes first.
 local function find_top(window)
   local index, rows, at, extra = window.track.index, window.rows, window.at, window.extra
-  local tag, number, id
+  local tag, id, member
   while true do
-    local member = rows[at]
+    member = rows[at]
     if member then
-      number, id = tonumber(sub(member, 1, 13)), sub(member, 15)
-      if is_live(id, number, index) then
+      id = sub(member, 15)
+      if is_live(member, id, index) then
         tag = tonumber(rows[at + 1])
         break
       end
@@ -112,82 +112,93 @@ local function find_top(window)
       break
     end
   end
-  window.at = at
-  while extra[1] and not is_live(extra[1].id, extra[1].turn, index) do
+  while extra[1] and not is_live(extra[1].member, extra[1].id, index) do
     table.remove(extra, 1)
   end
   local first = extra[1]
-  if first and (not tag or first.tag < tag or (first.tag == tag and first.turn < number)) then
-    tag, number, id = first.tag, first.turn, first.id
+  window.is_extra = first and (not tag or first.tag < tag or (first.tag == tag and first.member < member))
+  if window.is_extra then
+    tag, id, member = first.tag, first.id, first.member
   end
-  window.tag, window.turn, window.id = tag, tag and number, tag and id
+  window.at, window.tag, window.id, window.member = at, tag, id, member
 end
 
--- The first head behind the top that is not its tenant's. Only reads; a window that ends here has none.
-local function second_of(window)
-  local index, rows, extra, own = window.track.index, window.rows, window.extra, window.id
-  local tag, number, id
+-- The first head of a window that is not of the tenant of its top. Only looks at what was read.
+local function other_head(window)
+  local index, rows, own = window.track.index, window.rows, window.id
+  local tag, id, member
   for at = window.at, #rows, 2 do
-    number, id = tonumber(sub(rows[at], 1, 13)), sub(rows[at], 15)
-    if id ~= own and is_live(id, number, index) then
+    member = rows[at]
+    id = sub(member, 15)
+    if id ~= own and is_live(member, id, index) then
       tag = tonumber(rows[at + 1])
       break
     end
   end
-  for place = 1, #extra do
-    local head = extra[place]
-    if head.id ~= own and is_live(head.id, head.turn, index) then
-      if not tag or head.tag < tag or (head.tag == tag and head.turn < number) then
-        return head.tag, head.turn, head.id
+  for _, head in ipairs(window.extra) do
+    if head.id ~= own and is_live(head.member, head.id, index) then
+      if not tag or head.tag < tag or (head.tag == tag and head.member < member) then
+        tag, id, member = head.tag, head.id, head.member
       end
       break
     end
   end
-  return tag, number, tag and id
+  return tag, id, member
 end
 
--- The window whose top goes first, and the tag and tenant of the next one that is not of the same tenant.
+-- The window whose top goes first, with its tag on the pool's clock.
 local function choose(open)
-  local best, best_tag, best_turn
+  local best, best_tag
   for i = 1, #open do
     local window = open[i]
-    if not window.tag or not is_live(window.id, window.turn, window.track.index) then
+    if not window.tag or not is_live(window.member, window.id, window.track.index) then
       find_top(window)
     end
     local tag = window.tag and window.tag + window.track.lag
-    if tag and (not best or tag < best_tag or (tag == best_tag and window.turn < best_turn)) then
-      best, best_tag, best_turn = window, tag, window.turn
+    if tag and (not best or tag < best_tag or (tag == best_tag and window.member < best.member)) then
+      best, best_tag = window, tag
     end
   end
-  if not best then
-    return nil
+  return best, best_tag
+end
+
+-- Takes the top off its window. Answers the tag and the tenant of the next head that could have gone instead.
+local function runner_up(open, best)
+  local chosen, next_tag, next_id, next_member = best.id, nil, nil, nil
+  if best.is_extra then
+    table.remove(best.extra, 1)
+  else
+    best.at = best.at + 2
   end
-  local next_tag, next_turn, next_id
+  find_top(best)
   for i = 1, #open do
     local window = open[i]
-    local tag, number, id = window.tag, window.turn, window.id
-    if id == best.id then
-      tag, number, id = second_of(window)
+    local tag, id, member = window.tag, window.id, window.member
+    if tag and id == chosen then
+      tag, id, member = other_head(window)
     end
     tag = tag and tag + window.track.lag
-    if tag and (not next_tag or tag < next_tag or (tag == next_tag and number < next_turn)) then
-      next_tag, next_turn, next_id = tag, number, id
+    if tag and (not next_tag or tag < next_tag or (tag == next_tag and member < next_member)) then
+      next_tag, next_id, next_member = tag, id, member
     end
   end
-  return best, best_tag, next_tag, next_id
+  return next_tag, next_id
 end
 
 -- A head that was tagged in this call joins the window, unless it stands behind all that was read.
 local function add_to_window(window, work)
-  if work.tag and not (window.is_cut and work.tag >= window.last) then
-    local extra, tag = window.extra, work.tag
+  local tag = work.tag
+  if tag and not (window.is_cut and tag >= window.last) then
+    local extra = window.extra
     local place = #extra + 1
     while place > 1 and extra[place - 1].tag > tag do
       place = place - 1
     end
-    table.insert(extra, place, { tag = tag, turn = work.turn, id = work.tenant.id })
+    table.insert(extra, place, { tag = tag, member = numbered(work.turn, work.tenant.id), id = work.tenant.id })
+    if not window.tag or tag < window.tag then
+      window.tag = nil
+    end
   end
-  window.tag = nil
 end
 
 -- A node that is the only one of its tenant on the track leaves no key behind. Answers as `take` does.
@@ -274,13 +285,14 @@ local function dispatch(limit, lease_ms)
   local windows, confirm_by, at = {}, now_ms + lease_ms, format("%d|", now_ms)
   local open = open_tracks(windows, limit + 1)
   while count < limit do
-    local window, tag, next_tag, next_id = choose(open)
+    local window, tag = choose(open)
     if not window then
       break
     end
     clock = max(clock, tag)
     local tenant, track = tenant_of(window.id), window.track
     local work = work_of(tenant, track)
+    local next_tag, next_id = runner_up(open, window)
     local id, cost, user, charged, score, is_refresh = take(work, tag)
     add_to_window(window, work)
     if is_refresh then
