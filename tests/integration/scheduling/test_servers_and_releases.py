@@ -314,6 +314,20 @@ def test_full_memory_refuses_only_enqueue(own_client: redis.Redis) -> None:
     check_whole(queue)
 
 
+def test_rebuild_without_memory_leaves_nothing(own_client: redis.Redis) -> None:
+    """The queue in force stays as it is, and the next rebuild finds all memory free."""
+    queue, other = FairQueue(own_client, "gpu"), FairQueue(own_client, "gpu")
+    queue.rebuild(Snapshot(POOL, TENANTS, waiting=nodes("n", 3_000, "t1", 1)), now_ms=0)
+    before = dumped(own_client)
+    own_client.config_set("maxmemory", own_client.info("memory")["used_memory"] + 300_000)
+    with pytest.raises(QueueMemoryFull):
+        other.rebuild(Snapshot(POOL, TENANTS, waiting=nodes("n", 30_000, "t1", 1)), now_ms=0)
+    assert dumped(own_client) == before
+    own_client.config_set("maxmemory", 0)
+    other.rebuild(Snapshot(POOL, TENANTS, waiting=nodes("n", 10, "t1", 1)), now_ms=0)
+    assert sum(other.waiting_by_track().values()) == 10
+
+
 def test_script_killed_before_its_first_write(own_client: redis.Redis) -> None:
     """All arguments are checked first, so that is where a call that is too large can be stopped."""
     own_client.config_set("busy-reply-threshold", 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -216,15 +216,23 @@ class FairQueue:
         A queue that was rebuilt since this one was attached stays: the caller attaches again instead.
         """
         self._epoch = new_epoch(self._layout)
-        if self._run("begin", now_ms, self._seen) == "newer_layout":
+        begun = self._run("begin", now_ms, self._seen)
+        if begun == "newer_layout":
             with _translated():
                 found = map(self._text, self._client.mget(self._keys.epoch, self._keys.loading))
             raise NewerLayout(max(map(layout_of, found)))
+        if begun == "replaced":
+            self.sweep()  # before its memory is needed
         try:
             self._load(snapshot, now_ms)
             self._run("commit", now_ms)
-        finally:
-            self.sweep()
+        except Unavailable:
+            with suppress(Unavailable):  # it is stale, or Redis is away: then the next rebuild deletes the keys
+                self._run("abandon", now_ms)
+            with suppress(Unavailable):
+                self.sweep()
+            raise
+        self.sweep()
         self._seen = self._epoch
         return self._epoch
 

@@ -1,5 +1,6 @@
-#!lua
---[[ begin -> "begun" | "stale" | "newer_layout": an empty queue, to be filled and then committed.
+#!lua flags=allow-oom
+--[[ begin -> "begun" | "replaced" | "stale" | "newer_layout": an empty queue, to be filled and then committed or abandoned.
+"replaced": another rebuild was under way or died, and its keys can be deleted.
   KEYS     as in includes/keys.lua, those of the new epoch
   ARGV[1] epoch   "<layout>-<random>"   ARGV[2] now_ms
   ARGV[3] seen    the epoch that the caller found lost or too old; another one in force means that others were faster
@@ -16,4 +17,4 @@ if in_force and ARGV[3] ~= "" and in_force ~= ARGV[3] then
 end
 call("SET", LOADING, ARGV[1])
 call("HSET", POOL, "clock", 0, "seq", 0, "turn", 0)
-return "begun"
+return loading and "replaced" or "begun"
