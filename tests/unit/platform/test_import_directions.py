@@ -34,6 +34,7 @@ ADAPTERS = {
     "repository",  # PostgreSQL
     "queue",  # Redis and SQS
     "scripts",  # Lua in Redis
+    "forecast_store",  # Redis
     "wechat",  # WeChat Pay's HTTP API
     "wechat_login",  # WeChat's login API
     "alerts",  # SNS

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import redis
 from redis.client import NEVER_DECODE
 
+from artiway.errors import Unavailable
 from artiway.platform.redis import RedisFull, translated
 from artiway.scheduling import scripts
 from artiway.scheduling.keys import LAYOUT, Keys, layout_of, new_epoch
