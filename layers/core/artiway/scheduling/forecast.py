@@ -30,7 +30,7 @@ from artiway.scheduling.model import (
 )
 from artiway.scheduling.oracle import Oracle
 
-# What full slots got done lately counts as much as the durations of their nodes (in a geometric mean). In chaos runs 0.5
+# What full slots got done lately counts as much as the durations of their nodes (geometric mean). In chaos runs 0.5
 # promised too little (actual / promised 1.36 and 2.35), 1 too much (0.49).
 SEEN_WEIGHT = 0.5
 _EVERYTHING = 1_000_000
