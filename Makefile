@@ -54,10 +54,11 @@ lock: $(UV) ## resolve all pins again
 	done
 
 .PHONY: lint
-lint: $(VENV)/.ready ## ruff and mypy
+lint: $(VENV)/.ready ## ruff, mypy and the Lua scripts
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
 	@$(BIN)/mypy
+	@$(BIN)/python -m tools.lint_lua
 
 .PHONY: test
 test: lint $(VENV)/.ready .tools/emulator/.ready .tools/sam/.ready .tools/checkov/.ready test-worker ## lint, types and every test
@@ -82,9 +83,24 @@ test-worker: .tools/worker/.ready ## the worker's types and tests, in the worker
 bench: $(VENV)/.ready .tools/emulator/.ready ## every benchmark, as tables and as JSON under bench/results/
 	@for part in bench/*/__main__.py; do $(BIN)/python -m $$(dirname $$part | tr / .); done
 
+ENV ?= default
+.PHONY: preflight
+preflight: $(VENV)/.ready ## read what the AWS account lacks for ENV, a section of samconfig.toml (default: dev)
+	@$(BIN)/python -m tools.preflight --config-env $(ENV)
+
+PARAMETERS ?=
+# Containers are built one after the other: in parallel SAM lost the output of one. So no section of samconfig.toml.
+BUILD ?=
+SAM := env -u PYTHONPATH UV=$(abspath $(UV)) .tools/sam/bin/sam
+.PHONY: deploy
+deploy: $(VENV)/.ready .tools/sam/.ready ## build and deploy ENV to AWS; PARAMETERS="Name=value ...", BUILD=--use-container
+	@$(SAM) build --config-env $(if $(BUILD),container,$(ENV)) $(BUILD)
+	@ls .aws-sam/build/CoreLayer/roots/rds-*.pem >/dev/null 2>&1 || { echo "The layer lacks the root certificates of RDS: build with a network, or with RDS_ROOTS (docs/deploy.md, TLS)."; exit 1; }
+	@$(SAM) deploy --config-env $(ENV) --parameter-overrides $$($(BIN)/python -m tools.release $(ENV) $(PARAMETERS))
+
 .PHONY: sam-local
 sam-local: $(VENV)/.ready .tools/sam/.ready ## run every event with `sam local invoke` (needs Docker and a running stack)
-	@tools/sam_local.sh
+	@$(BIN)/python -m tools.sam_local
 
 .PHONY: clean
 clean: ## remove what make installed and built (not the state in .artiway)

@@ -21,6 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -28,7 +29,7 @@ from uuid import uuid4
 import redis.asyncio
 
 from artiway.tasks import catalogue
-from local import audit, photos
+from local import audit, photos, promises
 from local.emulator import client
 from local.processes import identity
 from local.servers import free_port
@@ -322,6 +323,7 @@ def _dead_letters(aws_url: str) -> dict[str, int]:
 
 async def _run(launcher: Launcher, arguments: argparse.Namespace) -> int:
     results, chance = Results(), random.Random(arguments.seed)  # noqa: S311 (no secret)
+    began_at = datetime.now(UTC)
     async with Platform.at(launcher.facts, retry_for_s=RETRY_SECONDS) as platform:
         administrator = await platform.administrator()
         await administrator.wait_for_workers(len(catalogue.load().types))
@@ -349,6 +351,7 @@ async def _run(launcher: Launcher, arguments: argparse.Namespace) -> int:
         for check in health["checks"]:
             results.check(check["ok"], f"invariant {check['name']}: {check['violations'][:3]}")
         dead_letters = await asyncio.to_thread(_dead_letters, launcher.facts["awsUrl"])
+        kept = promises.kept(launcher.facts["databaseUrl"], since=began_at)
     rows = {
         "tasks accepted": len(results.accepted),
         **{f"tasks {status}": counts[status] for status in sorted(ENDED)},
@@ -361,13 +364,15 @@ async def _run(launcher: Launcher, arguments: argparse.Namespace) -> int:
         "of these workers, while the queue drained": _killed(results) - killed_before,
         "requests retried by clients": platform.retries,
         **{f"dead letters in {queue}": count for queue, count in dead_letters.items()},
+        **({} if kept is None else {"actual / promised, median": f"{kept.median:.2f}"}),
+        **({} if kept is None else {"its quartiles": f"{kept.low:.2f} {kept.high:.2f}"}),
         "invariants checked": len(health["checks"]),
         "violations": len(results.violations),
         "seconds": round(time.monotonic() - results.began),
     }
     print()
     for name, value in rows.items():
-        print(f"  {name:50} {value:>8}")
+        print(f"  {name:50} {value:>9}")
     for violation in results.violations:
         print(f"VIOLATION  {violation}", file=sys.stderr)
     return 1 if results.violations else 0

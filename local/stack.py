@@ -284,7 +284,10 @@ class Stack:
                 "ARTIWAY_DATABASE_URL": urls["artiway_app"],
                 "ARTIWAY_SERVICE_DATABASE_URL": urls["artiway_service"],
                 "ARTIWAY_OWNER_DATABASE_URL": urls["artiway_owner"],
+                "ARTIWAY_OWNER_SECRET_ARN": "",
                 "ARTIWAY_REDIS_URL": redis_url,
+                # Waiting requests leave sandboxes to those that are answered at once.
+                "ARTIWAY_EVENTS_AT_ONCE": str(max(1, self._sandboxes * 3 // 4)),
             },
         )
 
@@ -343,15 +346,17 @@ class Stack:
         self._parameters.setdefault("PublicUrl", self.url)
 
     def _allow_targets(self) -> None:
-        """Pass the operator's list to the functions as a template parameter, as on AWS."""
+        """Pass the operator's list and the console's origin as template parameters, as on AWS."""
         text = os.environ.get("ARTIWAY_ALLOWED_TARGETS", "")
         try:
             targets = parse_targets(text)
         except ValueError as error:
             raise CannotStart(f"ARTIWAY_ALLOWED_TARGETS: {error}") from error
-        if "AllowedTargets" in self._local.body.get("Parameters", {}):
-            allowed = ",".join(f"{host}:{port}" for host, port in sorted(targets))
-            self._parameters.setdefault("AllowedTargets", allowed)
+        allowed = ",".join(f"{host}:{port}" for host, port in sorted(targets))
+        # Browsers may call this machine by any of its names.
+        for name, value in (("AllowedTargets", allowed), ("ConsoleOrigin", f"http://*:{self.port}")):
+            if name in self._local.body.get("Parameters", {}):
+                self._parameters.setdefault(name, value)
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
@@ -365,11 +370,12 @@ class Stack:
         self._report_line(f"template deployed: {len(self._local.body['Resources'])} resources")
 
     def _origin_secret(self) -> str:
-        """The secret that the deployment generated and the edge sends with each request."""
+        """The value that the deployment generated and the edge sends with each request."""
         arn = self.outputs.get("OriginSecretArn")
         if arn is None:
             return ""
-        return str(emulator.client("secretsmanager", self._aws_url).get_secret_value(SecretId=arn)["SecretString"])
+        found = emulator.client("secretsmanager", self._aws_url).get_secret_value(SecretId=arn)
+        return str(json.loads(found["SecretString"])[self._parameters.get("OriginSecretSlot", "first")])
 
     def _write_facts(self) -> None:
         """Write stack.json, which exists only while the stack runs. It holds passwords: only the owner can read it."""

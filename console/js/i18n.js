@@ -142,6 +142,7 @@ const WORDS = {
   order_REFUNDING: ["being refunded", "退款中"],
   order_REFUNDED: ["refunded", "已退款"],
   readyIn: ["ready in about", "预计完成时间约"],
+  noStart: ["no worker takes it now", "当前无法开始"],
   charged: ["Charged", "已扣积分"],
   flow: ["Own flow", "自定义流程"],
   retry: ["Try again", "重试"],

@@ -70,7 +70,8 @@ function taskForm(tool, accepted) {
     const body = element.checkValidity() ? await requestOf(element) : null;
     if (!body || turn !== estimates) return;
     const found = await post("/tasks/estimate", body);
-    if (turn === estimates) price.textContent = `${number(found.pricePoints)} ${t("points")} · ${t("readyIn")} ${number(found.etaEndSeconds)} s · ${found.lane}`;
+    const end = found.etaEndSeconds === null ? t("noStart") : `${t("readyIn")} ${number(found.etaEndSeconds)} s`;
+    if (turn === estimates) price.textContent = `${number(found.pricePoints)} ${t("points")} · ${end} · ${found.lane}`;
   });
   const submit = async (_, element) => {
     const body = await requestOf(element);

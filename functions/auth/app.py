@@ -12,7 +12,7 @@ from artiway.identity.model import PASSWORD_LENGTH, Tokens
 from artiway.ids import to_wire
 from artiway.platform import http
 
-api = http.Api("auth", access_check=bootstrap.access_check, origin_secret=bootstrap.origin_secret)
+api = http.Api("auth", origin=bootstrap.origin, access_check=bootstrap.access_check)
 handler = api.handler
 
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
@@ -65,21 +65,21 @@ def register(body: RegisterBody) -> tuple[TokensBody, int]:
     return TokensBody(**_wire(tokens)), 201
 
 
-@api.post("/auth/login", public=True, errors=[401, 403, 429])
+@api.post("/auth/login", public=True, errors=[401, 429])
 def log_in(body: LoginBody) -> TokensBody:
     """Log in with e-mail or phone and password."""
     tokens = bootstrap.auth().login(login=body.login, password=body.password, address=api.client_address)
     return TokensBody(**_wire(tokens))
 
 
-@api.post("/auth/wechat", public=True, errors=[401, 403, 429])
+@api.post("/auth/wechat", public=True, errors=[401, 429])
 def log_in_by_wechat(body: WechatBody) -> WechatTokensBody:
     """Log in with a code of the mini program or of the web's OAuth. The first login creates an account."""
     tokens = bootstrap.auth().login_by_wechat(app=body.app, code=body.code, address=api.client_address)
     return WechatTokensBody(**_wire(tokens), is_new=tokens.is_new)
 
 
-@api.post("/auth/refresh", public=True, errors=[401, 403])
+@api.post("/auth/refresh", public=True, errors=[401, 429])
 def refresh(body: RefreshBody) -> TokensBody:
     """A new pair of tokens for an unused refresh token. Reuse ends the session."""
     return TokensBody(**_wire(bootstrap.auth().refresh(body.refresh_token)))

@@ -1,30 +1,38 @@
-"""Steps of a deployment: migrate the schema, publish the token keys, start the first sweeps, make an administrator."""
+"""Steps of a deployment: migrate the schema, publish keys and hashes, start the first sweeps, make an administrator."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from artiway import bootstrap
 from artiway.ids import to_wire
-from artiway.platform import deployment, kms, migrations
+from artiway.platform import deployment, kms, migrations, origin
+from artiway.platform.secrets import Secret
 
 # Invoked asynchronously: a deployment neither waits for a sweep nor fails because of one.
 FIRST_PASSES = ("quick", "slow", "changes")
+# A migration ends so long before the function does, so that CloudFormation receives the reason.
+ANSWER_S = 30
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """A custom resource of the template invokes it, or an operator with `{"action": "migrate"}`."""
+    """A custom resource of the template invokes it, or an operator with `{"action": "migrate", "Phase": "after"}`."""
     if "RequestType" in event:
-        return deployment.answer_custom_resource(event, context, _perform)
-    return _perform(event["action"], event)
+        return deployment.answer_custom_resource(event, context, partial(_perform, context))
+    return _perform(context, event["action"], event)
 
 
-def _perform(action: str, arguments: dict[str, Any]) -> dict[str, Any]:
+def _perform(context: Any, action: str, arguments: dict[str, Any]) -> dict[str, Any]:
     match action:
         case "migrate":
-            return {"ran": migrations.migrate(bootstrap.owner_database_url())}
+            phase = migrations.Phase(arguments.get("Phase", migrations.Phase.BEFORE))
+            within_s = context.get_remaining_time_in_millis() / 1_000 - ANSWER_S
+            return {"ran": migrations.migrate(bootstrap.owner_database_url(), phase=phase, within_s=within_s)}
         case "token-keys":
-            return {"Jwks": kms.public_jwks(arguments["KeyIds"])}
+            return {"Jwks": kms.public_jwks(arguments["KeyIds"], signing_key_id=arguments["SigningKeyId"])}
+        case "origin-hashes":
+            return {"Hashes": origin.hashes_of(Secret(arguments["SecretArn"]).text())}
         case "recover":
             for name in FIRST_PASSES:
                 deployment.call_later(arguments["FunctionArn"], {"pass": name})
@@ -33,4 +41,4 @@ def _perform(action: str, arguments: dict[str, Any]) -> dict[str, Any]:
             login, password = arguments["login"], arguments["password"]
             return {"userId": to_wire("usr", bootstrap.administrators().ensure(login=login, password=password))}
         case _:
-            raise ValueError(f"unknown action {action!r}: migrate, token-keys, recover or bootstrap-admin")
+            raise ValueError(f"unknown action {action!r}: migrate, token-keys, origin-hashes, recover, bootstrap-admin")

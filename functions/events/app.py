@@ -9,7 +9,7 @@ from artiway.delivery.feed.model import EntryId, as_text
 from artiway.ids import from_wire
 from artiway.platform import http
 
-api = http.Api("tasks", access_check=bootstrap.access_check)
+api = http.Api("tasks", origin=bootstrap.origin, access_check=bootstrap.access_check)
 handler = api.handler
 
 # A client that has received every event need not reconnect soon.

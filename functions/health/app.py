@@ -10,7 +10,7 @@ from aws_lambda_powertools.event_handler import Response
 from artiway import bootstrap
 from artiway.platform import http, openapi
 
-api = http.Api("platform")
+api = http.Api("platform", origin=bootstrap.origin)
 api.fallback(openapi.explain_missing)
 handler = api.handler
 

@@ -17,7 +17,7 @@ from artiway.ids import from_wire, to_wire
 from artiway.platform import http
 from artiway.scheduling.model import Choice, LaneChange, LaneState, ModelState, TenantPolicy, Waits, WorkerState
 
-api = http.Api("operations", access_check=bootstrap.access_check)
+api = http.Api("operations", origin=bootstrap.origin, access_check=bootstrap.access_check)
 handler = api.handler
 
 PoolName = Literal["gpu", "enterprise"]
@@ -283,9 +283,13 @@ def list_decisions(
 ) -> DecisionsBody:
     """The last 1,000 choices of the fair queue, newest first: the chosen tenant, the runner-up and the reason."""
     place = http.place_of(cursor)
+    try:
+        tenant = None if tenant_id is None else str(from_wire("tnt", tenant_id))
+    except NotFound:  # no decision is about it
+        return DecisionsBody(items=[], next_cursor=None)
     choices, after = bootstrap.operations().decisions(
         pools=(pool,) if pool else POOLS,
-        tenant_id=None if tenant_id is None else str(from_wire("tnt", tenant_id)),
+        tenant_id=tenant,
         after=None if place is None else place.int,
         limit=limit,
     )
@@ -381,6 +385,7 @@ def _changed_policies(changes: Sequence[WhatIfTenantBody]) -> list[TenantPolicy]
             str(tenant_id),
             weight=change.weight or now[tenant_id].weight,
             cap=now[tenant_id].concurrency if change.concurrency is None else change.concurrency,
+            user_cap=now[tenant_id].user_concurrency,
         )
         for tenant_id, change in wanted.items()
     ]

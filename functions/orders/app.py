@@ -15,7 +15,7 @@ from artiway.ids import from_wire, new_id, to_wire
 from artiway.payments.model import Channel, Order, OrderStatus, RefundStatus
 from artiway.platform import http
 
-api = http.Api("orders", access_check=bootstrap.access_check, origin_secret=bootstrap.origin_secret)
+api = http.Api("orders", origin=bootstrap.origin, access_check=bootstrap.access_check)
 handler = api.handler
 
 
@@ -169,7 +169,7 @@ def _once() -> tuple[str, str]:
 
 
 def _public_url(path: str) -> str:
-    base = bootstrap.settings().public_url or f"https://{api.event['requestContext']['domainName']}"
+    base = bootstrap.settings().public_url or f"https://{api.public_host}"
     return base.rstrip("/") + http.BASE + path
 
 

@@ -19,7 +19,7 @@ from artiway.ids import from_wire, new_id, to_wire
 from artiway.platform import http
 from artiway.points.model import Entry, Kind, LedgerFilter, Terms
 
-api = http.Api("points", access_check=bootstrap.access_check)
+api = http.Api("points", origin=bootstrap.origin, access_check=bootstrap.access_check)
 handler = api.handler
 
 CSV_ROWS = 10_000

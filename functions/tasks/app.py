@@ -16,13 +16,15 @@ from artiway.ids import from_wire, to_wire
 from artiway.platform import http
 
 if TYPE_CHECKING:
+    from artiway.scheduling.model import Priority
     from artiway.tasks.model import FlowNode, NodeStatus, Requester, Task, TaskStatus
 else:
     # The values on the wire. The enums are imported with the services, at the first request.
+    Priority = Literal["HIGH", "NORMAL", "LOW"]
     TaskStatus = Literal["QUEUED", "PROCESSING", "COMPLETED", "PARTIAL", "FAILED", "CANCELLED"]
     NodeStatus = Literal["PENDING", "QUEUED", "PROCESSING", "COMPLETED", "FAILED", "TIMEOUT", "CANCELLED"]
 
-api = http.Api("tasks", access_check=bootstrap.access_check)
+api = http.Api("tasks", origin=bootstrap.origin, access_check=bootstrap.access_check)
 handler = api.handler
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$")]
@@ -60,6 +62,9 @@ class TicketBody(http.Wire):
     expires_at: datetime
 
 
+PRIORITY: Any = Field(default="NORMAL", description="orders the task among the work of its own tenant only")
+
+
 class AskBody(http.Wire):
     tool: str = Field(min_length=1, max_length=64)
     inputs: dict[Name, InputId] = Field(max_length=64)
@@ -69,6 +74,7 @@ class AskBody(http.Wire):
 
 class SubmitBody(AskBody):
     webhook_url: str | None = Field(default=None, max_length=2_000)
+    priority: Priority = PRIORITY
 
 
 class FlowNodeBody(http.Wire):
@@ -86,21 +92,25 @@ class FlowBody(http.Wire):
     name: str = Field(default="", max_length=200)
     nodes: list[FlowNodeBody] = Field(min_length=1, max_length=501)
     webhook_url: str | None = Field(default=None, max_length=2_000)
+    priority: Priority = PRIORITY
 
 
 class AcceptedBody(http.Wire):
     task_id: str
     status: TaskStatus
     lane: str
+    priority: Priority
     price_points: int
-    eta_seconds: int
+    eta_seconds: int | None = Field(description="expected end; null where it cannot start, see detail")
+    detail: str | None
 
 
 class EstimateBody(http.Wire):
     price_points: int
     lane: str
-    eta_start_seconds: int
-    eta_end_seconds: int
+    eta_start_seconds: int | None = Field(description="null where it cannot start, see detail")
+    eta_end_seconds: int | None
+    detail: str | None = Field(description="why there is no expected start, in words")
     nodes: int
 
 
@@ -117,6 +127,7 @@ class TaskBody(http.Wire):
     status: TaskStatus
     progress: int = Field(ge=0, le=100)
     lane: str
+    priority: Priority
     price_points: int
     charged_points: int
     created_at: datetime
@@ -170,12 +181,13 @@ class ReasonBody(http.Wire):
         "turn",
         "none",
     ]
-    position: int | None = Field(description="nodes that go before it")
-    eta_seconds: int | None
+    position: int | None = Field(description="nodes of all tenants that start before it, about")
+    eta_seconds: int | None = Field(description="expected start; null where it cannot start")
     detail: str
 
 
 class WhyBody(http.Wire):
+    priority: Priority = Field(description="among the work of the tenant")
     nodes: list[ReasonBody]
 
 
@@ -239,8 +251,9 @@ def submit_task(body: SubmitBody) -> tuple[AcceptedBody, int]:
         params=body.params,
         count=body.count,
         webhook_url=body.webhook_url,
+        priority=_priority(body.priority),
     )
-    return _accepted(accepted.task, accepted.eta_s), 202
+    return _accepted(accepted.task, accepted.timing.end_s, accepted.timing.detail), 202
 
 
 @api.post("/tasks/estimate", permission="task.submit", errors=[404])
@@ -252,12 +265,14 @@ def estimate_task(body: SubmitBody) -> EstimateBody:
         inputs=_inputs(body.inputs),
         params=body.params,
         count=body.count,
+        priority=_priority(body.priority),
     )
     return EstimateBody(
         price_points=found.price_points,
         lane=found.lane,
-        eta_start_seconds=found.eta_start_s,
-        eta_end_seconds=found.eta_end_s,
+        eta_start_seconds=found.timing.start_s,
+        eta_end_seconds=found.timing.end_s,
+        detail=found.timing.detail,
         nodes=found.nodes,
     )
 
@@ -271,8 +286,9 @@ def submit_flow(body: FlowBody) -> tuple[AcceptedBody, int]:
         name=body.name,
         nodes=[_flow_node(node) for node in body.nodes],
         webhook_url=body.webhook_url,
+        priority=_priority(body.priority),
     )
-    return _accepted(accepted.task, accepted.eta_s), 202
+    return _accepted(accepted.task, accepted.timing.end_s, accepted.timing.detail), 202
 
 
 @api.get("/tasks", permission="task.read")
@@ -344,8 +360,9 @@ def get_task(task_id: str) -> TaskViewBody:
 @api.get("/tasks/<task_id>/why", permission="task.read")
 def explain_task(task_id: str) -> WhyBody:
     """Why each node that has not ended waits, and for how long."""
-    reasons = bootstrap.why().explain(tenant_id=api.identity.tenant_id, task_id=from_wire("task", task_id))
+    found = bootstrap.why().explain(tenant_id=api.identity.tenant_id, task_id=from_wire("task", task_id))
     return WhyBody(
+        priority=found.priority,
         nodes=[
             ReasonBody(
                 name=reason.node.name,
@@ -355,8 +372,8 @@ def explain_task(task_id: str) -> WhyBody:
                 eta_seconds=reason.eta_s,
                 detail=reason.detail,
             )
-            for reason in reasons
-        ]
+            for reason in found.reasons
+        ],
     )
 
 
@@ -408,13 +425,21 @@ def _flow_node(node: FlowNodeBody) -> FlowNode:
     )
 
 
-def _accepted(task: Task, eta_s: int) -> AcceptedBody:
+def _priority(given: str) -> Priority:
+    from artiway.scheduling.model import Priority
+
+    return Priority(given)
+
+
+def _accepted(task: Task, eta_s: int | None, detail: str | None) -> AcceptedBody:
     return AcceptedBody(
         task_id=to_wire("task", task.task_id),
         status=task.status,
         lane=task.lane,
+        priority=task.priority,
         price_points=task.price_points,
         eta_seconds=eta_s,
+        detail=detail,
     )
 
 
@@ -427,6 +452,7 @@ def _task(task: Task, progress: int) -> dict[str, Any]:
         "status": task.status,
         "progress": progress,
         "lane": task.lane,
+        "priority": task.priority,
         "price_points": task.price_points,
         "charged_points": task.charged_points,
         "created_at": task.created_at,

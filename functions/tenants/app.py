@@ -12,7 +12,7 @@ from artiway.identity.model import OVERRIDES, OWN_LIMITS, PASSWORD_LENGTH, Tenan
 from artiway.ids import from_wire, to_wire
 from artiway.platform import http
 
-api = http.Api("tenants", access_check=bootstrap.access_check)
+api = http.Api("tenants", origin=bootstrap.origin, access_check=bootstrap.access_check)
 handler = api.handler
 
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]

@@ -13,7 +13,7 @@ from artiway.identity.model import PASSWORD_LENGTH, Actor, ApiKey, Organisation,
 from artiway.ids import from_wire, to_wire
 from artiway.platform import http
 
-api = http.Api("users", access_check=bootstrap.access_check)
+api = http.Api("users", origin=bootstrap.origin, access_check=bootstrap.access_check)
 handler = api.handler
 
 RoleName = Annotated[str, Field(min_length=1, max_length=40)]

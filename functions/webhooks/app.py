@@ -17,7 +17,7 @@ from artiway.platform import http
 if TYPE_CHECKING:
     from artiway.platform.consumer import Received
 
-api = http.Api("webhooks", access_check=bootstrap.access_check)
+api = http.Api("webhooks", origin=bootstrap.origin, access_check=bootstrap.access_check)
 
 
 class NewWebhookBody(http.Wire):

@@ -35,10 +35,10 @@ def _connect(connection_id: str, event: dict[str, Any]) -> int:
     """`?token=…`, optionally with `&after=<cursor>` and `&scope=tenant`. A status other than 200 refuses the socket."""
     asked = event.get("queryStringParameters") or {}
     try:
-        scope = Scope(asked.get("scope", Scope.USER))
-    except ValueError:
-        return 400
-    try:
+        bootstrap.origin().check(event.get("headers") or {})
+        scope = asked.get("scope", Scope.USER)
+        if scope not in set(Scope):
+            return 400
         claims = bootstrap.token_verifier().verify(asked.get("token", ""))
         # The access check of every route: a token may be valid longer than its session.
         access = bootstrap.access().of_session(
@@ -49,7 +49,7 @@ def _connect(connection_id: str, event: dict[str, Any]) -> int:
             tenant_id=access.tenant_id,
             user_id=access.user_id,
             session_id=_session(claims.family_id),
-            scope=scope,
+            scope=Scope(scope),
             after=parse_cursor(asked.get("after")),
         )
     except ArtiwayError as refusal:

@@ -43,8 +43,8 @@ from tests.simulation.network import Machine, Network, QueuedMessage
 POOL = "gpu"
 TYPES = ("cutout", "model", "compose", "extend", "hd_fix")
 MANAGER = Requester(UUID(int=0), may_manage=True)  # for tests in which the requester does not matter
-# The lane's load is counted for each submission, and a worker gets no more nodes than it has slots.
-SETTINGS = {"lane_load_s": 0, "scheduler_prefetch": 0}
+# Load, forecasts and durations are read for each submission, and a worker gets no more nodes than it has slots.
+SETTINGS = {"lane_load_s": 0, "forecast_s": 0, "durations_s": 0, "scheduler_prefetch": 0}
 
 
 class MovingClock:

@@ -50,12 +50,6 @@ WIRE_NAMES = re.compile(
 
 # At most 20 lines: a path or a folder, or path:word, and the reason.
 ALLOWED = {
-    "layers/core/artiway/scheduling/": "keeps its own words until the fair queue is rewritten",
-    "tests/integration/scheduling/": "tests of the fair queue, until it is rewritten",
-    "tests/unit/scheduling/": "tests of the fair queue, until it is rewritten",
-    "bench/wfq/": "measures the fair queue, until it is rewritten",
-    "bench/fairness/": "measures the fair queue, until it is rewritten",
-    "docs/fair-queue.md": "explains the words of the fair queue's code",
     "layers/core/artiway/schema/migrations/": "an applied migration is never edited: its checksum is stored",
     "local/lambdas.py:tell": "the method of a file that gives its position",
     "local/servers.py:tell": "the method of a file that gives its position",
@@ -202,7 +196,7 @@ def test_names_of_tests_have_eight_words():
     long = [
         f"{path}: {node.name}"
         for path in tracked()
-        if path.startswith("tests/") and Path(path).name.startswith("test_") and "/scheduling/" not in path
+        if path.startswith("tests/") and Path(path).name.startswith("test_")
         for node in ast.walk(ast.parse(read(path)))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
         if len(CASE.sub("", node.name).split("_")) > TEST_NAME_WORDS

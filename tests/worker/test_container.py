@@ -40,6 +40,11 @@ def of(word: str) -> list[str]:
     return [line.split(maxsplit=1)[1] for line in LINES if line.split()[0] == word]
 
 
+def arguments() -> dict[str, str]:
+    """The default of each build argument."""
+    return dict(line.split("=", 1) for line in of("ARG"))
+
+
 def variables() -> dict[str, str]:
     return dict(part.split("=", 1) for line in of("ENV") for part in shlex.split(line))
 
@@ -66,7 +71,7 @@ def copied() -> list[tuple[str, str]]:
     for line in of("COPY"):
         if not line.startswith("--from"):
             *sources, target_folder = line.split()
-            pairs += [(source, target_folder) for source in sources]
+            pairs += [(source.replace("$LOCK", arguments()["LOCK"]), target_folder) for source in sources]
     return pairs
 
 
@@ -110,21 +115,32 @@ def test_image_variables_are_settings_of_the_worker():
 
 
 def test_cuda_version_matches_the_locked_wheels():
-    (base,) = [line for line in of("FROM") if line.startswith("nvidia/cuda:")]
+    base = arguments()["BASE"]
     (locked,) = [name for name in pins("worker/gpu.lock") if name.startswith("nvidia-cudnn-cu")]
     assert re.findall(r"cuda:(\d+)\.", base) == re.findall(r"cu(\d+)$", locked)
 
 
-def test_tests_run_with_the_versions_of_the_image():
-    ours, theirs = pins("tools/worker.lock"), pins("worker/gpu.lock")
+@pytest.mark.parametrize("lock", ["cpu.lock", "gpu.lock"])
+def test_tests_run_with_the_versions_of_the_image(lock):
+    ours, theirs = pins("tools/worker.lock"), pins(f"worker/{lock}")
     wanted = [line for line in (ROOT / "worker/runtime.in").read_text("utf-8").split("\n") if re.match(r"[a-z]", line)]
     assert {name: theirs.get(name) for name in wanted} == {name: ours[name] for name in wanted}
 
 
 def test_image_python_matches_its_lock():
-    versions = set(re.findall(r"python(3\.\d+)", TEXT))
-    documented = re.findall(r"--python-version (3\.\d+)", (ROOT / "docs/worker.md").read_text("utf-8"))
-    assert versions == set(documented)
+    documented = (ROOT / "docs/worker.md").read_text("utf-8")
+    locked = dict(re.findall(r"--python-version (3\.\d+) .* worker/(\w+)\.in", documented))
+    cpu = dict(re.findall(r"--build-arg (\w+)=(\S+)", documented))
+    for chosen in (arguments(), arguments() | cpu):
+        assert locked[chosen["PYTHON"].removeprefix("python")] == chosen["LOCK"].removesuffix(".lock")
+    assert cpu.keys() == arguments().keys()
+
+
+def test_image_has_no_pip_or_compiler():
+    (final,) = re.findall(r"^FROM \$BASE\n(.*)", TEXT, re.MULTILINE | re.DOTALL)
+    assert "--without-pip /opt/worker" in TEXT
+    (installed,) = re.findall(r"apt-get install -y --no-install-recommends ([^&]*)", final)
+    assert installed.split() == ["$PYTHON", "ca-certificates"]
 
 
 def test_entry_point_starts_and_stops_on_its_signal(image):

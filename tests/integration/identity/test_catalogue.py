@@ -224,7 +224,7 @@ MISTAKES = {
     "a role that bypasses": ("ALTER ROLE artiway_service BYPASSRLS", "role artiway_service is_bypassing"),
     "another role that bypasses": ("CREATE ROLE leak BYPASSRLS", "role leak is_bypassing"),
     "an owner that bypasses": ("ALTER ROLE artiway_owner BYPASSRLS", "role artiway_owner is_bypassing"),
-    "a role that becomes the owner": ("GRANT artiway_owner TO artiway_app", "role artiway_app is a member"),
+    "a role that becomes another": ("GRANT artiway_service TO artiway_app", "role artiway_app is a member"),
     "a role that owns a table": ("ALTER TABLE outbox OWNER TO artiway_app", "outbox belongs to artiway_app"),
     "a role that owns a function": ("ALTER FUNCTION current_tenant OWNER TO artiway_app", "artiway_app owns function"),
     "a role that creates tables": ("GRANT CREATE ON SCHEMA public TO artiway_app", "artiway_app creates in public"),

@@ -81,7 +81,8 @@ def invite(world: World, side: Side, number: int) -> None:
 def change_anybody(world: World, side: Side, number: int) -> None:
     target = world.user_ids[number % len(world.user_ids)]
     status = ("ACTIVE", "DISABLED")[number % 2]
-    world.identity.people.change(side.owner, target, status=status, roles=["viewer"] if number % 3 else None)
+    roles = ["viewer"] if number % 3 else None
+    world.identity.people.change(side.owner, target, status=status, roles=roles, concurrency=number)
 
 
 def list_people(world: World, side: Side, number: int) -> None:
@@ -120,7 +121,8 @@ def read_everything(world: World, side: Side, number: int) -> None:
 def change_everything(world: World, side: Side, number: int) -> None:
     """An UPDATE and a DELETE that name no tenant touch the tenant's own rows alone."""
     with world.database.tenant_transaction(side.owner.tenant_id) as tx:
-        tx.run(b"UPDATE app_user SET updated_at = now()")
+        tx.run(b"UPDATE app_user SET updated_at = now(), concurrency = 1")
+        tx.run(b"UPDATE tenant SET name = 'mine', user_concurrency = 1")
         tx.run(b"UPDATE session SET revoked_at = now(), revoked_reason = 'logout' WHERE revoked_at IS NULL")
         tx.run(b"DELETE FROM tenant_role")
         tx.run(b"DELETE FROM api_key")
@@ -149,6 +151,7 @@ def forget_the_tenant(world: World, side: Side, number: int) -> None:
     with world.database.service_transaction() as tx:
         assert tx.all(world.everything) == []
         assert tx.run(b"UPDATE app_user SET updated_at = now()") == 0
+        assert tx.run(b"UPDATE tenant SET user_concurrency = 1") == 0
         assert tx.run(b"DELETE FROM api_key") == 0
     with pytest.raises(psycopg.errors.InsufficientPrivilege), world.database.service_transaction() as tx:
         tx.run(b"INSERT INTO tenant_role VALUES (%(tenant)s, 'planted', '{}')", {"tenant": side.owner.tenant_id})

@@ -146,6 +146,17 @@ def test_people_of_another_tenant_are_not_there(identity):
     assert len(identity.people.users(ann.tenant_id, after=None, limit=10)) == 1
 
 
+@pytest.mark.parametrize("column", ["tier", "status", "weight", "concurrency", "queue_depth", "is_platform"])
+def test_tenant_cannot_write_other_columns_of_its_row(identity, database, column):
+    owner = identity.owner("ann")
+    query = f"UPDATE tenant SET {column} = {column}".encode()
+    with (
+        pytest.raises(psycopg.errors.InsufficientPrivilege),
+        database.tenant_transaction(owner.tenant_id) as tx,
+    ):
+        tx.run(query)
+
+
 # --- roles
 
 

@@ -15,7 +15,7 @@ from artiway.ids import to_wire
 from tests.fakes.nodes import Yard
 from tests.integration.payments.environment import http_event, load_function
 
-pytestmark = pytest.mark.breaks_invariants("nobody pays for its tasks", "live_tasks_have_holds")
+pytestmark = pytest.mark.breaks_invariants("no task is paid for", "live_tasks_have_holds")
 ALL = "ops.read ops.write tenant.manage user.manage"
 FUNCTIONS = {"ops": "ops", "tenants": "tenants", "tenant": "users", "users": "users"}
 Call = Callable[..., tuple[int, Any]]
@@ -101,6 +101,10 @@ class TestUserCaps:
             status, answer = call("PATCH", path, {field: value})
             assert (status, answer["code"]) == (422, "REQUEST_422_INVALID"), path
 
+    @pytest.mark.parametrize("name", ["", " ", "x" * 201, 7, "a\x00b"])
+    def test_bad_names_are_refused(self, call, name):
+        assert call("PATCH", "/tenant", {"name": name})[0] == 422
+
     @pytest.mark.parametrize("field", ["concurrency", "weight", "tier", "status", "queueDepth"])
     def test_tenant_cannot_change_its_other_limits(self, call, field):
         assert call("PATCH", "/tenant", {field: 1})[0] == 422
@@ -178,3 +182,61 @@ class TestWorkers:
 
     def test_reader_cannot_drain(self, call, yard):
         assert call("POST", f"/ops/workers/{yard.worker(1)}/drain", may="ops.read")[0] == 403
+
+
+class TestDecisions:
+    @pytest.fixture
+    def pair(self, yard, call) -> tuple[UUID, UUID]:
+        """Two tenants of weights 5 and 1, whose nodes got four slots by turns."""
+        yard.worker(4)
+        vip, free = yard.tenant("vip"), yard.tenant("free")
+        nodes = yard.task(vip, 3, cost_s=10) + yard.task(free, 2, cost_s=10, lane="free_default")
+        assert bootstrap.scheduler().ready(nodes) >= 4
+        return vip, free
+
+    def test_choices_are_explained_newest_first(self, call, pair):
+        vip, free = (to_wire("tnt", tenant_id) for tenant_id in pair)
+        status, answer = call("GET", "/ops/decisions?pool=gpu")
+        items = answer["items"]
+        oldest = items[-1]
+        assert (status, [one["tenantId"] for one in items[::-1]][:3]) == (200, [vip] * 3)
+        assert (oldest["tenantId"], oldest["runnerUp"]) == (vip, {"tenantId": free, "tag": 10.0})
+        assert (oldest["reason"], oldest["tag"], oldest["chargedSeconds"]) == ("smallest_tag", 2.0, 10.0)
+        assert oldest["detail"] == "Its tag of 2.000 s is smaller than 10.000 s, the tag of the next tenant's node."
+        assert (oldest["type"], oldest["lane"], oldest["model"], oldest["node"]) == ("cutout", "vip_short", None, "n1")
+        assert oldest["taskId"].startswith("task_")
+        assert (items[0]["tenantId"], items[0]["reason"], items[0]["runnerUp"]) == (free, "only_candidate", None)
+        assert items[0]["detail"] == "No other tenant had a node that could run."
+
+    def test_filters_leave_out_other_decisions(self, call, pair, yard):
+        free = to_wire("tnt", pair[1])
+        chosen = call("GET", f"/ops/decisions?tenantId={free}")[1]["items"]
+        assert all(free in (one["tenantId"], (one["runnerUp"] or {}).get("tenantId")) for one in chosen)
+        assert 0 < len(chosen) <= 5
+        assert call("GET", "/ops/decisions?pool=enterprise")[1]["items"] == []
+        stranger = to_wire("tnt", yard.tenant())
+        assert call("GET", f"/ops/decisions?tenantId={stranger}")[1] == {"items": [], "nextCursor": None}
+
+    def test_pages_neither_repeat_nor_miss(self, call, pair, yard):
+        whole = call("GET", "/ops/decisions")[1]["items"]
+        first = call("GET", "/ops/decisions?limit=2")[1]
+        more = yard.task(pair[0], 1)
+        yard.worker(4)
+        bootstrap.scheduler().refresh("gpu", is_forced=True)
+        bootstrap.scheduler().ready(more)  # newer decisions do not shift the pages
+        seen, cursor = first["items"], first["nextCursor"]
+        while cursor:
+            page = call("GET", f"/ops/decisions?limit=2&cursor={cursor}")[1]
+            seen, cursor = seen + page["items"], page["nextCursor"]
+        assert seen == whole
+
+    @pytest.mark.parametrize("query", ["limit=0", "limit=101", "pool=text", "cursor=abc", "tenantId=" + "x" * 65])
+    def test_bad_queries_are_refused(self, call, query):
+        assert call("GET", f"/ops/decisions?{query}")[0] == 422
+
+    @pytest.mark.parametrize("tenant_id", ["x", "usr_" + "0" * 32])
+    def test_malformed_tenant_has_no_decisions(self, call, tenant_id):
+        assert call("GET", f"/ops/decisions?tenantId={tenant_id}") == (200, {"items": [], "nextCursor": None})
+
+    def test_decisions_need_the_operator_permission(self, call):
+        assert call("GET", "/ops/decisions", may="user.manage")[0] == 403

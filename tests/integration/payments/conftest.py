@@ -209,6 +209,7 @@ def function_variables(
         topic = session.client("sns", endpoint_url=emulator.url).create_topic(Name="alarms")
         yield {
             **aws,
+            "ARTIWAY_ORIGIN_HASHES": "off",
             "ARTIWAY_DATABASE_URL": worker_addresses.app,
             "ARTIWAY_SERVICE_DATABASE_URL": worker_addresses.service,
             "ARTIWAY_REDIS_URL": valkey_url,

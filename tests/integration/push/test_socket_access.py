@@ -17,6 +17,7 @@ import pytest
 from artiway import bootstrap
 from artiway.errors import Unavailable
 from artiway.platform.database import Database
+from artiway.platform.origin import Origin, hashes_of
 from artiway.push import service
 from artiway.push.model import (
     Scope,
@@ -225,6 +226,28 @@ def test_connect_answers_each_refusal_with_its_status(monkeypatch, outcome, aske
     assert load_handler(ROOT / "functions/websocket").handler(event, None) == {"statusCode": status}
     if status == 200:
         assert answers.asked["scope"] is Scope(asked.get("scope", "user"))
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        (None, 403),
+        ({}, 403),
+        ({"X-Origin-Verify": ""}, 403),
+        ({"X-Origin-Verify": "a" * 48}, 403),
+        ({"X-Origin-Verify": "b" * 48}, 200),
+        ({"x-origin-verify": "b" * 48}, 200),
+    ],
+)
+def test_socket_past_cloudfront_is_refused(monkeypatch, headers, status):
+    answers = Answers(None)
+    origin = Origin(hashes_of(json.dumps({"second": "b" * 48})))
+    monkeypatch.setattr(bootstrap, "origin", lambda: origin)
+    for provider in ("token_verifier", "access", "push"):
+        monkeypatch.setattr(bootstrap, provider, lambda: answers)
+    event = json.loads((ROOT / "events/websocket.connect.json").read_text()) | {"headers": headers}
+    assert load_handler(ROOT / "functions/websocket").handler(event, None) == {"statusCode": status}
+    assert bool(answers.asked) == (status == 200)
 
 
 def test_quick_pass_closes_ended_sockets(monkeypatch):

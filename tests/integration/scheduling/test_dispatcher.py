@@ -17,8 +17,7 @@ from artiway.errors import Conflict, Refused, Unavailable
 from artiway.outbox.repository import Outbox
 from artiway.platform.database import Database
 from artiway.scheduling.dispatcher import BATCH, Corrections, Dispatcher, QueueAway
-from artiway.scheduling.history import LogTrimmed
-from artiway.scheduling.model import LaneChange, StaleEpoch, TooManyTracks, UnknownTenant
+from artiway.scheduling.model import LaneChange, NewerLayout, QueueMemoryFull, StaleEpoch, TooManyTracks, UnknownTenant
 from artiway.scheduling.queue import FairQueue
 from artiway.scheduling.repository import PostgresSchedulingStore
 from artiway.tasks.repository import PostgresNodes
@@ -26,7 +25,7 @@ from tests.conftest import Addresses
 from tests.fakes.nodes import Yard
 
 pytestmark = pytest.mark.breaks_invariants(
-    "nobody pays for its tasks, and nobody makes their pictures", "live_tasks_have_holds", "artefacts_have_nodes"
+    "no task is paid for, and no picture is made", "live_tasks_have_holds", "artefacts_have_nodes"
 )
 
 POOLS = ("gpu", "enterprise")
@@ -103,7 +102,7 @@ def make(service_database: Database, valkey: redis.Redis, clock: Clock, fuse: Fu
     return make
 
 
-def test_ready_nodes_go_to_the_free_slots_by_turn_and_leave_as_work_messages(make, yard):
+def test_ready_nodes_get_free_slots_by_turn(make, yard):
     yard.worker(4)
     vip, free = yard.tenant("vip"), yard.tenant("free")
     vip_nodes = yard.task(vip, 3, cost_s=10)
@@ -116,7 +115,7 @@ def test_ready_nodes_go_to_the_free_slots_by_turn_and_leave_as_work_messages(mak
     assert sorted(yard.sent()) == sorted((node_id, 1) for node_id in [*vip_nodes, free_nodes[0]])
 
 
-def test_a_node_that_ends_makes_room_for_the_next(make, yard):
+def test_ended_node_makes_room_for_the_next(make, yard):
     yard.worker(1)
     first, second = yard.task(yard.tenant(), 2)
     scheduler = make()
@@ -124,10 +123,10 @@ def test_a_node_that_ends_makes_room_for_the_next(make, yard):
     yard.end(first)
     assert scheduler.release([Gone(first, gpu_us=5_000_000)]) == 1
     assert yard.states([second]) == [("QUEUED", 1, True)]
-    assert scheduler.release([Gone(first, gpu_us=5_000_000)]) == 0  # told twice
+    assert scheduler.release([Gone(first, gpu_us=5_000_000)]) == 0  # repeated
 
 
-def test_a_ready_message_that_comes_twice_dispatches_once(make, yard):
+def test_repeated_ready_message_dispatches_once(make, yard):
     yard.worker(5)
     nodes = yard.task(yard.tenant(), 2)
     assert make().ready(nodes) == 2
@@ -136,7 +135,7 @@ def test_a_ready_message_that_comes_twice_dispatches_once(make, yard):
     assert len(yard.sent()) == 2
 
 
-def test_a_node_that_waits_already_comes_with_those_that_become_ready(make, yard):
+def test_waiting_node_is_enqueued_with_new_ones(make, yard):
     yard.worker(5)
     nodes = yard.task(yard.tenant(), 3)
     make()._nodes.mark_ready(nodes[1:2])  # and the process died
@@ -144,7 +143,7 @@ def test_a_node_that_waits_already_comes_with_those_that_become_ready(make, yard
     assert yard.dispatched(nodes) == [nodes[1], nodes[0], nodes[2]]  # in the order in which they became ready
 
 
-def test_a_ready_node_brings_what_its_tenant_may_have_by_now(make, yard, valkey):
+def test_ready_node_brings_its_tenants_present_policy(make, yard, valkey):
     yard.worker(5)
     tenant = yard.tenant("free")
     scheduler = make()
@@ -160,17 +159,18 @@ def test_a_ready_node_brings_what_its_tenant_may_have_by_now(make, yard, valkey)
     assert [(state.policy.weight, state.policy.cap) for state in queue.tenants()] == [(7, 0)]
 
 
-def test_ready_and_dispatch_find_their_nodes_by_index_however_small_the_table_is(yard, service_database):
+def test_ready_and_dispatch_use_an_index(yard, service_database):
     nodes = PostgresNodes(service_database, Outbox(lambda *_: None))
     with service_database.service_transaction() as tx:
         for node_id in yard.task(yard.tenant(), 10):  # a plan is kept from the sixth call on
             nodes.mark_ready([node_id])
             assert nodes.dispatch([(str(node_id), 1, 1)]) == [str(node_id)]
         read = tx.one(b"SELECT seq_scan, idx_scan FROM pg_stat_xact_user_tables WHERE relname = 'task_node'")
-    assert read == {"seq_scan": 0, "idx_scan": 20}
+    # For each node: made ready, its priority, dispatched.
+    assert read == {"seq_scan": 0, "idx_scan": 30}
 
 
-def test_the_depth_of_a_lane_is_what_waits_for_others_for_its_time_or_for_its_turn(make, yard, service_database):
+def test_depth_of_lane_counts_unstarted_nodes(make, yard, service_database):
     yard.worker(1)
     nodes = yard.task(yard.tenant("vip"), 4)
     make().ready(nodes[:3])
@@ -180,7 +180,7 @@ def test_the_depth_of_a_lane_is_what_waits_for_others_for_its_time_or_for_its_tu
     assert (load.depth, lane.depth, lane.running) == (3, 3, 1)
 
 
-def test_the_load_of_a_lane_is_told_without_reading_what_ended_long_ago(yard, service_database):
+def test_load_of_lane_reads_no_old_nodes(yard, service_database):
     ended = yard.task(yard.tenant("vip"), 20)
     yard.connection.execute(
         "UPDATE task_node SET status = 'CANCELLED', version = version + 1, ended_at = now() - interval '1 day'"
@@ -196,7 +196,7 @@ def test_the_load_of_a_lane_is_told_without_reading_what_ended_long_ago(yard, se
     assert read["entries"] <= 1
 
 
-def test_nothing_is_dispatched_without_a_worker_until_one_comes(make, yard, clock):
+def test_nothing_is_dispatched_before_a_worker_registers(make, yard, clock):
     nodes = yard.task(yard.tenant(), 1)
     scheduler = make()
     assert scheduler.ready(nodes) == 0
@@ -205,13 +205,13 @@ def test_nothing_is_dispatched_without_a_worker_until_one_comes(make, yard, cloc
     assert scheduler.dispatch("gpu") == 1
 
 
-def test_nothing_is_sent_after_a_worker_that_is_leaving(make, yard):
+def test_worker_without_slots_gets_nothing(make, yard):
     yard.worker(0)
     nodes = yard.task(yard.tenant(), 1)
     assert make(prefetch=1).ready(nodes) == 0
 
 
-def test_a_tenant_at_its_cap_waits_and_others_do_not(make, yard):
+def test_tenant_at_its_cap_blocks_no_other(make, yard):
     yard.worker(10)
     capped, other = yard.tenant("enterprise", concurrency=1), yard.tenant("free")
     a, b = yard.task(capped, 3, lane="vip_short"), yard.task(other, 1, lane="free_default")
@@ -228,7 +228,7 @@ def test_pools_do_not_share_workers(make, yard):
     assert yard.dispatched(a + b) == a
 
 
-def test_a_cancelled_node_is_not_dispatched_and_its_slot_goes_on(make, yard):
+def test_slot_offered_to_cancelled_node_is_free(make, yard):
     yard.worker(1)
     first, second = yard.task(yard.tenant(), 2)
     scheduler = make()
@@ -243,7 +243,7 @@ def test_a_cancelled_node_is_not_dispatched_and_its_slot_goes_on(make, yard):
     assert scheduler.ready(third) == 1  # and the slot is free again
 
 
-def test_the_slot_of_a_node_that_was_cancelled_while_it_waited_goes_to_the_next_at_once(make, yard):
+def test_next_node_replaces_a_cancelled_one(make, yard):
     yard.worker(1)
     first, cancelled, third = yard.task(yard.tenant(), 3)
     scheduler = make()
@@ -257,14 +257,14 @@ def test_the_slot_of_a_node_that_was_cancelled_while_it_waited_goes_to_the_next_
     assert yard.dispatched([cancelled, third]) == [third]
 
 
-def test_more_free_slots_than_a_batch_are_all_given_away(make, yard):
+def test_more_slots_than_a_batch_are_used(make, yard):
     yard.worker(BATCH * 2 + 50)
     nodes = yard.task(yard.tenant(concurrency=1000), BATCH * 2 + 10)
     assert make().ready(nodes) == len(nodes)
     assert sorted(yard.sent()) == sorted((node_id, 1) for node_id in nodes)
 
 
-def test_nobody_but_the_trigger_writes_history(make, yard, service_database):
+def test_only_the_trigger_writes_history(make, yard, service_database):
     (node_id,) = yard.task(yard.tenant(), 1)
     make().ready([node_id])
     forged = (
@@ -283,16 +283,17 @@ def test_nobody_but_the_trigger_writes_history(make, yard, service_database):
         (StaleEpoch("another epoch"), Unavailable, 503),
         (UnknownTenant(["t"]), Conflict, 409),
         (TooManyTracks("one more than 256"), Refused, 422),
-        (LogTrimmed("no beginning"), Conflict, 409),
+        (NewerLayout(2), Unavailable, 503),
+        (QueueMemoryFull(), Unavailable, 503),
     ],
-    ids=["stale", "unknown", "tracks", "trimmed"],
+    ids=["stale", "unknown", "tracks", "layout", "memory"],
 )
-def test_what_the_queue_refuses_is_an_error_that_the_edge_can_render(error, kind, status):
+def test_refusals_of_the_queue_have_a_status(error, kind, status):
     assert isinstance(error, kind)
     assert (error.status, bool(error.message)) == (status, True)
 
 
-def test_a_paused_lane_stays_paused_when_its_parallelism_is_changed(make, yard, service_database, clock):
+def test_paused_lane_stays_paused_with_new_parallelism(make, yard, service_database, clock):
     yard.worker(5)
     store = PostgresSchedulingStore(
         service_database, AuditLog(), silence_s=3600, window_s=3600, samples=100, prefetch=0
@@ -311,7 +312,7 @@ def test_a_paused_lane_stays_paused_when_its_parallelism_is_changed(make, yard, 
     assert scheduler.dispatch("gpu") == 1
 
 
-def test_a_changed_weight_acts_on_the_backlog_at_the_next_look(make, yard, clock):
+def test_changed_weight_acts_on_the_backlog(make, yard, clock):
     yard.worker(1)
     a, b = yard.tenant("free"), yard.tenant("free")
     first = yard.task(a, 6, lane="free_default")
@@ -327,7 +328,7 @@ def test_a_changed_weight_acts_on_the_backlog_at_the_next_look(make, yard, clock
     assert all(status == "COMPLETED" for status, _, _ in yard.states(second)[:5])
 
 
-def test_a_flushed_redis_costs_a_rebuild_and_nothing_else(make, yard, valkey):
+def test_flushed_redis_is_rebuilt_without_loss(make, yard, valkey):
     yard.worker(2)
     nodes = yard.task(yard.tenant(), 5)
     scheduler = make()
@@ -343,7 +344,7 @@ def test_a_flushed_redis_costs_a_rebuild_and_nothing_else(make, yard, valkey):
     assert [attempt for _, attempt, _ in yard.states(nodes)] == [1, 1, 1, 1, 0]
 
 
-def test_a_rebuild_that_another_overtakes_leaves_the_queue_to_it_and_comes_again(make, yard, valkey):
+def test_overtaken_rebuild_leaves_the_other_queue(make, yard, valkey):
     class Overtaken(FairQueue):
         """Another scheduler begins to rebuild while this one loads its tenants."""
 
@@ -364,7 +365,7 @@ def test_a_rebuild_that_another_overtakes_leaves_the_queue_to_it_and_comes_again
     assert make().ready(nodes) == 2  # the message comes again and finds the other's queue
 
 
-def test_order_between_tenants_survives_the_loss_of_redis(make, yard, valkey):
+def test_order_survives_the_loss_of_redis(make, yard, valkey):
     yard.worker(1)
     vip, free = yard.tenant("vip"), yard.tenant("free")
     a, b = yard.task(vip, 10, cost_s=1), yard.task(free, 10, cost_s=1, lane="free_default")
@@ -381,12 +382,12 @@ def test_order_between_tenants_survives_the_loss_of_redis(make, yard, valkey):
     assert 9 <= order.count("a") <= 11  # weights 5 and 1, within one node of either
 
 
-def test_a_comparison_mends_what_redis_forgot_or_made_up(make, yard, valkey):
+def test_comparison_corrects_redis(make, yard, valkey):
     yard.worker(3)
     nodes = yard.task(yard.tenant(), 3)
     scheduler = make()
     scheduler.ready(nodes)
-    yard.end(nodes[0])  # and nobody told the queue
+    yard.end(nodes[0])  # and the queue was not informed
     assert scheduler.reconcile("gpu") == Corrections(freed=1)
     late = yard.task(yard.tenant(), 1)
     make()._nodes.mark_ready(late)  # ready in the database, and the process died
@@ -409,7 +410,7 @@ def run_story(make, yard) -> list[UUID]:
 
 
 def crash_points() -> list[str]:
-    """Read from the code itself: a new point is covered without anybody listing it."""
+    """Read from the code, so that a new point is covered."""
     import re
     from pathlib import Path
 
@@ -420,9 +421,7 @@ def crash_points() -> list[str]:
 
 @pytest.mark.parametrize("point", crash_points())
 @pytest.mark.parametrize("occurrence", [1, 2])
-def test_a_crash_between_any_two_side_effects_loses_nothing_and_dispatches_nothing_twice(
-    make, yard, clock, fuse, point, occurrence
-):
+def test_crash_loses_nothing_and_repeats_nothing(make, yard, clock, fuse, point, occurrence):
     yard.worker(2)
     nodes = yard.task(yard.tenant(), 4)
 
@@ -457,12 +456,12 @@ def test_a_crash_between_any_two_side_effects_loses_nothing_and_dispatches_nothi
     assert make().reconcile("gpu") == Corrections()
 
 
-def test_every_crash_point_is_reached_by_the_story(make, yard, fuse):
+def test_story_reaches_every_crash_point(make, yard, fuse):
     run_story(make, yard)
     assert set(fuse.seen) == set(crash_points())
 
 
-def test_a_long_backlog_comes_back_whole_after_redis_was_lost(make, yard, valkey):
+def test_long_backlog_survives_the_loss_of_redis(make, yard, valkey):
     yard.worker(1)
     tenants = [yard.tenant("enterprise", concurrency=5) for _ in range(20)]
     for tenant in tenants:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import math
 from collections import Counter, defaultdict
 from collections.abc import Callable
 
@@ -14,10 +13,10 @@ from hypothesis import strategies as st
 
 from artiway.scheduling.model import (
     Completion,
-    Dispatched,
     Lane,
     Node,
     Pool,
+    Priority,
     Snapshot,
     TenantPolicy,
     Track,
@@ -26,7 +25,7 @@ from artiway.scheduling.model import (
 )
 from artiway.scheduling.queue import FairQueue
 from tests.conftest import soaked
-from tests.integration.scheduling.support import Twins, node, nodes
+from tests.integration.scheduling.support import Twins, node, nodes, play
 
 
 def twins_with(client: redis.Redis, *policies: TenantPolicy, pool: Pool | None = None) -> Twins:
@@ -59,10 +58,10 @@ def jain(values: list[float]) -> float:
     slots=st.integers(1, 6),
     seed=st.randoms(use_true_random=False),
 )
-def test_backlogged_tenants_never_drift_apart_by_more_than_the_bound(valkey, data, weights, slots, seed) -> None:
+def test_backlogged_tenants_stay_within_the_bound(valkey, data, weights, slots, seed) -> None:
     valkey.flushall()
     policies = [TenantPolicy(f"t{i}", weight) for i, weight in enumerate(weights)]
-    queue = FairQueue(valkey, "gpu", log_length=0)
+    queue = FairQueue(valkey, "gpu")
     queue.rebuild(Snapshot(Pool(slots={"cutout": slots}), policies), now_ms=0)
     by_name = {p.tenant_id: p.weight for p in policies}
     dearest = {name: data.draw(st.integers(1, 40)) for name in by_name}
@@ -103,7 +102,7 @@ def test_backlogged_tenants_never_drift_apart_by_more_than_the_bound(valkey, dat
         assert max(differences) - min(differences) <= bound, (i, j)
 
 
-def test_long_run_shares_are_within_one_percent_of_the_weights(valkey: redis.Redis) -> None:
+def test_long_run_shares_equal_the_weights(valkey: redis.Redis) -> None:
     weights = {"enterprise": 10, "vip": 5, "standard": 2, "free": 1}
     twins = twins_with(valkey, *(TenantPolicy(t, w) for t, w in weights.items()), pool=Pool(slots={"cutout": 4}))
     for tenant in weights:
@@ -121,7 +120,7 @@ def test_long_run_shares_are_within_one_percent_of_the_weights(valkey: redis.Red
     assert jain(list(normalised(served, weights).values())) >= 0.999
 
 
-def test_a_tenant_that_drains_and_returns_does_not_starve_a_backlogged_one(valkey: redis.Redis) -> None:
+def test_returning_tenant_does_not_starve_another(valkey: redis.Redis) -> None:
     twins = twins_with(valkey, TenantPolicy("steady"), TenantPolicy("guest"))
     twins.enqueue(nodes("s", 300, "steady", 1))
     served: Counter[str] = Counter()
@@ -134,13 +133,13 @@ def test_a_tenant_that_drains_and_returns_does_not_starve_a_backlogged_one(valke
     assert abs(served["steady"] - served["guest"]) <= 2
 
 
-def test_twenty_users_of_one_tenant_get_no_more_than_one_user_of_another(valkey: redis.Redis) -> None:
-    twins = twins_with(valkey, TenantPolicy("crowd"), TenantPolicy("single"))
+def test_twenty_users_get_what_one_gets(valkey: redis.Redis) -> None:
+    twins = twins_with(valkey, TenantPolicy("many"), TenantPolicy("single"))
     for user in range(20):
-        twins.enqueue(nodes(f"c{user}-", 10, "crowd", 3, user=f"u{user}"))
+        twins.enqueue(nodes(f"c{user}-", 10, "many", 3, user=f"u{user}"))
     twins.enqueue(nodes("s", 200, "single", 3))
     served = Counter(serve_one_by_one(twins, 200))
-    assert abs(served["crowd"] - served["single"]) <= 1
+    assert abs(served["many"] - served["single"]) <= 1
 
 
 def test_users_of_one_tenant_take_turns_by_cost(valkey: redis.Redis) -> None:
@@ -156,7 +155,7 @@ def test_users_of_one_tenant_take_turns_by_cost(valkey: redis.Redis) -> None:
 
 
 @pytest.mark.parametrize("kinds", [("slow", "fast"), ("same", "same")])
-def test_long_and_short_nodes_get_equal_seconds_at_equal_weight(valkey: redis.Redis, kinds: tuple[str, str]) -> None:
+def test_long_and_short_nodes_get_equal_seconds(valkey: redis.Redis, kinds: tuple[str, str]) -> None:
     """One worker for all. Where both are of one type its average misleads, and the measured cost puts it right."""
     pool = Pool(slots={"slow": 1, "fast": 1, "same": 1}, capacity=1)
     twins = twins_with(valkey, TenantPolicy("long"), TenantPolicy("short"), pool=pool)
@@ -174,7 +173,7 @@ def test_long_and_short_nodes_get_equal_seconds_at_equal_weight(valkey: redis.Re
     assert abs(spent["long"] - spent["short"]) <= 2 * 34 + 2
 
 
-def test_work_that_is_dearer_than_it_looks_gains_nothing(valkey: redis.Redis) -> None:
+def test_underestimated_work_gains_nothing(valkey: redis.Redis) -> None:
     """Both say 1 s, one runs 5 s: after the correction both have had the same seconds (R-WFQ-4)."""
     twins = twins_with(valkey, TenantPolicy("honest"), TenantPolicy("sly"))
     truth = {"honest": 1, "sly": 5}
@@ -189,7 +188,7 @@ def test_work_that_is_dearer_than_it_looks_gains_nothing(valkey: redis.Redis) ->
     assert abs(spent["honest"] - spent["sly"]) <= 2 * 5
 
 
-def test_work_that_is_cheaper_than_it_looks_gets_its_share_back(valkey: redis.Redis) -> None:
+def test_overestimated_work_gets_its_share_back(valkey: redis.Redis) -> None:
     twins = twins_with(valkey, TenantPolicy("quick"), TenantPolicy("plain"), pool=Pool(slots={"cutout": 4}))
     truth = {"quick": 2, "plain": 8}
     for tenant in truth:
@@ -207,20 +206,17 @@ def test_work_that_is_cheaper_than_it_looks_gets_its_share_back(valkey: redis.Re
     assert spent["quick"] == pytest.approx(spent["plain"], rel=0.03)
 
 
-def cost_of(client: redis.Redis, queue: FairQueue, act: Callable[[], object]) -> tuple[int, int]:
-    """Commands that Redis saw and steps that the contests took."""
-    steps = queue.steps()
+def commands_of(client: redis.Redis, act: Callable[[], object]) -> int:
+    """Commands that Redis ran, those of scripts included. Each costs at most the logarithm of what it works on."""
     client.config_resetstat()
     act()
     stats = client.info("commandstats")
-    return sum(row["calls"] for name, row in stats.items() if "config" not in name), queue.steps() - steps
+    return sum(row["calls"] for name, row in stats.items() if "config" not in name and "info" not in name)
 
 
 @pytest.mark.parametrize(("tenants", "nodes_each"), [(1, 1000), (200, 5)])
-def test_a_thousand_nodes_at_their_cap_cost_a_runnable_node_nothing(
-    valkey: redis.Redis, tenants: int, nodes_each: int
-) -> None:
-    def cost_with(blocked: int) -> tuple[int, int]:
+def test_capped_nodes_cost_a_runnable_node_nothing(valkey: redis.Redis, tenants: int, nodes_each: int) -> None:
+    def cost_with(blocked: int) -> int:
         valkey.flushall()
         capped = [TenantPolicy(f"capped{i}", 10, cap=0) for i in range(blocked)]
         twins = twins_with(valkey, *capped, TenantPolicy("free"), pool=Pool(slots={"cutout": 1}))
@@ -231,19 +227,21 @@ def test_a_thousand_nodes_at_their_cap_cost_a_runnable_node_nothing(
         def act() -> None:
             assert [one.node.node_id for one in twins.queue.dispatch(1, now_ms=0)] == ["runnable0"]
 
-        return cost_of(valkey, twins.queue, act)
+        act_cost = commands_of(valkey, act)
+        assert valkey.zcard(twins.queue._part("heads:1")) == 1
+        return act_cost
 
     # Not a bound that grows slowly: exactly the cost of an empty queue.
     assert cost_with(tenants) == cost_with(0)
 
 
-def test_the_cost_of_a_node_grows_with_the_logarithm_of_the_tenants_and_not_with_the_backlog(
-    valkey: redis.Redis,
-) -> None:
-    def steps_with(tenants: int, each: int) -> int:
+def test_commands_of_a_node_are_bounded(valkey: redis.Redis) -> None:
+    """Neither tenants nor backlog add a command, and each command is at most logarithmic."""
+
+    def commands_with(tenants: int, each: int) -> int:
         valkey.flushall()
         policies = [TenantPolicy(f"t{i}") for i in range(tenants)]
-        queue = FairQueue(valkey, "gpu", log_length=0)
+        queue = FairQueue(valkey, "gpu")
         queue.rebuild(Snapshot(Pool(slots={"cutout": 50}), policies), now_ms=0)
         for i in range(each):
             queue.enqueue([node(f"{p.tenant_id}-{i}", p.tenant_id, 1) for p in policies], now_ms=0)
@@ -252,25 +250,23 @@ def test_the_cost_of_a_node_grows_with_the_logarithm_of_the_tenants_and_not_with
             chosen = queue.dispatch(10, now_ms=0)
             queue.complete([Completion(one.node.node_id) for one in chosen], now_ms=0, dispatch=10)
 
-        commands, steps = cost_of(valkey, queue, act)
-        assert commands == 4  # two calls, and each looks at the epoch
-        return steps
+        return commands_of(valkey, act)
 
-    few, many, deep = steps_with(16, 20), steps_with(4096, 2), steps_with(16, 200)
-    assert few <= 20 * (math.log(16, 4) + 1)
-    assert many <= 20 * (math.log(4096, 4) + 1)
-    assert deep == few
-    assert many > few
+    few, many, deep = commands_with(20, 20), commands_with(4096, 2), commands_with(20, 200)
+    assert few == deep
+    assert many <= few
+    assert few <= 20 * 8 + 60
 
 
-def test_a_tenant_tagged_anew_a_thousand_times_leaves_nothing_to_wade_through(valkey: redis.Redis) -> None:
+def test_a_changing_weight_leaves_one_head(valkey: redis.Redis) -> None:
     twins = twins_with(valkey, TenantPolicy("A"), TenantPolicy("B"))
     twins.enqueue([*nodes("a", 2, "A", 1), *nodes("b", 2, "B", 1)])
     twins.queue.set_tenants([TenantPolicy("A", 1 + i % 5) for i in range(1001)], now_ms=0)  # weight 1 comes last
-    assert cost_of(valkey, twins.queue, lambda: twins.queue.dispatch(1, now_ms=0))[1] <= 4 * 70
+    assert valkey.zcard(twins.queue._part("heads:1")) == 2
+    twins.check()
 
 
-def test_a_capped_tenant_is_put_back_when_a_slot_frees(valkey: redis.Redis) -> None:
+def test_capped_tenant_returns_when_a_slot_frees(valkey: redis.Redis) -> None:
     twins = twins_with(valkey, TenantPolicy("A", 5, cap=1), TenantPolicy("B"), pool=Pool(slots={"cutout": 9}))
     twins.enqueue([*nodes("a", 3, "A", 6), *nodes("b", 1, "B", 6)])
     first = twins.dispatch(9)
@@ -279,7 +275,7 @@ def test_a_capped_tenant_is_put_back_when_a_slot_frees(valkey: redis.Redis) -> N
     twins.check()
 
 
-def test_a_cap_below_the_fair_share_is_used_in_full(valkey: redis.Redis) -> None:
+def test_cap_below_the_share_is_used_in_full(valkey: redis.Redis) -> None:
     """Its share would be 2 of 4 slots and its cap is 1: it never waits a turn for that one."""
     twins = twins_with(valkey, TenantPolicy("small", 1, cap=1), TenantPolicy("big", 1), pool=Pool(slots={"cutout": 4}))
     twins.enqueue([*nodes("s", 50, "small", 10), *nodes("b", 400, "big", 10)])
@@ -290,7 +286,7 @@ def test_a_cap_below_the_fair_share_is_used_in_full(valkey: redis.Redis) -> None
         running += twins.end(ended, dispatch=1)
 
 
-def test_a_tenant_that_was_capped_does_not_take_everything_afterwards(valkey: redis.Redis) -> None:
+def test_uncapped_tenant_does_not_take_everything(valkey: redis.Redis) -> None:
     twins = twins_with(valkey, TenantPolicy("late", 1, cap=0), TenantPolicy("other"))
     twins.enqueue([*nodes("l", 100, "late", 1), *nodes("o", 300, "other", 1)])
     serve_one_by_one(twins, 100)
@@ -328,7 +324,7 @@ def test_a_lone_tenant_gets_all_capacity(valkey: redis.Redis) -> None:
         assert len(running) == 8
 
 
-def test_a_paused_lane_stays_paused_when_its_parallelism_is_changed(valkey: redis.Redis) -> None:
+def test_paused_lane_survives_a_change_of_parallelism(valkey: redis.Redis) -> None:
     twins = twins_with(valkey, TenantPolicy("A"), pool=Pool(slots={"cutout": 5}))
     twins.enqueue(nodes("a", 3, "A", 1))
     twins.pause("vip_short")
@@ -340,7 +336,7 @@ def test_a_paused_lane_stays_paused_when_its_parallelism_is_changed(valkey: redi
     assert twins.queue.pool().lanes["vip_short"].parallelism == 4
 
 
-def test_a_blocked_type_model_lane_or_user_blocks_nobody_else(valkey: redis.Redis) -> None:
+def test_blocked_track_or_user_blocks_no_other(valkey: redis.Redis) -> None:
     pool = Pool({"cutout": 9, "model": 0, "compose": 9}, {"slow": Lane("slow", parallelism=0)}, {"flux": 0})
     twins = twins_with(valkey, TenantPolicy("A"), TenantPolicy("B"), pool=pool)
     twins.set_user_cap("A", "blocked", 0)
@@ -373,7 +369,7 @@ def run_two_types(twins: Twins, rounds: int) -> Counter[str]:
     return scarce
 
 
-def test_weights_hold_on_a_scarce_type_while_another_type_races_the_clock(valkey: redis.Redis) -> None:
+def test_weights_hold_on_a_scarce_type(valkey: redis.Redis) -> None:
     pool = Pool(slots={"cutout": 20, "model": 1})
     twins = twins_with(valkey, TenantPolicy("racer"), TenantPolicy("A", 4), TenantPolicy("B", 1), pool=pool)
     twins.enqueue(nodes("r", 1500, "racer", 5))
@@ -383,7 +379,7 @@ def test_weights_hold_on_a_scarce_type_while_another_type_races_the_clock(valkey
     assert scarce["B"] == pytest.approx(10, abs=2)
 
 
-def test_a_newcomer_on_a_scarce_type_is_served_although_the_clock_raced_ahead(valkey: redis.Redis) -> None:
+def test_newcomer_on_a_scarce_type_is_served(valkey: redis.Redis) -> None:
     pool = Pool(slots={"cutout": 20, "model": 1})
     twins = twins_with(valkey, TenantPolicy("racer"), TenantPolicy("A"), TenantPolicy("new"), pool=pool)
     twins.enqueue([*nodes("r", 2000, "racer", 5), *nodes("a", 90, "A", 8, kind="model")])
@@ -393,7 +389,7 @@ def test_a_newcomer_on_a_scarce_type_is_served_although_the_clock_raced_ahead(va
     assert abs(scarce["new"] - scarce["A"]) <= 2
 
 
-def test_a_tenant_busy_on_one_type_is_not_starved_on_another(valkey: redis.Redis) -> None:
+def test_busy_tenant_is_served_on_another_type(valkey: redis.Redis) -> None:
     """It races on the cheap type and still gets its part of the scarce one, against a heavier rival."""
     pool = Pool(slots={"cutout": 20, "model": 1})
     twins = twins_with(valkey, TenantPolicy("both", 1), TenantPolicy("rival", 5), pool=pool)
@@ -403,39 +399,78 @@ def test_a_tenant_busy_on_one_type_is_not_starved_on_another(valkey: redis.Redis
     assert scarce["both"] >= 5
 
 
-def test_a_warm_model_passes_others_but_not_beyond_the_bound(valkey: redis.Redis) -> None:
-    twins = twins_with(valkey, TenantPolicy("A"), TenantPolicy("B"), pool=Pool(slots={"cutout": 1}))
-    twins.enqueue(
-        [
-            node("dear", "A", 30, model="cold"),
-            *nodes("a", 9, "A", 5, model="cold"),
-            *nodes("b", 9, "B", 10, model="hot"),
-        ]
-    )
-    (first,) = twins.dispatch(1, ["hot"])
-    assert first.node.node_id == "b0"  # 10 before 30: its turn anyway
-    order = []
-    running = [first]
-    for _ in range(6):
-        twins.end(running)
-        running = twins.dispatch(1, ["hot"])
-        order.append(running[0].node.node_id)
-    # B's tags are 20, 30, 40, ...; A's first is at 30 and, once served, A's next are at 35, 40, ... A has had a node
-    # of 30, so B may be preferred while A stays within what one such node could have cost it.
-    assert order == ["b1", "b2", "dear", "b3", "b4", "b5"]
+@pytest.mark.parametrize(("slots", "others", "share"), [(4, 1, 0.5), (10, 4, 0.2)])
+def test_capped_tenant_keeps_credit_for_overestimates(
+    valkey: redis.Redis, slots: int, others: int, share: float
+) -> None:
+    """Its nodes take 1 s, those of the others 10 s, of one type that is charged at one average (R-WFQ-4).
+
+    Without the credit it had .38 of four slots and .09 of ten. A few percent are lost while the others' nodes are
+    charged at an average that is too low for them and is put right when they end.
+    """
+    seconds = {"capped": 1.0} | {f"other{i}": 10.0 for i in range(others)}
+    policies = [TenantPolicy("capped", cap=2), *(TenantPolicy(f"other{i}") for i in range(others))]
+    queue = FairQueue(valkey, "gpu")
+    queue.rebuild(Snapshot(Pool(slots={"cutout": slots}), policies), now_ms=0)
+    found = play(queue, seconds, slots=slots, until_s=1500)
+    assert 0.9 * share <= found["capped"] <= share
 
 
-def test_a_warm_model_passes_at_most_twenty_four_others(valkey: redis.Redis) -> None:
-    def first_choice(rivals: int) -> Dispatched:
+PRIORITY = st.sampled_from(list(Priority))
+
+
+@settings(max_examples=soaked(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    arrivals=st.lists(st.tuples(st.sampled_from("ABC"), st.sampled_from("uv"), PRIORITY), min_size=5, max_size=40),
+    weights=st.lists(st.integers(1, 3), min_size=3, max_size=3),
+    cap=st.none() | st.integers(1, 2),
+)
+def test_priorities_never_change_the_order_of_tenants(valkey: redis.Redis, arrivals, weights, cap) -> None:
+    def tenants_chosen(*, is_flat: bool) -> list[str]:
         valkey.flushall()
-        names = [f"t{i:02d}" for i in range(rivals)]
-        twins = twins_with(valkey, *(TenantPolicy(n) for n in [*names, "warm"]))
-        twins.enqueue([node(f"{n}-0", n, 10, model="cold") for n in names])
-        twins.enqueue([node("w", "warm", 10, model="hot")])
-        return twins.dispatch(1, ["hot"])[0]
+        policies = [TenantPolicy(name, weight, cap=cap) for name, weight in zip("ABC", weights, strict=True)]
+        twins = twins_with(valkey, *policies, pool=Pool(slots={"cutout": 3}))
+        batch = [
+            node(f"n{i}", tenant, 5, user=user, priority=Priority.NORMAL if is_flat else priority)
+            for i, (tenant, user, priority) in enumerate(arrivals)
+        ]
+        twins.enqueue(batch[: len(batch) // 2])
+        running = twins.dispatch(3)
+        twins.enqueue(batch[len(batch) // 2 :])
+        order = [one.node.tenant_id for one in running]
+        while running:
+            running += (chosen := twins.end([running.pop(0)], dispatch=3))
+            order += [one.node.tenant_id for one in chosen]
+        return order
 
-    assert first_choice(24).node.node_id == "w"  # all tags are equal, so passing costs nobody anything
-    assert first_choice(25).node.node_id == "t00-0"
+    assert tenants_chosen(is_flat=False) == tenants_chosen(is_flat=True)
+
+
+def test_priority_orders_the_work_of_one_tenant(valkey: redis.Redis) -> None:
+    """By priority over all its users, then by their turns, then by arrival."""
+    twins = twins_with(valkey, TenantPolicy("A"), TenantPolicy("B"))
+    low, high = Priority.LOW, Priority.HIGH
+    twins.enqueue([node("low", "A", 5, user="u", priority=low), *nodes("u", 3, "A", 5, user="u")])
+    twins.enqueue([node("v0", "A", 5, user="v"), node("high-v", "A", 5, user="v", priority=high)])
+    twins.enqueue([node("high-u", "A", 5, user="u", priority=high), *nodes("b", 7, "B", 5)])
+    order, running = [], twins.dispatch(1)
+    while running:
+        order.append(running[0].node.node_id)
+        running = twins.end(running, dispatch=1)
+    assert [name for name in order if name[0] != "b"] == ["high-v", "high-u", "u0", "v0", "u1", "u2", "low"]
+    assert [name[0] == "b" for name in order] == [False, True] * 7
+
+
+def test_priority_orders_heads_after_the_cap(valkey: redis.Redis) -> None:
+    pool = Pool(slots={"cutout": 1, "model": 1}, capacity=1)
+    twins = twins_with(valkey, TenantPolicy("A", cap=1), TenantPolicy("B"), pool=pool)
+    twins.enqueue([node("first", "A", 5), node("b", "B", 90)])
+    running, order = twins.dispatch(1), []
+    twins.enqueue([node("early", "A", 5, kind="model"), node("urgent", "A", 5, priority=Priority.HIGH)])
+    while running:
+        order.append(running[0].node.node_id)
+        running = twins.end(running, dispatch=1)
+    assert order == ["first", "urgent", "early", "b"]
 
 
 def test_the_share_of_a_lane_follows_the_workers(valkey: redis.Redis) -> None:

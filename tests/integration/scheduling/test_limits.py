@@ -27,7 +27,7 @@ from tests.fakes.identity import QuickPasswords, RecordedRevocations
 from tests.fakes.nodes import Yard
 
 pytestmark = pytest.mark.breaks_invariants(
-    "nobody pays for its tasks, and nobody makes their pictures", "live_tasks_have_holds", "artefacts_have_nodes"
+    "no task is paid for, and no picture is made", "live_tasks_have_holds", "artefacts_have_nodes"
 )
 POOLS = ("gpu", "enterprise")
 ACTOR = uuid4()

@@ -1,4 +1,4 @@
-"""A long backlog waits as text: the same is done to it, and little is left for Lua's collector to walk through."""
+"""Nodes come, leave, return and are found anywhere in a long queue of one user."""
 
 from __future__ import annotations
 
@@ -10,22 +10,27 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from artiway.scheduling import queue as module
-from artiway.scheduling.model import Cancelled, Completion, Enqueued, Pool, Running, Snapshot, StaleEpoch, TenantPolicy
+from artiway.scheduling.model import (
+    Cancelled,
+    Completion,
+    Enqueued,
+    Pool,
+    Priority,
+    Running,
+    Snapshot,
+    StaleEpoch,
+    TenantPolicy,
+)
 from artiway.scheduling.queue import FairQueue
 from tests.conftest import soaked
 from tests.integration.scheduling.support import LEASE_MS, Twins, node, nodes
 
 ONE_SLOT = Snapshot(Pool(slots={"cutout": 1}), [TenantPolicy("A"), TenantPolicy("B")])
-LONG = "x" * 60  # some fourteen of these fill a chunk
-
-
-def long_nodes(prefix: str, count: int, tenant: str = "A", **track: str) -> list:
-    return [node(f"{prefix}{i}-{LONG}", tenant, 1, **track) for i in range(count)]
 
 
 @pytest.fixture
 def twins(valkey: redis.Redis) -> Twins:
-    return Twins(valkey, ONE_SLOT, table_limit=0)
+    return Twins(valkey, ONE_SLOT)
 
 
 def drain(twins: Twins) -> list[str]:
@@ -37,58 +42,31 @@ def drain(twins: Twins) -> list[str]:
     return order
 
 
-def test_beyond_the_limit_only_the_first_of_each_line_is_a_table(valkey: redis.Redis) -> None:
-    twins = Twins(valkey, ONE_SLOT, table_limit=100)
-    for user in ("u1", "u2", "u3"):
-        twins.enqueue(nodes(user, 1_000, "A", 1, user=user))
-    assert twins.queue.waiting_forms() == (102, 2_898)
-    for _ in range(500):
-        twins.end(twins.dispatch(1))
-    tables, texts = twins.queue.waiting_forms()
-    assert tables <= 102
-    assert tables + texts == 2_500
-    twins.enqueue(nodes("more", 3, "A", 1, user="u1"))  # behind text they are text, however few tables there are
-    assert twins.queue.waiting_forms() == (tables, texts + 3)
+def test_nodes_go_in_order_of_arrival(twins: Twins) -> None:
+    waiting = nodes("n", 300, "A", 1)
+    for part in range(0, 300, 70):
+        twins.enqueue(waiting[part : part + 70])
     twins.check()
-
-
-def test_text_is_served_in_order_of_arrival_through_every_chunk(twins: Twins) -> None:
-    waiting = long_nodes("n", 95)
-    for part in range(0, 95, 10):
-        twins.enqueue(waiting[part : part + 10])
     assert drain(twins) == [one.node_id for one in waiting]
-    assert twins.queue.waiting_forms() == (0, 0)
 
 
 @pytest.mark.parametrize("step", [2, 3, 11])
-def test_what_is_cancelled_leaves_from_wherever_it_stands(twins: Twins, step: int) -> None:
-    waiting = [one.node_id for one in long_nodes("n", 60)]
-    twins.enqueue(long_nodes("n", 60))
+def test_cancelled_nodes_leave_from_any_place(twins: Twins, step: int) -> None:
+    waiting = [one.node_id for one in nodes("n", 200, "A", 1)]
+    twins.enqueue(nodes("n", 200, "A", 1))
     assert set(twins.cancel(waiting[::step])) == {Cancelled.CANCELLED}
     assert set(twins.cancel(waiting[::step])) == {Cancelled.UNKNOWN}
     twins.check()
     assert drain(twins) == [name for place, name in enumerate(waiting) if place % step]
 
 
-def test_whole_chunks_that_are_cancelled_are_passed_over(twins: Twins) -> None:
-    waiting = [one.node_id for one in long_nodes("n", 60)]
-    twins.enqueue(long_nodes("n", 60))
-    twins.cancel(waiting[5:55])
-    assert twins.queue.explain(waiting[55], now_ms=0).detail["before_of_user"] == 5
-    assert drain(twins) == waiting[:5] + waiting[55:]
-    twins.enqueue(long_nodes("m", 30))
-    twins.cancel([one.node_id for one in long_nodes("m", 30)])
-    assert twins.queue.waiting_forms() == (0, 0)
-    twins.check()
-
-
-def test_cancelling_one_twice_in_a_call_takes_it_once(twins: Twins) -> None:
+def test_cancelling_twice_in_a_call_counts_once(twins: Twins) -> None:
     twins.enqueue(nodes("n", 5, "A", 1))
     assert twins.cancel(["n3", "n3", "n0", "n0", "n1", "n1"]) == [Cancelled.CANCELLED, Cancelled.UNKNOWN] * 3
     assert drain(twins) == ["n2", "n4"]
 
 
-def test_a_node_that_waits_as_text_is_known_and_stays_where_it_is(twins: Twins) -> None:
+def test_known_nodes_stay_where_they_are(twins: Twins) -> None:
     twins.enqueue(nodes("n", 4, "A", 1))
     assert twins.enqueue(nodes("n", 5, "A", 1)) == [Enqueued.DUPLICATE] * 4 + [Enqueued.QUEUED]
     again = [*nodes("m", 2, "A", 1), *nodes("m", 2, "A", 1)]
@@ -98,18 +76,7 @@ def test_a_node_that_waits_as_text_is_known_and_stays_where_it_is(twins: Twins) 
     assert drain(twins) == ["n0", "n1", "n2", "n3", "n4", "m0", "m1"]
 
 
-def test_a_node_that_ran_may_wait_again_beside_its_old_record(twins: Twins) -> None:
-    """A retry has the id of the first try, and what is read of a chunk stays in it until all of it is."""
-    twins.enqueue(nodes("n", 6, "A", 1))
-    for _ in range(3):
-        twins.end(twins.dispatch(1))
-    twins.enqueue([node("n1", "A", 1), node("n2", "A", 1)])
-    assert twins.queue.explain("n2", now_ms=0).detail["before_of_user"] == 4
-    assert twins.cancel(["n1"]) == [Cancelled.CANCELLED]
-    assert drain(twins) == ["n3", "n4", "n5", "n2"]
-
-
-def test_one_that_comes_back_finds_its_old_place_among_text(twins: Twins) -> None:
+def test_returned_node_finds_its_old_place(twins: Twins) -> None:
     twins.enqueue(nodes("a", 3, "A", 1))
     twins.adopt([Running(node("late", "A", 1), 1_000_000, LEASE_MS)])
     twins.enqueue(nodes("b", 3, "A", 1))
@@ -119,45 +86,53 @@ def test_one_that_comes_back_finds_its_old_place_among_text(twins: Twins) -> Non
     assert drain(twins) == ["a0", "a1", "a2", "late", "b0", "b1", "b2"]
 
 
-def test_explain_counts_who_is_before_a_node_in_any_chunk(twins: Twins) -> None:
-    waiting = [one.node_id for one in long_nodes("n", 40)]
-    twins.enqueue(long_nodes("n", 40))
-    twins.end(twins.dispatch(1))
-    twins.cancel([waiting[20]])
-    for place, name in enumerate(waiting):
-        found = twins.queue.explain(name, now_ms=0).detail
-        if place in (0, 20):
-            assert found == {"state": "unknown"}
-        else:
-            assert found["before_of_user"] == place - 1 - (place > 20)
+class TestExplain:
+    def test_it_counts_a_users_nodes_before(self, twins: Twins) -> None:
+        waiting = [one.node_id for one in nodes("n", 40, "A", 1)]
+        twins.enqueue(nodes("n", 40, "A", 1))
+        twins.end(twins.dispatch(1))
+        twins.cancel([waiting[20]])
+        for place, name in enumerate(waiting):
+            found = twins.queue.explain(name, now_ms=0).detail
+            if place in (0, 20):
+                assert found == {"state": "unknown"}
+            else:
+                assert found["before_of_user"] == found["before_of_tenant"] == place - 1 - (place > 20)
+
+    def test_it_counts_a_tenants_nodes_before(self, twins: Twins) -> None:
+        """With equal costs, what goes before a node is what explain says."""
+        high, low = Priority.HIGH, Priority.LOW
+        twins.enqueue([*nodes("u", 7, "A", 5, user="u"), *nodes("v", 3, "A", 5, user="v")])
+        twins.enqueue([*nodes("w", 2, "A", 5, user="w", priority=low), *nodes("h", 2, "A", 5, user="v", priority=high)])
+        twins.enqueue([*nodes("z", 4, "A", 5, user="z"), node("low", "A", 5, user="u", priority=low)])
+        found = {name: twins.queue.explain(name, now_ms=0).detail for name in list(twins.oracle.waiting)}
+        assert {found[name]["priority"] for name in ("h0", "u0", "w1")} == {"HIGH", "NORMAL", "LOW"}
+        order = drain(twins)
+        assert [found[name]["before_of_tenant"] for name in order] == pytest.approx(list(range(len(order))), abs=2)
+        assert [found[name]["before_of_tenant"] for name in ("h0", "h1")] == [0, 1]
 
 
-@pytest.mark.parametrize("part", [1, 3, 7])
-def test_a_snapshot_in_parts_has_every_node_once(twins: Twins, part: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    twins.enqueue([*long_nodes("a", 25), *long_nodes("b", 25, "B"), *long_nodes("c", 9, user="v"), *long_nodes("d", 5)])
+def test_snapshot_in_parts_has_every_node_once(twins: Twins, monkeypatch: pytest.MonkeyPatch) -> None:
+    twins.enqueue([*nodes("a", 250, "A", 1), *nodes("b", 25, "B", 1), *nodes("c", 9, "A", 1, user="v")])
     twins.end(twins.dispatch(1))
-    monkeypatch.setattr(module, "LOAD_CHUNK", part)
+    monkeypatch.setattr(module, "LOAD_CHUNK", 1)
+    monkeypatch.setattr(module, "SCAN_COUNT", 3)
     assert twins.queue.snapshot().waiting == [waiting.node for waiting in twins.oracle.waiting.values()]
 
 
-def test_reading_goes_on_in_a_line_that_began_anew_meanwhile(twins: Twins) -> None:
-    twins.enqueue(nodes("n", 4, "A", 1))
-    _, *lines = twins.queue._run("waiting", 0, 100, "A", "A|u|1|2|99").split(
-        "\n"
-    )  # from its 99th chunk, of which there is one
-    assert [line.split("|")[1] for line in lines] == ["n2", "n3"]
-
-
-def test_places_that_were_deleted_are_noticed_and_cost_a_rebuild(valkey: redis.Redis) -> None:
-    queue = FairQueue(valkey, "gpu", table_limit=0)
-    waiting = nodes("n", 5, "A", 1)
-    queue.rebuild(Snapshot(ONE_SLOT.pool, ONE_SLOT.tenants, waiting=waiting), now_ms=0)
-    valkey.delete(next(key for key in valkey.scan_iter() if "places" in str(key)))
+@pytest.mark.parametrize("kind", ["nodes", "users", "pool"])
+def test_deleted_keys_cost_a_rebuild(valkey: redis.Redis, kind: str) -> None:
+    queue = FairQueue(valkey, "gpu")
+    whole = Snapshot(ONE_SLOT.pool, ONE_SLOT.tenants, waiting=nodes("n", 5, "A", 1))
+    queue.rebuild(whole, now_ms=0)
+    valkey.delete(*valkey.scan_iter(f"{queue._part(kind)}*"))
+    if kind != "pool":
+        assert queue.dispatch(1, now_ms=0) == []
     with pytest.raises(StaleEpoch):
-        queue.enqueue(waiting, now_ms=0)
+        queue.dispatch(1, now_ms=0)
     assert not queue.attach()
-    queue.rebuild(Snapshot(ONE_SLOT.pool, ONE_SLOT.tenants, waiting=waiting), now_ms=0)
-    assert queue.enqueue(waiting, now_ms=0) == [Enqueued.DUPLICATE] * 5
+    queue.rebuild(whole, now_ms=0)
+    assert len(queue.dispatch(1, now_ms=0)) == 1
 
 
 STEPS = st.lists(
@@ -170,17 +145,16 @@ STEPS = st.lists(
 
 
 @pytest.mark.soak
-@settings(max_examples=soaked(60), deadline=None, suppress_health_check=list(HealthCheck))
-@given(steps=STEPS, table_limit=st.sampled_from([0, 10]))
-def test_whatever_happens_to_one_long_line_its_order_is_the_oracles(
-    valkey: redis.Redis, steps: list[tuple[str, int, int]], table_limit: int
-) -> None:
-    twins = Twins(valkey, Snapshot(Pool(slots={"cutout": 9}), [TenantPolicy("A")]), table_limit=table_limit)
+@settings(max_examples=soaked(20), deadline=None, suppress_health_check=list(HealthCheck))
+@given(steps=STEPS)
+def test_one_long_queue_keeps_the_oracles_order(valkey: redis.Redis, steps: list[tuple[str, int, int]]) -> None:
+    twins = Twins(valkey, Snapshot(Pool(slots={"cutout": 9}), [TenantPolicy("A")]))
     names = itertools.count()
     for what, count, place in steps:
         waiting = list(twins.oracle.waiting)
         if what == "enqueue":
-            twins.enqueue([node(f"{next(names)}-{LONG}", "A", 1) for _ in range(count)])
+            priority = list(Priority)[place % 3]
+            twins.enqueue([node(f"{next(names)}", "A", 1, priority=priority) for _ in range(count)])
         elif what == "dispatch":
             twins.dispatch(count % 5)
         elif what == "end":

@@ -1,4 +1,4 @@
-"""What operators see and turn, over a real PostgreSQL and a real Redis."""
+"""Operations over a real PostgreSQL and a real Redis."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from artiway.tasks import catalogue
 from artiway.tasks.repository import PostgresNodes
 from tests.fakes.nodes import Yard
 
-pytestmark = pytest.mark.breaks_invariants("its nodes belong to tasks that nobody pays for", "live_tasks_have_holds")
+pytestmark = pytest.mark.breaks_invariants("no task is paid for", "live_tasks_have_holds")
 
 ACTOR = uuid4()
 
@@ -48,7 +48,7 @@ def platform(service_database, valkey):
     return scheduler, OperationsService(store, queues.__getitem__, scheduler, Now(), catalogue.load().models)
 
 
-def test_every_lane_is_shown_with_what_waits_and_what_runs(platform, yard):
+def test_lanes_show_waiting_and_running_nodes(platform, yard):
     scheduler, operations = platform
     yard.worker(1)
     scheduler.ready(yard.task(yard.tenant(), 3))
@@ -58,7 +58,7 @@ def test_every_lane_is_shown_with_what_waits_and_what_runs(platform, yard):
     assert len(lanes) == 10
 
 
-def test_a_pause_acts_at_once_and_a_resume_starts_what_waits(platform, yard):
+def test_pause_and_resume_act_at_once(platform, yard):
     scheduler, operations = platform
     yard.worker(2)
     operations.change_lane("vip_short", LaneChange(is_paused=True), actor_id=ACTOR)
@@ -72,14 +72,14 @@ def test_a_pause_acts_at_once_and_a_resume_starts_what_waits(platform, yard):
     assert actions == [("lane.changed", "vip_short", ACTOR)] * 3
 
 
-def test_an_unknown_lane_is_not_found_and_nothing_is_written(platform, yard):
+def test_unknown_lane_is_not_found(platform, yard):
     _, operations = platform
     with pytest.raises(NotFound):
         operations.change_lane("fast_lane", LaneChange(is_paused=True), actor_id=ACTOR)
     assert yard.connection.execute("SELECT count(*) FROM lane_setting").fetchone() == (0,)
 
 
-def test_the_clocks_of_a_pool_are_shown_also_after_redis_was_lost(platform, yard, valkey):
+def test_clocks_survive_the_loss_of_redis(platform, yard, valkey):
     scheduler, operations = platform
     yard.worker(1)
     tenant = yard.tenant("vip")
@@ -102,7 +102,7 @@ def test_shares_of_service_are_reported_against_weights(platform, yard):
     assert service == {str(a): 5_000_000, str(b): 1_000_000}
 
 
-def test_a_what_if_shows_who_would_have_waited_less_and_touches_nothing(platform, yard, valkey):
+def test_what_if_changes_nothing(platform, yard, valkey):
     scheduler, operations = platform
     yard.worker(1)
     a, b = yard.tenant("free"), yard.tenant("free")
@@ -118,14 +118,14 @@ def test_a_what_if_shows_who_would_have_waited_less_and_touches_nothing(platform
     assert yard.states(nodes) == before
 
 
-def test_workers_that_fell_silent_are_not_shown(platform, yard):
+def test_silent_workers_are_not_shown(platform, yard):
     _, operations = platform
     alive, silent = yard.worker(2), yard.worker(1)
     yard.connection.execute("UPDATE worker SET beat_at = now() - interval '2 hours' WHERE worker_id = %s", (silent,))
     assert [worker.worker_id for worker in operations.workers()] == [alive]
 
 
-def test_each_pool_is_measured_by_what_waits_what_runs_and_what_its_workers_offer(platform, yard, capsys):
+def test_load_of_each_pool_is_measured(platform, yard, capsys):
     scheduler, operations = platform
     yard.worker(1)
     scheduler.ready(yard.task(yard.tenant(), 3))

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import random
+import statistics
 
 import pytest
 import redis
 
-from artiway.scheduling import fairness, history
-from artiway.scheduling.forecast import Changes, forecast, simulate
-from artiway.scheduling.model import Completion, Lane, Pool, Snapshot, TenantPolicy, Track, WaitingFor, microseconds
+from artiway.scheduling import fairness
+from artiway.scheduling.forecast import Changes, Forecast, Speed, compute, simulate
+from artiway.scheduling.model import (
+    Arrival,
+    Completion,
+    Lane,
+    Pool,
+    Snapshot,
+    TenantPolicy,
+    Track,
+    WaitingFor,
+    microseconds,
+)
 from artiway.scheduling.queue import FairQueue
 from tests.integration.scheduling.support import Twins, node, nodes
 
@@ -34,7 +45,7 @@ def test_explain_names_what_a_node_waits_for(valkey: redis.Redis) -> None:
     assert twins.queue.explain("b2", now_ms=0).detail["before_of_user"] == 1
 
 
-def test_tenants_who_have_gone_or_were_tagged_anew_are_not_counted_before_others(valkey: redis.Redis) -> None:
+def test_only_tenants_before_a_node_are_counted(valkey: redis.Redis) -> None:
     twins = Twins(
         valkey, Snapshot(Pool(slots={"cutout": 1}), [TenantPolicy("A"), TenantPolicy("B", 5), TenantPolicy("C", 5)])
     )
@@ -53,36 +64,39 @@ def test_tenants_who_have_gone_or_were_tagged_anew_are_not_counted_before_others
     assert before() == 0
 
 
-def test_a_forecast_is_what_then_happens(valkey: redis.Redis) -> None:
-    """Positions and starts come from the scheduler itself, so with no news they come true exactly."""
+def test_forecast_is_near_what_then_happens(valkey: redis.Redis) -> None:
     dice = random.Random(5)
     policies = [TenantPolicy(f"t{i}", 1 + i, cap=3) for i in range(4)]
     queue = FairQueue(valkey, "gpu")
     waiting = [node(f"n{i}", f"t{dice.randrange(4)}", dice.randint(1, 9)) for i in range(80)]
     queue.rebuild(Snapshot(POOL, policies), now_ms=0)
     queue.enqueue(waiting, now_ms=0)
-    running = [(one.charged_us, one.node.node_id) for one in queue.dispatch(9, now_ms=0)]
-    expected = forecast(queue.snapshot(), [n.node_id for n in waiting])
-    now, order = 0, []
+    running = [(dice.randrange(one.charged_us), one.node.node_id) for one in queue.dispatch(9, now_ms=0)]
+    made = compute(queue.backlog(), Speed())
+    expected = {
+        one.node_id: Forecast(made.tables, made.rows[one.tenant_id]).start(
+            one.track, queue.explain(one.node_id, now_ms=0).detail["before_of_tenant"]
+        )
+        for one in waiting
+        if one.node_id not in {name for _, name in running}
+    }
+    now, position, late, misplaced = 0, 0, [], []
     while running:
         running.sort()
         now, ended = running.pop(0)
         for one in queue.complete([Completion(ended)], now_ms=0, dispatch=9).dispatched:
-            order.append((one.node.node_id, now))
+            found = expected[one.node.node_id]
+            assert found is not None
+            late.append(abs(found.start_us - now))
+            misplaced.append(abs(found.position - position))
+            position += 1
             running.append((now + one.charged_us, one.node.node_id))
-    assert {name: (e.position, e.start_us) for name, e in expected.items()} == {
-        name: (position, at) for position, (name, at) in enumerate(order)
-    }
+    assert statistics.median(late) <= microseconds(9)
+    assert max(late) <= now // 4
+    assert max(misplaced) <= 20
 
 
-def test_a_forecast_says_nothing_about_nodes_that_no_worker_will_take(valkey: redis.Redis) -> None:
-    queue = FairQueue(valkey, "gpu")
-    queue.rebuild(Snapshot(POOL, [TenantPolicy("A")]), now_ms=0)
-    queue.enqueue([node("yes", "A", 1), node("no", "A", 1, kind="extend")], now_ms=0)
-    assert forecast(queue.snapshot(), ["yes", "no"]).keys() == {"yes"}
-
-
-def test_the_fairness_report_shows_shares_and_a_worst_pair_within_its_bound(valkey: redis.Redis) -> None:
+def test_fairness_report_shows_shares_and_worst_pair(valkey: redis.Redis) -> None:
     weights = {"vip": 5, "standard": 2, "free": 1}
     queue = FairQueue(valkey, "gpu")
     queue.rebuild(Snapshot(POOL, [TenantPolicy(t, w) for t, w in weights.items()]), now_ms=0)
@@ -106,7 +120,7 @@ def test_the_fairness_report_shows_shares_and_a_worst_pair_within_its_bound(valk
     assert found.jain >= 0.999
 
 
-def test_service_is_counted_in_its_minute_even_by_callers_whose_clocks_differ(valkey: redis.Redis) -> None:
+def test_service_is_counted_in_its_own_minute(valkey: redis.Redis) -> None:
     queue = FairQueue(valkey, "gpu")
     queue.rebuild(Snapshot(Pool(slots={"cutout": 9}), [TenantPolicy("A")]), now_ms=0)
     queue.enqueue(nodes("a", 6, "A", 1), now_ms=0)
@@ -122,7 +136,7 @@ def test_service_is_counted_in_its_minute_even_by_callers_whose_clocks_differ(va
     assert queue.service_us(5) == {"A": microseconds(6)}
 
 
-def test_a_tenant_that_was_idle_in_the_window_is_shown_but_not_compared(valkey: redis.Redis) -> None:
+def test_tenant_that_was_idle_is_not_compared(valkey: redis.Redis) -> None:
     queue = FairQueue(valkey, "gpu")
     queue.rebuild(Snapshot(POOL, [TenantPolicy("A"), TenantPolicy("guest")]), now_ms=0)
     queue.enqueue(nodes("a", 50, "A", 6), now_ms=0)
@@ -133,73 +147,11 @@ def test_a_tenant_that_was_idle_in_the_window_is_shown_but_not_compared(valkey: 
     assert found.worst is None
 
 
-def played(valkey: redis.Redis) -> FairQueue:
-    """A busy ten minutes with every kind of call in them."""
-    dice = random.Random(11)
-    twins = Twins(valkey, Snapshot(POOL, [TenantPolicy("A", 5, cap=3), TenantPolicy("B", 1, user_cap=2)]))
-    for minute in range(10):
-        twins.now_ms = minute * 60_000
-        batch = [
-            node(f"{t}{minute}-{i}", t, dice.randint(1, 9), kind=dice.choice(["cutout", "model"]), user=f"u{i % 2}")
-            for t in "AB"
-            for i in range(4)
-        ]
-        twins.enqueue(batch)
-        running = twins.dispatch(3)
-        # The third is confirmed once, and stays; else its lease ends and it comes back.
-        twins.confirm([one.node.node_id for one in running[: 3 if minute == 2 else 2]])
-        twins.complete(
-            [Completion(one.node.node_id, microseconds(dice.randint(1, 12))) for one in running[:2]], dispatch=1
-        )
-        twins.cancel([batch[3].node_id])
-        if minute == 4:
-            twins.set_tenant(TenantPolicy("B", 3, user_cap=1))
-            twins.set_user_cap("A", "u0", 1)
-            twins.pause("free_default")
-        twins.reclaim()
-    return twins.queue
-
-
-def test_the_log_replays_to_the_same_decisions(valkey: redis.Redis) -> None:
-    log = played(valkey).log()
-    assert {entry["verb"] for entry in log} >= {
-        "configure",
-        "set_tenants",
-        "set_user",
-        "enqueue",
-        "dispatch",
-        "complete",
-    }
-    assert {entry["verb"] for entry in log} >= {"cancel", "reclaim"}
-    assert history.replay(log) == []
-
-
-def test_a_log_that_was_tampered_with_is_found_out(valkey: redis.Redis) -> None:
-    log = played(valkey).log()
-    place = next(i for i, entry in enumerate(log) if entry["verb"] == "dispatch" and i > 10)
-    log[place] = {**log[place], "out": log[place]["out"].replace("|A|", "|B|", 1)}
-    assert [wrong.place for wrong in history.replay(log)] == [place]
-
-
-def test_a_log_without_its_beginning_is_not_replayed(valkey: redis.Redis) -> None:
-    with pytest.raises(history.LogTrimmed):
-        history.replay(played(valkey).log()[2:])
-
-
-def test_the_log_is_bounded(valkey: redis.Redis) -> None:
-    queue = FairQueue(valkey, "gpu", log_length=50)
-    queue.rebuild(Snapshot(POOL, [TenantPolicy("A")]), now_ms=0)
-    for i in range(1000):
-        queue.enqueue([node(f"n{i}", "A", 1)], now_ms=0)
-    assert 50 <= len(queue.log()) < 300
-
-
-def test_what_if_shows_the_waits_that_other_weights_would_have_given(valkey: redis.Redis) -> None:
+def test_what_if_shows_waits_under_other_weights(valkey: redis.Redis) -> None:
     queue = FairQueue(valkey, "gpu")
     queue.rebuild(Snapshot(Pool(slots={"cutout": 1}), [TenantPolicy("A"), TenantPolicy("B")]), now_ms=0)
     queue.enqueue([*nodes("a", 30, "A", 2), *nodes("b", 30, "B", 2)], now_ms=5_000)
-    recorded = history.arrivals(queue.log(), since_ms=5_000)
-    assert len(recorded) == 60
+    recorded = [Arrival(0, waiting, waiting.cost_us) for waiting in queue.snapshot().waiting]
     before = {key: valkey.dump(key) for key in valkey.scan_iter()}
     found = simulate(queue.snapshot(), recorded, Changes(tenants=[TenantPolicy("A", 9)]))
     assert found.after["A"].mean_us < found.before["A"].mean_us
@@ -210,7 +162,7 @@ def test_what_if_shows_the_waits_that_other_weights_would_have_given(valkey: red
     assert {key: valkey.dump(key) for key in valkey.scan_iter()} == before
 
 
-def test_measured_costs_replace_the_estimate_after_twenty_samples(valkey: redis.Redis) -> None:
+def test_measured_costs_replace_estimate_after_twenty_samples(valkey: redis.Redis) -> None:
     twins = Twins(valkey, Snapshot(Pool(slots={"cutout": 1, "model": 1}), [TenantPolicy("A")]))
     twins.enqueue([*nodes("a", 30, "A", 6), *nodes("m", 3, "A", 8, kind="model")])
     charged = []

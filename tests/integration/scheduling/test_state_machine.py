@@ -18,13 +18,13 @@ from artiway.scheduling.model import (
     Lane,
     Node,
     Pool,
+    Priority,
     Running,
     Snapshot,
     StaleEpoch,
     TenantPolicy,
     Track,
 )
-from artiway.scheduling.queue import TABLE_LIMIT
 from tests.conftest import soaked
 from tests.integration.scheduling.support import LEASE_MS, Twins
 
@@ -37,7 +37,8 @@ TRACKS = st.builds(Track, KINDS, LANES, MODELS)
 COSTS = st.sampled_from([1, 2, 3, 7, 1_000_000, 6_000_000, 8_000_000, 34_000_000])
 WEIGHTS = st.sampled_from([1, 2, 3, 5, 10])
 CAPS = st.none() | st.integers(0, 3)
-READY = st.tuples(TENANTS, USERS, TRACKS, COSTS)
+PRIORITIES = st.sampled_from([Priority.NORMAL, Priority.NORMAL, Priority.HIGH, Priority.LOW])
+READY = st.tuples(TENANTS, USERS, TRACKS, COSTS, PRIORITIES)
 
 
 class Database:
@@ -76,9 +77,8 @@ class QueueMachine(RuleBasedStateMachine):
     @initialize(
         weights=st.lists(WEIGHTS, min_size=3, max_size=3),
         caps=st.lists(CAPS, min_size=3, max_size=3),
-        table_limit=st.sampled_from([0, 4, TABLE_LIMIT]),
     )
-    def begin(self, weights: list[int], caps: list[int | None], table_limit: int) -> None:
+    def begin(self, weights: list[int], caps: list[int | None]) -> None:
         self.client.flushall()
         self.names = itertools.count()
         self.known: list[str] = []
@@ -86,16 +86,12 @@ class QueueMachine(RuleBasedStateMachine):
         self.database.pool = Pool({"cutout": 3, "model": 2}, {"free": Lane("free", share_percent=50)}, {"flux": 1})
         for i, (weight, cap) in enumerate(zip(weights, caps, strict=True), 1):
             self.database.policies[f"t{i}"] = TenantPolicy(f"t{i}", weight, cap)
-        self.twins = Twins(self.client, self.database.snapshot(), table_limit=table_limit)
+        self.twins = Twins(self.client, self.database.snapshot())
 
-    @rule(
-        ready=st.lists(READY, min_size=1, max_size=6),
-        limit=st.sampled_from([0, 0, 1, 3]),
-        warm=st.sets(st.sampled_from(["sdxl", "flux"])),
-    )
-    def enqueue(self, ready: list[tuple[str, str, Track, int]], limit: int, warm: set[str]) -> None:
+    @rule(ready=st.lists(READY, min_size=1, max_size=6), limit=st.sampled_from([0, 0, 1, 3]))
+    def enqueue(self, ready: list[tuple[str, str, Track, int, Priority]], limit: int) -> None:
         batch = [Node(f"n{next(self.names)}", *row) for row in ready]
-        admitted = self.twins.admit(batch, limit, sorted(warm))
+        admitted = self.twins.admit(batch, limit)
         assert admitted.enqueued == (Enqueued.QUEUED,) * len(batch)
         self.database.waiting |= {node.node_id: node for node in batch}
         self.database.dispatched(list(admitted.dispatched), self.twins.now_ms)
@@ -107,9 +103,9 @@ class QueueMachine(RuleBasedStateMachine):
         if known:
             assert self.twins.enqueue([pick.choice(known)]) == [Enqueued.DUPLICATE]
 
-    @rule(limit=st.integers(1, 4), warm=st.sets(st.sampled_from(["sdxl", "flux"])))
-    def dispatch(self, limit: int, warm: set[str]) -> None:
-        self.database.dispatched(self.twins.dispatch(limit, sorted(warm)), self.twins.now_ms)
+    @rule(limit=st.integers(1, 4))
+    def dispatch(self, limit: int) -> None:
+        self.database.dispatched(self.twins.dispatch(limit), self.twins.now_ms)
 
     @rule(
         picks=st.lists(st.tuples(st.integers(0, 50), st.none() | COSTS), min_size=1, max_size=3),
@@ -169,7 +165,7 @@ class QueueMachine(RuleBasedStateMachine):
                 self.database.running[node_id] = Running(run.node, run.charged_us)
         self.twins.now_ms += seconds * 1000
         for node_id in self.twins.reclaim():
-            # The database never heard of the dispatch, so to it the node still waits where it did.
+            # The database has no record of the dispatch, so to it the node still waits where it did.
             back = self.database.running.pop(node_id).node
             waiting = {**self.database.waiting, node_id: back}
             self.database.waiting = dict(sorted(waiting.items(), key=lambda item: int(item[0][1:])))

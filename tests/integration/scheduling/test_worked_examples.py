@@ -15,14 +15,14 @@ def twins(valkey: redis.Redis) -> Twins:
     return Twins(valkey, Snapshot(pool, tenants=[TenantPolicy("A", 5), TenantPolicy("B", 1)]))
 
 
-def test_three_nodes_of_weight_five_go_before_two_of_weight_one(twins: Twins) -> None:
+def test_weight_five_goes_before_weight_one(twins: Twins) -> None:
     twins.enqueue([*nodes("a", 3, "A", 10), *nodes("b", 2, "B", 10)])
     chosen = twins.dispatch(5)
     assert [c.node.node_id for c in chosen] == ["a0", "a1", "a2", "b0", "b1"]
     assert [c.tag_us for c in chosen] == [2_000_000, 4_000_000, 6_000_000, 10_000_000, 20_000_000]
 
 
-def test_a_tie_between_types_goes_to_the_node_that_arrived_first(twins: Twins) -> None:
+def test_tie_goes_to_the_earlier_head(twins: Twins) -> None:
     twins.enqueue([node("a-cutout", "A", 6), node("b-cutout", "B", 6)])
     (first,) = twins.dispatch(1)
     assert (first.node.node_id, first.tag_us) == ("a-cutout", 1_200_000)
@@ -33,7 +33,7 @@ def test_a_tie_between_types_goes_to_the_node_that_arrived_first(twins: Twins) -
 
 
 @pytest.mark.parametrize("batch", [1, 2, 5])
-def test_the_order_does_not_depend_on_how_many_are_taken_at_once(twins: Twins, batch: int) -> None:
+def test_order_does_not_depend_on_the_batch(twins: Twins, batch: int) -> None:
     twins.enqueue([*nodes("b", 2, "B", 10), *nodes("a", 3, "A", 10)])
     order = [c.node.node_id for _ in range(5) for c in twins.dispatch(batch)]
     assert order == ["a0", "a1", "a2", "b0", "b1"]

@@ -404,7 +404,7 @@ def test_estimate_returns_price_and_changes_nothing(world):
     world.worker(slots=2)
     asked = {"tenant_id": tenant[0], "inputs": {"product": uuid4()}, "params": {}}
     short = world.tasks.estimate(tool="style", count=1, **asked)
-    assert (short.price_points, short.lane, short.eta_start_s, short.eta_end_s, short.nodes) == (
+    assert (short.price_points, short.lane, short.timing.start_s, short.timing.end_s, short.nodes) == (
         5,
         "vip_short",
         0,
@@ -412,7 +412,7 @@ def test_estimate_returns_price_and_changes_nothing(world):
         1,
     )
     long = world.tasks.estimate(tool="model_photo", count=3, **asked)
-    assert (long.price_points, long.lane, long.eta_end_s, long.nodes) == (30, "vip_long", 18, 7)
+    assert (long.price_points, long.lane, long.timing.end_s, long.nodes) == (30, "vip_long", 6 + 3 * (8 + 4), 7)
     assert world.rows("SELECT 1 FROM task") == []
 
 

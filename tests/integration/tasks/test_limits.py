@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import time
 from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from uuid import uuid4
 
 import pytest
 
-from artiway.delivery.feed.model import EntryId, TooManyListeners
-from artiway.delivery.feed.queue import RedisListeners
+from artiway.delivery.feed.model import EntryId, ListenerLimits, TooManyListeners
+from artiway.delivery.feed.queue import RedisFeed, RedisListeners
 from artiway.delivery.feed.service import FeedService
 from artiway.delivery.uploads.model import OpenLimits, TooManyUploads
 from artiway.delivery.uploads.repository import PostgresUploads
@@ -98,7 +99,11 @@ class TestUploads:
 
 
 class TestListeners:
-    """Two requests of a user may wait."""
+    """Two requests of a user, three of a tenant and five of the platform may wait."""
+
+    @pytest.fixture
+    def tenant_id(self):
+        return uuid4()
 
     @pytest.fixture
     def user_id(self):
@@ -106,56 +111,109 @@ class TestListeners:
 
     @pytest.fixture
     def listeners(self, valkey):
-        return RedisListeners(valkey, limit=2)
+        valkey.delete("task_listeners:all")
+        return RedisListeners(valkey, ListenerLimits(user=2, tenant=3, platform=5))
 
-    def test_request_above_the_limit_is_refused(self, listeners, user_id):
-        with listeners.lease(user_id, ttl_ms=60_000), listeners.lease(user_id, ttl_ms=30_000):
-            with pytest.raises(TooManyListeners) as refusal, listeners.lease(user_id, ttl_ms=60_000):
-                pass
-            assert (refusal.value.code, refusal.value.status) == ("TASK_429_LISTENERS", 429)
-            assert 28 <= refusal.value.retry_after_s <= 30
-            with listeners.lease(uuid4(), ttl_ms=60_000):
-                pass
-        with listeners.lease(user_id, ttl_ms=60_000), listeners.lease(user_id, ttl_ms=60_000):
-            pass
+    @pytest.fixture
+    def lease(self, listeners, tenant_id, user_id):
+        """Takes a lease that is held until the test ends."""
+        with contextlib.ExitStack() as held:
+            yield lambda tenant_id=tenant_id, user_id=user_id, ttl_ms=60_000: held.enter_context(
+                listeners.lease(tenant_id=tenant_id, user_id=user_id, ttl_ms=ttl_ms)
+            )
 
-    def test_lease_of_crashed_function_expires(self, valkey, listeners, user_id):
+    @pytest.mark.parametrize(("scope", "limit"), [("user", 2), ("tenant", 3), ("platform", 5)])
+    def test_request_above_a_limit_is_refused(self, valkey, lease, tenant_id, scope, limit):
+        same = {"user": {}, "tenant": {"user_id": uuid4}, "platform": {"tenant_id": uuid4, "user_id": uuid4}}[scope]
+        for number in range(limit):
+            lease(**{name: make() for name, make in same.items()}, ttl_ms=60_000 - 1_000 * number)
+        with pytest.raises(TooManyListeners) as refusal:
+            lease(**{name: make() for name, make in same.items()})
+        assert (refusal.value.code, refusal.value.status) == ("TASK_429_LISTENERS", 429)
+        assert refusal.value.details == {"scope": scope, "limit": limit}
+        assert 59 - limit <= refusal.value.retry_after_s <= 61 - limit
+        assert valkey.zcard("task_listeners:all") == limit
+
+    def test_refused_request_takes_no_lease(self, valkey, lease, tenant_id):
+        lease()
+        lease()
+        with pytest.raises(TooManyListeners):
+            lease()
+        assert valkey.zcard(f"task_listeners:tenant:{tenant_id}") == 2
+        lease(user_id=uuid4())
+
+    def test_ended_wait_frees_every_group(self, valkey, listeners, tenant_id, user_id):
+        for _ in range(6):
+            with listeners.lease(tenant_id=tenant_id, user_id=user_id, ttl_ms=60_000) as is_counted:
+                assert is_counted
+        for group in (f"user:{user_id}", f"tenant:{tenant_id}", "all"):
+            assert not valkey.exists(f"task_listeners:{group}")
+
+    def test_lease_of_crashed_function_expires(self, valkey, listeners, tenant_id, user_id):
         seconds, _ = valkey.time()
         dead = {"one": seconds * 1_000 - 1, "two": seconds * 1_000 - 2, "alive": (seconds + 60) * 1_000}
-        valkey.zadd(f"task_listeners:{user_id}", dead)
-        with listeners.lease(user_id, ttl_ms=60_000):
-            assert valkey.zcard(f"task_listeners:{user_id}") == 2
-        assert valkey.zrange(f"task_listeners:{user_id}", 0, -1) == ["alive"]
+        valkey.zadd(f"task_listeners:user:{user_id}", dead)
+        with listeners.lease(tenant_id=tenant_id, user_id=user_id, ttl_ms=60_000):
+            assert valkey.zcard(f"task_listeners:user:{user_id}") == 2
+        assert valkey.zrange(f"task_listeners:user:{user_id}", 0, -1) == ["alive"]
 
-    def test_key_is_deleted_with_last_lease(self, valkey, listeners, user_id):
-        with listeners.lease(user_id, ttl_ms=60_000):
-            assert 59_000 < valkey.pttl(f"task_listeners:{user_id}") <= 60_000
-        assert not valkey.exists(f"task_listeners:{user_id}")
+    def test_key_expires_with_its_last_lease(self, valkey, lease, user_id):
+        lease()
+        lease(ttl_ms=5_000)
+        assert 50_000 < valkey.pttl(f"task_listeners:user:{user_id}") <= 60_000
 
-    def test_shorter_lease_does_not_end_longer_one(self, valkey, listeners, user_id):
-        with listeners.lease(user_id, ttl_ms=60_000), listeners.lease(user_id, ttl_ms=5_000):
-            assert valkey.pttl(f"task_listeners:{user_id}") > 50_000
+    def test_concurrent_requests_cannot_pass_the_limit(self, valkey, listeners, tenant_id):
+        start = Barrier(8)
+        leases = [listeners.lease(tenant_id=tenant_id, user_id=uuid4(), ttl_ms=60_000) for _ in range(8)]
 
-    def test_every_request_may_wait_without_redis(self, user_id):
+        def enter(lease):
+            start.wait()
+            try:
+                return lease.__enter__()
+            except TooManyListeners:
+                return False
+
+        with ThreadPoolExecutor(8) as pool:
+            assert sum(pool.map(enter, leases)) == 3
+        assert valkey.zcard(f"task_listeners:tenant:{tenant_id}") == 3
+
+    def test_nobody_is_counted_without_redis(self, tenant_id, user_id):
         with contextlib.closing(platform_redis.connect(f"redis://127.0.0.1:{free_port()}/0", timeout_s=0.1)) as away:
-            listeners = RedisListeners(away, limit=1)
-            with listeners.lease(user_id, ttl_ms=60_000), listeners.lease(user_id, ttl_ms=60_000):
-                pass
+            listeners = RedisListeners(away, ListenerLimits(1, 1, 1))
+            for _ in range(2):
+                with listeners.lease(tenant_id=tenant_id, user_id=user_id, ttl_ms=60_000) as is_counted:
+                    assert not is_counted
 
-    def test_full_redis_refuses_no_request(self, valkey, listeners, user_id):
+    def test_full_redis_refuses_no_request(self, valkey, lease):
         valkey.config_set("maxmemory", "1")
         try:
-            with listeners.lease(user_id, ttl_ms=60_000):
-                pass
+            lease()
         finally:
             valkey.config_set("maxmemory", "0")
+
+    def test_uncounted_request_waits_two_seconds(self, world):
+        """The function is free again soon, whatever the client asked for."""
+        tenant_id, user_id = world.tenant()
+        task = submit(world, (tenant_id, user_id), "style")
+        pauses: list[float] = []
+        with contextlib.closing(platform_redis.connect(f"redis://127.0.0.1:{free_port()}/0", timeout_s=0.1)) as away:
+            listeners = RedisListeners(away, ListenerLimits(1, 1, 1))
+            feed = FeedService(world.store, RedisFeed(away, interval_ms=0), listeners, pause=pauses.append)
+            asked = {"tenant_id": tenant_id, "user_id": user_id, "task_id": task.task_id, "wait_ms": 20_000}
+            (queued,) = feed.read(**asked, last=EntryId())
+            pauses.clear()
+            assert feed.read(**asked, last=queued.entry_id) == []
+        assert sum(pauses) == 2
+        world.worker()
+        world.run_to_end()
 
     def test_available_events_need_no_lease(self, world, valkey):
         tenant_id, user_id = world.tenant()
         task = submit(world, (tenant_id, user_id), "style")
-        feed = FeedService(world.store, world.feed, RedisListeners(valkey, limit=1), pause=lambda _: None)
+        listeners = RedisListeners(valkey, ListenerLimits(user=1, tenant=5, platform=5))
+        feed = FeedService(world.store, world.feed, listeners, pause=lambda _: None)
         asked = {"tenant_id": tenant_id, "user_id": user_id, "task_id": task.task_id, "wait_ms": 0}
-        with RedisListeners(valkey, limit=1).lease(user_id, ttl_ms=60_000):
+        with listeners.lease(tenant_id=tenant_id, user_id=user_id, ttl_ms=60_000):
             (queued,) = feed.read(**asked, last=EntryId())
             with pytest.raises(TooManyListeners):
                 feed.read(**asked, last=queued.entry_id)

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from uuid import uuid4
+
 import pytest
 
+from artiway import bootstrap
+from artiway.scheduling.model import LaneChange
+from artiway.scheduling.queue import FairQueue
+from artiway.tasks import why as explanations
 from artiway.tasks.model import NoSuchTask
-from artiway.tasks.why import WhyService
 from tests.integration.tasks.test_life import deliver_all, held, submit, submit_flow
 
 
 @pytest.fixture
 def why(world):
-    return WhyService(world.tasks, world.use_fair_queue(), world.clock)
+    world.use_fair_queue()
+    return bootstrap.why()
 
 
 def reasons(why, task):
-    found = why.explain(tenant_id=task.tenant_id, task_id=task.task_id)
+    found = why.explain(tenant_id=task.tenant_id, task_id=task.task_id).reasons
     return {reason.node.name: (reason.waiting_for, reason.position) for reason in found}
 
 
@@ -53,12 +59,49 @@ def test_node_of_tenant_at_cap_is_explained(world, why):
     world.run_to_end()
 
 
-def test_explanation_without_redis_has_no_position(world, why):
-    task = submit(world, world.tenant(), "style")
+def test_without_redis_the_database_explains(world, why):
+    tenant = world.tenant()
+    world.worker(slots=1)
+    tasks = [submit(world, tenant, "style") for _ in range(3)]
     deliver_all(world)
     world.redis.flushall()
-    assert reasons(why, task) == {"style_1": ("turn", None)}
-    world.worker()
+    found = [reason for task in tasks for reason in reasons(why, task).values()]
+    assert sorted(found) == [("none", 0), ("turn", 0), ("turn", 1)]
+    world.run_to_end()
+
+
+def test_paused_lane_has_no_expected_start(world, why):
+    tenant = world.tenant()
+    world.worker(slots=1)
+    bootstrap.operations().change_lane("vip_short", LaneChange(is_paused=True), actor_id=None)
+    task = submit(world, tenant, "style")
+    deliver_all(world)
+    (reason,) = why.explain(tenant_id=tenant[0], task_id=task.task_id).reasons
+    assert (reason.waiting_for, reason.position, reason.eta_s) == ("lane_paused", None, None)
+    assert reason.detail == "its lane is paused by an operator: it has no expected start"
+    estimate = world.tasks.estimate(
+        tenant_id=tenant[0], tool="style", inputs={"product": uuid4()}, params={}, count=None
+    )
+    assert estimate.timing.end_s is None
+    assert estimate.timing.detail == "the lane is paused by an operator: there is no expected start"
+    bootstrap.operations().change_lane("vip_short", LaneChange(is_paused=False), actor_id=None)
+    world.run_to_end()
+
+
+def test_large_task_asks_the_queue_for_few(world, why, monkeypatch):
+    monkeypatch.setattr(explanations, "EXPLAINED_NODES", 2)
+    tenant = world.tenant()
+    world.worker(slots=1)
+    task = submit_flow(world, tenant, "a", "b", "c", "d")
+    deliver_all(world)
+    asked = []
+    explain = FairQueue.explain
+    monkeypatch.setattr(
+        FairQueue, "explain", lambda queue, node, **given: asked.append(node) or explain(queue, node, **given)
+    )
+    found = sorted(position for kind, position in reasons(why, task).values() if kind != "none")
+    assert len(asked) == 2
+    assert found == pytest.approx([0, 1, 2], abs=1)
     world.run_to_end()
 
 

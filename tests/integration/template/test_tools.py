@@ -60,6 +60,10 @@ def test_core_layer_holds_the_package_with_its_data(build: Path) -> None:
     assert files(build / "CoreLayer/python") == {f"artiway/{name}" for name in files(CORE / "artiway")}
 
 
+def test_core_layer_holds_the_roots_of_amazon(build: Path) -> None:
+    assert (build / "CoreLayer/roots/amazon.pem").read_bytes() == (CORE / "roots/amazon.pem").read_bytes()
+
+
 @pytest.mark.parametrize("layer", ["DependenciesLayer", "CoreLayer"])
 def test_layer_modules_have_unchecked_bytecode(build: Path, layer: str) -> None:
     modules = list((build / layer / "python").rglob("*.py"))
@@ -75,6 +79,19 @@ def test_dependencies_layer_holds_exactly_the_pinned_packages(build: Path) -> No
     assert {pin.replace("==", "-").lower() for pin in pinned(CORE / "requirements.txt")} <= built
     names = {re.sub(r"-\d.*", "", name) for name in built}
     assert names <= {line.partition("==")[0] for line in (CORE / "requirements.txt").read_text().splitlines()}
+
+
+def test_pip_builds_the_same_layer_as_uv(build: Path, pip_build: Path) -> None:
+    def files(built: Path) -> dict[str, bytes]:
+        folder = built / "DependenciesLayer/python"
+        found = {str(file.relative_to(folder)): file for file in folder.rglob("*") if file.is_file()}
+        # Of 3.11 uv means 3.11.0, which needs this package, and pip the interpreter that runs it.
+        ignored = (".dist-info/", "async_timeout/")
+        return {name: file.read_bytes() for name, file in found.items() if not any(part in name for part in ignored)}
+
+    installers = list((pip_build / "DependenciesLayer/python").glob("*.dist-info/INSTALLER"))
+    assert {file.read_text().strip() for file in installers} == {"pip"}
+    assert files(build) == files(pip_build)
 
 
 def test_every_handler_imports_from_its_layers_alone(build: Path, template: Template) -> None:

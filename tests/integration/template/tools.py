@@ -21,6 +21,7 @@ ENVIRONMENT = {
     "AWS_SECRET_ACCESS_KEY": "test",
     "AWS_CONFIG_FILE": "/nonexistent",
     "AWS_SHARED_CREDENTIALS_FILE": "/nonexistent",
+    "RDS_ROOTS": "none",  # the build is not deployed
 }
 # The machine's settings for package indexes.
 _CARRIED = re.compile(r"UV_|PIP_|SSL_CERT|https?_proxy|no_proxy", re.IGNORECASE)

@@ -60,7 +60,7 @@ class Body(http.Wire):
 @pytest.fixture
 def world():
     accounts, limiter, once = Accounts(), Limiter(), Once()
-    api = http.Api("test", access_check=lambda: AccessCheck(accounts, limiter, lambda: once))
+    api = http.Api("test", origin=None, access_check=lambda: AccessCheck(accounts, limiter, lambda: once))
     api.performed = 0
 
     @api.post("/things", permission="thing.write", status=201, idempotent=True)

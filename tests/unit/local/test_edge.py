@@ -137,12 +137,14 @@ def test_edge_overwrites_forged_viewer_headers(viewer: Viewer) -> None:
     forged = {
         "True-Client-IP": "6.6.6.6",
         "X-Origin-Verify": "guess",
+        "X-Viewer-Host": "evil.example",
         "cloudfront-viewer-country": "XX",
         "X-Forwarded-For": "6.6.6.6",
     }
     _, body, _ = viewer.request("/api/v1/x", headers=forged)
     seen = {name.lower(): value for name, value in body["headers"].items()}
     assert (seen["true-client-ip"], seen["x-origin-verify"]) == ("127.0.0.1", "shared secret")
+    assert seen["x-viewer-host"] == viewer.url.removeprefix("http://")
     assert "cloudfront-viewer-country" not in seen
     assert seen["x-forwarded-for"] == "6.6.6.6, 127.0.0.1"
 

@@ -242,7 +242,7 @@ def test_missing_code_folder_is_refused(root: Path) -> None:
 
 def test_invalid_yaml_is_refused_with_its_position(root: Path) -> None:
     (root / "template.yaml").write_text("Resources: {")
-    with pytest.raises(TemplateRefused, match="line 1"):
+    with pytest.raises(TemplateRefused, match="line 2"):
         load(root / "template.yaml")
 
 

@@ -11,15 +11,11 @@ import pytest
 from artiway.errors import Conflict, TooMany
 from artiway.platform import http
 from artiway.platform.database import DatabaseAway
-from artiway.platform.secrets import OptionalSecret
+from artiway.platform.origin import OFF, Origin, hashes_of
 
 TENANT, USER = uuid4(), uuid4()
-SECRET = "between us"
-
-
-class FixedSecret(OptionalSecret):
-    def text(self) -> str:
-        return self._arn
+SECRET = "between CloudFront and the functions"
+ORIGIN = Origin(hashes_of(json.dumps({"first": SECRET})))
 
 
 class Body(http.Wire):
@@ -33,7 +29,7 @@ class Answer(http.Wire):
 
 @pytest.fixture
 def api():
-    api = http.Api("test", origin_secret=lambda: FixedSecret(SECRET))
+    api = http.Api("test", origin=lambda: ORIGIN)
 
     @api.post("/things/<thing_id>", permission="thing.write", status=201)
     def make(thing_id: str, body: Body) -> tuple[Answer, int]:
@@ -58,7 +54,7 @@ def api():
 
     @api.get("/address", public=True)
     def address() -> dict[str, str]:
-        return {"address": api.client_address}
+        return {"address": api.client_address, "host": api.public_host}
 
     @api.post("/keyed", public=True, keyed=True)
     def keyed() -> dict[str, str | None]:
@@ -83,9 +79,10 @@ def request(method, template, *, path=None, body=None, headers=None, query=None,
         "rawPath": f"/api/v1{path}",
         "rawQueryString": "",
         "queryStringParameters": query,
-        "headers": {"content-type": "application/json", **(headers or {})},
+        "headers": {"content-type": "application/json", "x-origin-verify": SECRET, **(headers or {})},
         "requestContext": {
             "http": {"method": method, "path": f"/api/v1{path}", "sourceIp": "10.0.0.1"},
+            "domainName": "api.example",
             "stage": "$default",
             "requestId": "req-1",
             "authorizer": {"lambda": lambda_context},
@@ -230,40 +227,71 @@ def test_refused_raw_route_answers_in_wechats_format(api):
     assert headers["x-request-id"] == "req-1"
 
 
-def test_viewer_address_of_cloudfront_is_used(api):
-    headers = {"true-client-ip": "2001:db8::1", "x-origin-verify": SECRET}
-    assert call(api, "GET", "/address", headers=headers)[1] == {"address": "2001:db8::1"}
+@pytest.mark.parametrize("proof", ["", "another value", f"{SECRET}, {SECRET}", "ü"])
+@pytest.mark.parametrize(
+    ("method", "template", "body"),
+    [
+        ("GET", "/things", None),
+        ("GET", "/unknown", None),
+        ("POST", "/things/{thing_id}", "{"),
+        ("POST", "/raw", "x" * 1_000_001),
+        ("DELETE", "/things", None),
+    ],
+)
+def test_direct_request_is_refused_before_all_else(api, method, template, body, proof):
+    status, answer, headers = call(
+        api, method, template, body=body, headers={"x-origin-verify": proof}, authorizer="nobody"
+    )
+    assert (status, answer["code"]) == (403, "FAIL" if template == "/raw" else "EDGE_403_DIRECT")
+    assert headers["x-request-id"] == "req-1"
+
+
+def test_direct_request_reaches_no_access_check():
+    def access_check():
+        raise AssertionError("no work is done for a direct request")
+
+    api = http.Api("test", origin=lambda: ORIGIN, access_check=access_check)
+
+    @api.get("/things")
+    def things() -> dict[str, int]:
+        return {}
+
+    assert call(api, "GET", "/things", headers={"x-origin-verify": ""})[0] == 403
+
+
+def test_api_without_check_answers_direct_requests():
+    for origin in (None, lambda: Origin(OFF)):
+        api = http.Api("test", origin=origin)
+
+        @api.get("/things", public=True)
+        def things() -> dict[str, int]:
+            return {}
+
+        assert call(api, "GET", "/things", headers={"x-origin-verify": ""})[0] == 200
+
+
+def test_viewer_of_cloudfront_is_used(api):
+    headers = {"true-client-ip": "2001:db8::1", "x-viewer-host": "d1.cloudfront.net"}
+    assert call(api, "GET", "/address", headers=headers)[1] == {"address": "2001:db8::1", "host": "d1.cloudfront.net"}
 
 
 @pytest.mark.parametrize(
-    "headers",
-    [
-        {},
-        {"true-client-ip": "6.6.6.6"},
-        {"true-client-ip": "6.6.6.6", "x-origin-verify": ""},
-        {"true-client-ip": "6.6.6.6", "x-origin-verify": "between them"},
-        {"true-client-ip": "6.6.6.6", "x-origin-verify": "between us, between us"},
-        {"true-client-ip": "6.6.6.6", "x-origin-verify": "ü"},
-        {"x-origin-verify": SECRET},
-        {"cloudfront-viewer-address": "6.6.6.6:1", "x-forwarded-for": "6.6.6.6", "x-origin-verify": SECRET},
-    ],
+    "headers", [{}, {"cloudfront-viewer-address": "6.6.6.6:1", "x-forwarded-for": "6.6.6.6", "host": "evil.example"}]
 )
-def test_viewer_address_of_others_is_ignored(api, headers):
-    assert call(api, "GET", "/address", headers=headers)[1] == {"address": "10.0.0.1"}
+def test_other_headers_name_no_viewer(api, headers):
+    assert call(api, "GET", "/address", headers=headers)[1] == {"address": "10.0.0.1", "host": "api.example"}
 
 
-@pytest.mark.parametrize("secret", [None, lambda: OptionalSecret("")])
-def test_without_secret_no_viewer_address_is_used(secret):
-    api = http.Api("test", origin_secret=secret)
+@pytest.mark.parametrize("origin", [None, lambda: Origin(OFF)])
+def test_unchecked_request_names_no_viewer(origin):
+    api = http.Api("test", origin=origin)
 
     @api.get("/address", public=True)
     def address() -> dict[str, str]:
-        return {"address": api.client_address}
+        return {"address": api.client_address, "host": api.public_host}
 
-    headers = {"true-client-ip": "6.6.6.6", "x-origin-verify": ""}
-    assert call(api, "GET", "/address", headers=headers)[1] == {"address": "10.0.0.1"}
-    headers["x-origin-verify"] = "x"
-    assert call(api, "GET", "/address", headers=headers)[1] == {"address": "10.0.0.1"}
+    headers = {"true-client-ip": "6.6.6.6", "x-viewer-host": "evil.example"}
+    assert call(api, "GET", "/address", headers=headers)[1] == {"address": "10.0.0.1", "host": "api.example"}
 
 
 @pytest.mark.parametrize(("key", "status"), [(None, 200), ("k" * 200, 200), ("", 422), ("k" * 201, 422), ("a\tb", 422)])

@@ -22,6 +22,7 @@ VENDORS = {
     "psycopg",
     "pydantic_settings",
     "redis",
+    "snapshot_restore_py",
     "urllib3",
 }
 # Third-party packages without I/O, which every module may import.
@@ -33,6 +34,7 @@ ADAPTERS = {
     "repository",  # PostgreSQL
     "queue",  # Redis and SQS
     "scripts",  # Lua in Redis
+    "forecast_store",  # Redis
     "wechat",  # WeChat Pay's HTTP API
     "wechat_login",  # WeChat's login API
     "alerts",  # SNS

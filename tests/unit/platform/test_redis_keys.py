@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from artiway.platform import redis_keys
-from artiway.platform.redis_keys import REGISTRY, KeyPattern, pattern_of
+from artiway.platform.redis_keys import QUEUE_PARTS, REGISTRY, KeyPattern, pattern_of
 
 LAYER = Path(__file__).parents[3] / "layers/core/artiway"
 ID = UUID(int=1)
@@ -25,12 +25,16 @@ NAMES = {
     "task_events:<task_id>": redis_keys.task_events(ID),
     "task_progress:<task_id>": redis_keys.task_progress(ID),
     "task_written:<node_id>": redis_keys.task_written(ID),
-    "task_listeners:<user_id>": redis_keys.task_listeners(ID),
+    "task_listeners:<group>": redis_keys.task_listeners(f"user:{ID}"),
+    "forecast:<name>": redis_keys.forecast("gpu+pending"),
+    "forecasting:<name>": redis_keys.forecast_claim("gpu"),
     "{artiway:wfq:<pool>}:epoch": redis_keys.queue_epoch("gpu"),
     "{artiway:wfq:<pool>}:loading": redis_keys.queue_loading("gpu"),
-    "{artiway:wfq:<pool>}:<epoch>:log": redis_keys.queue_log("gpu", "e"),
-    "{artiway:wfq:<pool>}:<epoch>:places": redis_keys.queue_places("gpu", "e"),
 }
+NAMES |= {f"{{artiway:wfq:<pool>}}:<epoch>:{part}": redis_keys.queue_part("gpu", "e", part) for part in QUEUE_PARTS}
+QUEUE_NAMES = {"heads:<track>": "heads:1", "work:<track>": "work:1", "users:<tenant>": "users:1|t"}
+QUEUE_NAMES |= {"nodes:<user>": "nodes:1|t|u", "held:<tenant>": "held:t", "service:<minute>": "service:9"}
+NAMES |= {f"{{artiway:wfq:<pool>}}:<epoch>:{k}": redis_keys.queue_part("gpu", "e", v) for k, v in QUEUE_NAMES.items()}
 MODULES = sorted(path for path in LAYER.rglob("*.py") if path.name != "redis_keys.py")
 SCRIPTS = sorted(LAYER.rglob("*.lua"))
 

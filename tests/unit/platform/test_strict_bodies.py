@@ -68,6 +68,12 @@ FLAGS = [
     for place, schema in places(of(operation))
     if schema.get("type") == "boolean"
 ]
+CHOICES = [
+    (operation, place)
+    for operation in WITH_BODY
+    for place, schema in places(of(operation))
+    if schema.get("type") == "string" and "enum" in schema
+]
 NAMES = [
     (operation, place)
     for operation in WITH_BODY
@@ -126,6 +132,16 @@ def test_only_number_is_taken_for_number(handlers, operation, place, value):
 @pytest.mark.parametrize(("operation", "place"), FLAGS, ids=label)
 def test_only_boolean_is_taken_for_boolean(handlers, operation, place, value):
     assert label(place) in refusals(handlers, operation, body_with(of(operation), place, value))
+
+
+@pytest.mark.parametrize(("operation", "place"), CHOICES, ids=label)
+def test_only_listed_value_is_taken_for_choice(handlers, operation, place):
+    assert label(place) in refusals(handlers, operation, body_with(of(operation), place, "URGENT"))
+
+
+@pytest.mark.parametrize("route", ["POST /tasks", "POST /flows", "POST /tasks/estimate"])
+def test_priority_of_task_is_choice(route):
+    assert (route, ("priority",)) in {(str(operation), place) for operation, place in CHOICES}
 
 
 @pytest.mark.parametrize(("operation", "place"), NAMES, ids=label)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from artiway.scheduling.lanes import LANES, Tier, Work, route
+from artiway.scheduling.lanes import LANES, Tier, WorkKind, route
 from artiway.scheduling.model import (
     Completion,
     Lane,
@@ -36,45 +36,45 @@ def test_pictures_are_routed_by_tier_and_expected_time(tier: Tier, seconds: floa
         assert route(tier=tier, is_paid=is_paid, expected_us=microseconds(seconds)) == lane
 
 
-@pytest.mark.parametrize("work", [Work.STREAM, Work.BATCH, Work.VISION])
-def test_text_is_routed_by_whether_it_is_paid_for(work: Work) -> None:
+@pytest.mark.parametrize("work", [WorkKind.STREAM, WorkKind.BATCH, WorkKind.VISION])
+def test_text_is_routed_by_its_payment(work: WorkKind) -> None:
     for tier in Tier:
-        assert route(tier=tier, is_paid=True, expected_us=1, work=work) == f"paid_{work}"
-        assert route(tier=tier, is_paid=False, expected_us=1, work=work) == f"free_{work}"
+        assert route(tier=tier, is_paid=True, expected_us=1, kind=work) == f"paid_{work}"
+        assert route(tier=tier, is_paid=False, expected_us=1, kind=work) == f"free_{work}"
 
 
 def test_every_route_leads_to_a_lane_that_exists() -> None:
     routes = {
-        route(tier=tier, is_paid=is_paid, expected_us=microseconds(seconds), work=work)
+        route(tier=tier, is_paid=is_paid, expected_us=microseconds(seconds), kind=work)
         for tier in Tier
         for is_paid in (True, False)
         for seconds in (1, 60)
-        for work in Work
+        for work in WorkKind
     }
     assert routes == LANES.keys()
 
 
-def test_the_enterprise_has_workers_of_its_own_and_free_and_long_work_half_of_the_others() -> None:
+def test_lanes_have_their_pools_and_shares() -> None:
     assert [name for name, spec in LANES.items() if spec.pool == "enterprise"] == ["enterprise_exclusive"]
     halves = {name for name, spec in LANES.items() if spec.lane.share_percent == 50}
     assert halves == {"vip_long", "free_default"}
     assert {LANES[name].pool for name in halves} == {"gpu"}
 
 
-def test_a_charge_is_rounded_up_so_that_nothing_is_free() -> None:
+def test_charge_is_rounded_up() -> None:
     assert charge_us(6_000_000, 5) == 1_200_000
     assert charge_us(10, 3) == 4
     assert charge_us(1, 10_000) == 1
 
 
-def test_a_share_of_a_small_pool_is_one_slot_and_the_smaller_limit_counts() -> None:
+def test_smaller_limit_of_a_lane_counts() -> None:
     half = Lane("free", share_percent=50)
     assert [half.limit(slots) for slots in (1, 2, 3, 8)] == [1, 1, 1, 4]
     assert Lane("free", parallelism=3, share_percent=50).limit(10) == 3
     assert Lane("free", parallelism=9, share_percent=50).limit(10) == 5
 
 
-def test_what_blocks_a_track_is_named_with_the_operators_switch_first() -> None:
+def test_blocked_track_names_the_operators_switch_first() -> None:
     track, busy = Track("model", "vip", "flux"), {Track("model", "free", "sdxl"): 2}
     assert Pool({"model": 3}).blocked_by(track, busy) is None
     assert Pool({"model": 2}).blocked_by(track, busy) is WaitingFor.TURN
@@ -108,6 +108,6 @@ TRACK = Track("cutout", "vip_short")
         lambda: Completion("n", -1),
     ],
 )
-def test_names_and_numbers_that_could_break_a_key_or_a_clock_are_refused(make) -> None:
+def test_names_and_numbers_out_of_range_are_refused(make) -> None:
     with pytest.raises(ValueError):
         make()

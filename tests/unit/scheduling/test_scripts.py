@@ -1,81 +1,82 @@
-"""The text of the Lua library, as a whole: what it may call, and that nothing is left over."""
+"""The text of the Lua scripts: what they may call, their headers and their limits."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
-from artiway.scheduling import model, scripts
-from artiway.scheduling.keys import Keys
+from artiway.scheduling import model, queue, scripts
+from artiway.scheduling.keys import Keys, layout_of, new_epoch
 
-LUA = Path(scripts.__file__).parent / "lua"
-
-
-def test_the_library_calls_only_commands_that_are_cheap_whatever_redis_holds() -> None:
-    text = scripts.library().text
-    assert "--@" not in text
-    called = re.findall(r'\bcall\("(\w+)"', text)
-    assert len(called) == len(re.findall(r"\bcall\(", text))
-    assert set(called) <= {"GET", "SET", "RENAME", "XADD", "HLEN", "HMGET", "HSET", "HDEL"}
+LUA = scripts.FOLDER
+# All are constant, logarithmic, or as long as the batch. SMEMBERS reads the users that wait at their cap.
+CHEAP = {"GET", "SET", "DEL", "RENAME", "HGET", "HSET", "HDEL", "HMGET", "HGETALL", "HEXISTS", "HINCRBY", "EXPIRE"}
+CHEAP |= {"ZADD", "ZREM", "ZRANGE", "ZRANGEBYSCORE", "ZSCORE", "ZRANK", "ZCARD", "ZCOUNT"}
+CHEAP |= {"SADD", "SREM", "SMEMBERS", "RPUSH", "LTRIM"}
+COMMAND = re.compile(r'\b(?:call|call_with|read_with)\("(\w+)"')
 
 
 @pytest.mark.parametrize("verb", scripts.verbs())
-def test_a_verb_has_a_file_that_says_what_it_answers(verb: str) -> None:
-    text = (LUA / "verbs" / f"{verb}.lua").read_text()
-    assert text.startswith(f"--[[ {verb} -> ")
-    assert f"function verbs.{verb}(" in text
+class TestVerb:
+    def test_header_is_the_contract(self, verb: str) -> None:
+        shebang, header, *_ = (LUA / f"{verb}.lua").read_text().split("\n")
+        assert shebang.startswith("#!lua")
+        assert header.startswith(f"--[[ {verb} -> ")
+
+    def test_includes_are_joined_and_nothing_else(self, verb: str) -> None:
+        text, rest = scripts.script(verb).text, (LUA / f"{verb}.lua").read_text()
+        assert "--@include" not in text
+        for name in re.findall(r"^--@include (\w+)$", rest, re.MULTILINE):
+            part = (LUA / "includes" / f"{name}.lua").read_text()
+            assert text.count(part) == 1
+            text, rest = text.replace(part, "", 1), rest.replace(f"--@include {name}", "", 1)
+        assert text == rest
+
+    def test_only_cheap_commands_are_called(self, verb: str) -> None:
+        assert set(COMMAND.findall(scripts.script(verb).text)) <= CHEAP
 
 
-def test_every_part_is_included_and_every_include_exists() -> None:
-    used = re.findall(r"^--@include parts/(\w+)$", (LUA / "library.lua").read_text(), re.MULTILINE)
-    assert sorted(used) == sorted(path.stem for path in (LUA / "parts").glob("*.lua"))
-
-
-def test_every_verb_is_registered_under_the_version_of_the_text() -> None:
-    code = scripts.library()
-    registered = re.findall(r'^redis\.register_function\("(\w+)"', code.text, re.MULTILINE)
-    assert registered == [scripts.function(verb, code.version) for verb in scripts.verbs()]
+def test_every_include_is_used() -> None:
+    used = {
+        name for path in LUA.glob("*.lua") for name in re.findall(r"^--@include (\w+)$", path.read_text(), re.MULTILINE)
+    }
+    assert used == {path.stem for path in (LUA / "includes").glob("*.lua")}
 
 
 def test_limits_are_the_same_in_lua_and_python() -> None:
-    text = "".join(path.read_text() for path in (LUA / "parts").glob("*.lua"))
-    found = {name: int(value) for name, value in re.findall(r"^local ([A-Z_]+) = (\d+)$", text, re.MULTILINE)}
-    assert found.pop("SERVICE_MINUTES") >= 60
-    assert found.pop("SPARE") > 0
-    assert found == {
-        "SAMPLES_BEFORE_AVERAGE": model.SAMPLES_BEFORE_AVERAGE,
-        "TRACK_LIMIT": model.TRACK_LIMIT,
-        "CLOCK_LIMIT": model.CLOCK_LIMIT_US,
-        "PASS_OVER_LIMIT": model.PASS_OVER_LIMIT,
-    }
+    text = (LUA / "includes" / "keys.lua").read_text()
+    found = {name: float(value) for name, value in re.findall(r"^local ([A-Z_]+) = ([\de]+)\b", text, re.MULTILINE)}
+    assert found["NODE_RANK"] == queue.NODE_RANK
+    assert found["SAMPLES_BEFORE_AVERAGE"] == model.SAMPLES_BEFORE_AVERAGE
+    assert found["TRACK_LIMIT"] == model.TRACK_LIMIT
+    assert found["CLOCK_LIMIT"] == model.CLOCK_LIMIT_US
+    assert found["DECISIONS_KEPT"] == queue.DECISIONS_KEPT
+    assert 3 * found["USER_RANK"] + found["USER_CLOCK_LIMIT"] < 2**53
 
 
-def test_the_header_of_the_library_names_as_many_keys_as_python_builds() -> None:
-    header = (LUA / "library.lua").read_text().split("]]")[0]
-    named = {int(n) for n in re.findall(r"KEYS\[(\d+)\]", header)}
-    assert named == set(range(1, len(Keys("gpu").of("e")) + 1))
+def test_keys_are_named_in_their_order() -> None:
+    names = re.search(r"^local (.+) = unpack\(KEYS\)$", (LUA / "includes" / "keys.lua").read_text(), re.MULTILINE)
+    assert names is not None
+    assert [key.rpartition(":")[2].upper() for key in Keys("gpu").of("e")] == names[1].split(", ")
 
 
-def test_all_keys_of_a_pool_share_its_hash_tag() -> None:
+def test_all_keys_of_a_pool_share_its_tag() -> None:
     keys = Keys("gpu")
     assert {key[: key.index("}") + 1] for key in keys.of("e1")} == {keys.tag}
 
 
-def test_fields_of_what_has_a_layout_become_numbers_by_the_name_before_the_dot() -> None:
-    layout = "--@layout node first: id line\n--@layout line: first track\n"
-    laid_out = scripts._laid_out(layout + "next_node.line.first.id = queue.nodes.id .. node[1].name .. track.id")
-    assert laid_out == "next_node[2][1][1] = queue.nodes.id .. node[1].name .. track.id"
+def test_an_epoch_names_its_layout() -> None:
+    assert [layout_of(epoch) for epoch in (new_epoch(3), "", "0123456789abcdef", "x-1")] == [3, 0, 0, 0]
 
 
-@pytest.mark.parametrize("text", ["node.cost = 1", "nodes[i].id = 1", "find(id).id = 1"])
-def test_a_field_without_a_place_or_a_holder_without_a_name_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"cost|give the holder"):
-        scripts._laid_out(f"--@layout node: id\n{text}")
-
-
-def test_lines_stand_right_behind_the_fields_of_users_and_crowds() -> None:
-    text = (LUA / "parts" / "state.lua").read_text()
-    fields = {name: len(row.split()) for name, row in re.findall(r"^--@layout (\w+)[\w ]*: (.+)$", text, re.MULTILINE)}
-    assert f"local USER, CROWD = {fields['user']}, {fields['crowd']} " in text
+def test_a_key_names_its_epoch() -> None:
+    keys = Keys("gpu")
+    names = [
+        keys.part("1-ab", "pool"),
+        keys.work("1-ab", 3),
+        keys.epoch,
+        keys.loading,
+        Keys("cpu").part("1-ab", "pool"),
+    ]
+    assert [keys.epoch_in(name) for name in names] == ["1-ab", "1-ab", None, None, None]

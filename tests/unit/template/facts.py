@@ -30,6 +30,13 @@ class Template:
     def functions(self) -> dict[str, Json]:
         return self.of_type("AWS::Lambda::Function")
 
+    def function_of(self, reference: Any) -> str:
+        """The function that a reference means, itself or by its alias."""
+        name = target(reference)
+        if self.resources[name]["Type"] == "AWS::Lambda::Alias":
+            return target(self.resources[name]["Properties"]["FunctionName"])
+        return name
+
     def folder_of(self, function: str) -> str:
         """`functions/health` for HealthFunction."""
         return str(self.functions[function]["Code"]["S3Key"])

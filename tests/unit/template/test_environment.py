@@ -29,8 +29,8 @@ OPTIONAL = {
     "requeued_tools": "no tool's nodes run again after the limit",
     "public_url": "the request's own host is used",
 }
-# Read by the logger, which needs no settings.
-LOGGER = {"ARTIWAY_LOG_LEVEL", "ARTIWAY_LOG_SAMPLE_RATE"}
+# Read by the logger and the metrics, which need no settings.
+LOGGER = {"ARTIWAY_LOG_LEVEL", "ARTIWAY_LOG_SAMPLE_RATE", "ARTIWAY_METRICS"}
 # Setting -> function's folder -> why that function reaches a provider of the setting but never uses it.
 # A message that cannot be sent for want of an address stays in the outbox, and the relay has every address.
 NO_EXECUTION = "starts no execution: only a submission, a retry and the sweeps do; a token is answered without the ARN"
@@ -38,16 +38,14 @@ READS_EVENTS = "only reads tasks and events"
 NEVER_USED = {
     "task_machine_arn": {
         "events": READS_EVENTS,
-        **dict.fromkeys(("fanout", "gate", "internal", "ops", "progress", "push"), NO_EXECUTION),
+        **dict.fromkeys(("fanout", "internal", "ops", "progress", "push"), NO_EXECUTION),
         **dict.fromkeys(("scheduler", "settle", "webhooks", "websocket"), NO_EXECUTION),
     },
     "queues": {
         "events": READS_EVENTS,
-        "gate": "publishes token answers only",
     },
     "service_database_url": {
         "events": READS_EVENTS,
-        "gate": "stores a token in its tenant; it frees no slot and registers no worker",
     },
     "alarm_topic_arn": {"ops": "reads bills; the reconciliation sends the alerts"},
     "websocket_endpoint": {"relay": "forgets expired connections in the database; it sends nothing to a socket"},

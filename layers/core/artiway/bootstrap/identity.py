@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from artiway.identity.service import AuthService
     from artiway.identity.tenants.service import TenantService
     from artiway.identity.token_verifier import Verifier
-    from artiway.platform.secrets import OptionalSecret
+    from artiway.platform.origin import Origin
 
 
 @once
@@ -40,11 +40,11 @@ def access_check() -> AccessCheck:
 
 
 @once
-def origin_secret() -> OptionalSecret:
-    """The secret that CloudFront sends with every request. A stack without CloudFront has none."""
-    from artiway.platform.secrets import OptionalSecret
+def origin() -> Origin:
+    """Refuses requests that bypass CloudFront: `http.Api("area", origin=bootstrap.origin)`."""
+    from artiway.platform.origin import Origin
 
-    return OptionalSecret(base.settings().origin_secret_arn)
+    return Origin(base.settings().origin_hashes)
 
 
 @once

@@ -5,8 +5,11 @@ Tests replace the outside world with `supply`, and drop every value with `forget
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
+
+from artiway.platform.snapshots import after_restore
 
 T = TypeVar("T")
 _PROVIDERS: list[Provider[Any]] = []
@@ -45,3 +48,15 @@ def once(make: Callable[[], T]) -> Provider[T]:
 def forget_all() -> None:
     for provider in _PROVIDERS:
         provider.cache_clear()
+
+
+def begin_anew() -> None:
+    """After the restore of a SnapStart snapshot, from which many processes begin with the same memory.
+
+    Connections of the snapshot are closed, its settings and caches are old, and its random numbers repeat.
+    """
+    random.seed()
+    forget_all()
+
+
+after_restore(begin_anew)

@@ -12,6 +12,7 @@ from artiway.bootstrap.tasks import catalogue, node_store
 
 if TYPE_CHECKING:
     from artiway.scheduling.dispatcher import Dispatcher
+    from artiway.scheduling.forecasts import PoolForecasts
     from artiway.scheduling.operations import OperationsService
     from artiway.scheduling.queue import FairQueue
     from artiway.scheduling.repository import PostgresSchedulingStore
@@ -37,6 +38,24 @@ def scheduling_store() -> PostgresSchedulingStore:
         window_s=base.settings().scheduler_window_s,
         samples=base.settings().scheduler_cost_samples,
         prefetch=base.settings().scheduler_prefetch,
+    )
+
+
+@once
+def forecasts() -> PoolForecasts:
+    from artiway.bootstrap.tasks import catalogue, durations
+    from artiway.scheduling.forecast_store import RedisForecasts
+    from artiway.scheduling.forecasts import PoolForecasts
+
+    costs = {kind.name: kind.cost_us for kind in catalogue().types.values()}
+    return PoolForecasts(
+        fair_queues(),
+        scheduling_store(),
+        lambda pool: durations().of(pool).speed(costs, prefetch=base.settings().scheduler_prefetch),
+        RedisForecasts(base.redis()),
+        base.clock(),
+        for_s=base.settings().forecast_s,
+        pause=base.pause(),
     )
 
 

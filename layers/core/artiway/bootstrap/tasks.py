@@ -14,6 +14,7 @@ from artiway.bootstrap.points import points
 if TYPE_CHECKING:
     from artiway.delivery.feed.service import FeedService
     from artiway.tasks.catalogue import Catalogue
+    from artiway.tasks.durations import MeasuredDurations
     from artiway.tasks.lifecycle import NodeService
     from artiway.tasks.progress import Progress
     from artiway.tasks.repository import PostgresNodes, PostgresTasks
@@ -69,9 +70,23 @@ def nodes() -> NodeService:
 
 
 @once
+def durations() -> MeasuredDurations:
+    from artiway.tasks.durations import MeasuredDurations, Windows
+
+    windows = Windows(
+        nodes=base.settings().duration_samples,
+        nodes_s=base.settings().duration_window_s,
+        tasks_s=base.settings().lateness_window_s,
+    )
+    return MeasuredDurations(node_store(), base.cache(), windows, for_s=base.settings().durations_s)
+
+
+@once
 def tasks() -> TaskService:
+    from artiway.bootstrap.scheduling import forecasts
     from artiway.delivery.feed.service import ProgressReader
     from artiway.tasks import catalogue
+    from artiway.tasks.estimates import Estimator
     from artiway.tasks.load import cached
     from artiway.tasks.service import TaskService
 
@@ -83,6 +98,7 @@ def tasks() -> TaskService:
         nodes(),
         base.clock(),
         load_of=cached(node_store().lane_load, base.clock(), for_s=base.settings().lane_load_s),
+        timing_of=Estimator(forecasts().with_pending, durations().of).timing,
         hold_ttl_s=base.settings().hold_ttl_s,
         # Without a DNS lookup: a submission does not wait for a name server, and each delivery checks the addresses.
         refusal_of=lambda url: webhook_post().refusal(url, is_looked_up=False),
@@ -92,10 +108,10 @@ def tasks() -> TaskService:
 
 @once
 def why() -> WhyService:
-    from artiway.bootstrap.scheduling import fair_queues
+    from artiway.bootstrap.scheduling import fair_queues, forecasts
     from artiway.tasks.why import WhyService
 
-    return WhyService(tasks(), fair_queues(), base.clock())
+    return WhyService(tasks(), fair_queues(), forecasts().of, base.clock())
 
 
 def catalogue() -> Catalogue:
@@ -113,9 +129,11 @@ def progress() -> Progress:
 
 @once
 def task_events() -> FeedService:
+    from artiway.delivery.feed.model import ListenerLimits
     from artiway.delivery.feed.queue import RedisListeners
     from artiway.delivery.feed.service import FeedService
 
-    limit = base.settings().events_per_user
-    listeners = RedisListeners(base.redis(), limit=limit, breaker=base.redis_breaker())
+    settings = base.settings()
+    limits = ListenerLimits(settings.events_per_user, settings.events_per_tenant, settings.events_at_once)
+    listeners = RedisListeners(base.redis(), limits, breaker=base.redis_breaker())
     return FeedService(task_store(), task_feed(), listeners, pause=base.pause())

@@ -224,6 +224,7 @@ class Policy:
     rate_per_second: int
     burst: int
     artefact_days: int
+    user_concurrency: int | None = None
 
 
 @dataclass(frozen=True)

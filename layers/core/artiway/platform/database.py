@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from artiway.errors import ArtiwayError, Unavailable
 from artiway.platform import iam_token, waits
 from artiway.platform.clock import Clock, SystemClock
 from artiway.platform.logs import Logger
+from artiway.platform.secrets import Secret
 
 logger = Logger("database")
 
@@ -273,14 +275,34 @@ class Database:
             with_iam_password(self._url, self._clock),
             application_name=os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "artiway"),
         )
-        with _waiting(self._connect_timeout_s, request_s=self._request_timeout_s) as remaining_s:
-            connected = waiting.wait_conn(generators.connect(address), interval=_POLL_S, timeout=remaining_s)
+        try:
+            with _waiting(self._connect_timeout_s, request_s=self._request_timeout_s) as remaining_s:
+                connected = waiting.wait_conn(generators.connect(address), interval=_POLL_S, timeout=remaining_s)
+        except psycopg.OperationalError as error:  # a wrong certificate, for example: callers see only DatabaseAway
+            logger.warning("database connection refused", reason=str(error))
+            raise
         connection = _Connection(connected, row_factory=dict_row)
         connection.limit_s, connection.request_s = self._statement_limit_s, self._request_timeout_s
         connection.autocommit = True
         # RDS Proxy pins sessions with prepared statements and refuses start-up options, so neither is used.
         connection.prepare_threshold = None
         return connection
+
+
+def owner_address(url: str, secret: Secret, *, connect_timeout_s: int = 10) -> str:
+    """The address with which the owner signs in: with IAM, or with the password of RDS's secret.
+
+    RDS accepts IAM from members of rds_iam, and the owner joins them with its first migration.
+    """
+    with_token = with_iam_password(url)
+    try:
+        psycopg.connect(with_token, connect_timeout=connect_timeout_s).close()
+    except psycopg.OperationalError as error:
+        text = secret.text() if "authentication failed" in str(error) else ""
+        if not text:
+            raise
+        return make_conninfo(url, password=json.loads(text)["password"])
+    return with_token
 
 
 def with_iam_password(url: str, clock: Clock | None = None) -> str:

@@ -14,7 +14,12 @@ if TYPE_CHECKING:
 
 logger = Logger("deployment")
 # "Custom::TokenKeys" -> "token-keys": the resource type names the action.
-ACTIONS = {"Custom::Migration": "migrate", "Custom::TokenKeys": "token-keys", "Custom::Recovery": "recover"}
+ACTIONS = {
+    "Custom::Migration": "migrate",
+    "Custom::TokenKeys": "token-keys",
+    "Custom::OriginHashes": "origin-hashes",
+    "Custom::Recovery": "recover",
+}
 REASON_LIMIT = 400
 ANSWER_TIMEOUT_S = 10
 

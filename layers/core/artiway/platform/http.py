@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import hmac
 import inspect
 import json
 import math
@@ -31,8 +30,8 @@ from artiway.platform import logs, metrics, tracing, waits
 from artiway.platform.logs import Logger
 
 if TYPE_CHECKING:
+    from artiway.platform.origin import Origin
     from artiway.platform.ratelimit import Decision
-    from artiway.platform.secrets import OptionalSecret
 
 logger = Logger("http")
 
@@ -148,18 +147,19 @@ class Api:
     """A function's routes. `permission=None` is any logged-in user; a route open to all must say `public=True`.
 
     `access_check` is called when the first protected route is. Without one the API trusts the authorizer's context.
-    `origin_secret` proves that a request came through CloudFront; without it no viewer address is trusted.
+    `origin` refuses each request that did not come through CloudFront. Only an API that others call directly has None.
     """
 
     def __init__(
         self,
         area: str,
+        *,
+        origin: Callable[[], Origin] | None,
         access_check: Callable[[], AccessPort] | None = None,
-        origin_secret: Callable[[], OptionalSecret] | None = None,
     ) -> None:
         self.area = area
         self.access_check = access_check
-        self._origin_secret = origin_secret
+        self.origin = origin
         self.resolver = APIGatewayHttpResolver(enable_validation=True, serializer=_to_json)
         self.rules: dict[str, _Rule] = {}
         self._handlers: dict[str, Callable[..., Any]] = {}
@@ -198,6 +198,8 @@ class Api:
         key = f"{method} " + _PARAMETER.sub(r"{\1}", rule)
         self.rules[key] = _Rule(permission, public, raw, idempotent, slow)
         documented = {422, 500, 503, *errors}
+        if self.origin is not None:
+            documented.add(403)
         if not public:
             documented |= {401, 403, 429}
         if idempotent:
@@ -267,14 +269,15 @@ class Api:
 
     @property
     def client_address(self) -> str:
-        """The viewer's address: CloudFront's header if the origin secret proves it, else the connection's address."""
-        headers = self._event.get("headers", {})
-        viewer, proof = str(headers.get("true-client-ip", "")), str(headers.get("x-origin-verify", ""))
-        if viewer and proof and self._origin_secret is not None:
-            secret = self._origin_secret().text()
-            if secret and hmac.compare_digest(proof.encode(), secret.encode()):
-                return viewer
-        return str(self._event.get("requestContext", {}).get("http", {}).get("sourceIp", ""))
+        """The viewer's address if the request came through CloudFront, else the connection's."""
+        viewer = self.origin().viewer_address(self._event.get("headers", {})) if self.origin is not None else ""
+        return viewer or str(self._event.get("requestContext", {}).get("http", {}).get("sourceIp", ""))
+
+    @property
+    def public_host(self) -> str:
+        """The host that the client called: CloudFront's if the request came through it, else the API's own."""
+        viewer = self.origin().viewer_host(self._event.get("headers", {})) if self.origin is not None else ""
+        return viewer or str(self._event["requestContext"]["domainName"])
 
     @property
     def idempotency_key(self) -> str | None:
@@ -287,7 +290,7 @@ class Api:
         self._explain_missing = explain
 
     def handler(self, event: Mapping[str, Any], context: Any) -> dict[str, Any]:
-        """The Lambda entry point: check access, check the body, call the route, render."""
+        """The Lambda entry point: check origin, access and body, call the route, render."""
         request = event["requestContext"]
         request_id = str(request.get("requestId", ""))
         route_key = str(event.get("routeKey", ""))
@@ -321,6 +324,8 @@ class Api:
             return answer
 
     def _answer(self, event: Mapping[str, Any], rule: _Rule | None, context: Any) -> dict[str, Any]:
+        if self.origin is not None:
+            self.origin().check(event.get("headers", {}))
         http = event["requestContext"]["http"]
         if rule is None:
             raise self._explain_missing(http["method"], event["rawPath"])

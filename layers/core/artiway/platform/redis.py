@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from artiway.platform.breaker import Breaker
 
 RETRY_AFTER_S = 2
-# Answers of a server that cannot write now: a script runs too long, a disk or a replica is missing.
-PASSING = ("BUSY ", "MISCONF ", "NOREPLICAS ", "MASTERDOWN ")
+# Answers of a server that cannot serve now: a script runs too long or was stopped, a disk or a replica is missing.
+PASSING = ("BUSY", "MISCONF", "NOREPLICAS", "Script killed")
 
 
 class RedisAway(Unavailable):

@@ -23,6 +23,8 @@ class KeyType(StrEnum):
     HASH = "hash"
     STREAM = "stream"
     ZSET = "zset"
+    LIST = "list"
+    SET = "set"
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class KeyPattern:
 
 
 _QUEUE = "{artiway:wfq:<pool>}"
+# The parts of a fair queue that its scripts get as KEYS, in their order.
+QUEUE_PARTS = ("pool", "tenants", "where", "running", "leases", "user_running", "user_caps", "decisions")
 
 REGISTRY = (
     KeyPattern("lock:<name>", KeyType.HASH, True, "platform.lock", "a lock's token, fence and deadline"),
@@ -66,11 +70,25 @@ REGISTRY = (
     KeyPattern("task_events:<task_id>", KeyType.STREAM, True, "delivery.feed", "events of a task"),
     KeyPattern("task_progress:<task_id>", KeyType.HASH, True, "delivery.feed", "progress of a task's nodes"),
     KeyPattern("task_written:<node_id>", KeyType.STRING, True, "delivery.feed", "the database has recent progress"),
-    KeyPattern("task_listeners:<user_id>", KeyType.ZSET, True, "delivery.feed", "leases of waiting event requests"),
+    KeyPattern("task_listeners:<group>", KeyType.ZSET, True, "delivery.feed", "leases of waiting event requests"),
+    KeyPattern("forecast:<name>", KeyType.HASH, True, "scheduling", "a pool's forecast, with a row for each tenant"),
+    KeyPattern("forecasting:<name>", KeyType.STRING, True, "scheduling", "claim of the caller that computes it"),
     KeyPattern(f"{_QUEUE}:epoch", KeyType.STRING, False, "scheduling", "the epoch of the fair queue that is in force"),
     KeyPattern(f"{_QUEUE}:loading", KeyType.STRING, False, "scheduling", "the epoch that a rebuild fills"),
-    KeyPattern(f"{_QUEUE}:<epoch>:log", KeyType.STREAM, False, "scheduling", "decisions, trimmed by length"),
-    KeyPattern(f"{_QUEUE}:<epoch>:places", KeyType.HASH, False, "scheduling", "where each waiting node is stored"),
+    KeyPattern(f"{_QUEUE}:<epoch>:pool", KeyType.HASH, False, "scheduling", "clock, switches and tracks"),
+    KeyPattern(f"{_QUEUE}:<epoch>:tenants", KeyType.HASH, False, "scheduling", "weight, caps and clock of each tenant"),
+    KeyPattern(f"{_QUEUE}:<epoch>:where", KeyType.HASH, False, "scheduling", "the place of each waiting node"),
+    KeyPattern(f"{_QUEUE}:<epoch>:running", KeyType.HASH, False, "scheduling", "the nodes that hold a slot"),
+    KeyPattern(f"{_QUEUE}:<epoch>:leases", KeyType.ZSET, False, "scheduling", "when an unconfirmed node comes back"),
+    KeyPattern(f"{_QUEUE}:<epoch>:user_running", KeyType.HASH, False, "scheduling", "running nodes of each user"),
+    KeyPattern(f"{_QUEUE}:<epoch>:user_caps", KeyType.HASH, False, "scheduling", "caps of single users"),
+    KeyPattern(f"{_QUEUE}:<epoch>:decisions", KeyType.LIST, False, "scheduling", "the last 1,000 dispatches"),
+    KeyPattern(f"{_QUEUE}:<epoch>:heads:<track>", KeyType.ZSET, False, "scheduling", "first node of each tenant"),
+    KeyPattern(f"{_QUEUE}:<epoch>:work:<track>", KeyType.HASH, False, "scheduling", "each tenant's counts and head"),
+    KeyPattern(f"{_QUEUE}:<epoch>:users:<tenant>", KeyType.ZSET, False, "scheduling", "a tenant's users on a track"),
+    KeyPattern(f"{_QUEUE}:<epoch>:nodes:<user>", KeyType.ZSET, False, "scheduling", "a user's nodes on a track"),
+    KeyPattern(f"{_QUEUE}:<epoch>:held:<tenant>", KeyType.SET, False, "scheduling", "users that wait at their cap"),
+    KeyPattern(f"{_QUEUE}:<epoch>:service:<minute>", KeyType.HASH, True, "scheduling", "GPU time by tenant"),
 )
 
 
@@ -110,8 +128,16 @@ def task_written(node_id: UUID) -> str:
     return f"task_written:{node_id}"
 
 
-def task_listeners(user_id: UUID) -> str:
-    return f"task_listeners:{user_id}"
+def task_listeners(group: str) -> str:
+    return f"task_listeners:{group}"
+
+
+def forecast(name: str) -> str:
+    return f"forecast:{name}"
+
+
+def forecast_claim(name: str) -> str:
+    return f"forecasting:{name}"
 
 
 def queue_tag(pool: str) -> str:
@@ -127,9 +153,5 @@ def queue_loading(pool: str) -> str:
     return f"{queue_tag(pool)}:loading"
 
 
-def queue_log(pool: str, epoch: str) -> str:
-    return f"{queue_tag(pool)}:{epoch}:log"
-
-
-def queue_places(pool: str, epoch: str) -> str:
-    return f"{queue_tag(pool)}:{epoch}:places"
+def queue_part(pool: str, epoch: str, part: str) -> str:
+    return f"{queue_tag(pool)}:{epoch}:{part}"

@@ -19,6 +19,7 @@ class Settings(BaseSettings):
     database_url: SecretStr = SecretStr("")
     service_database_url: SecretStr = SecretStr("")
     owner_database_url: SecretStr = SecretStr("")
+    owner_secret_arn: str = ""  # RDS's secret of the owner, for the first migration
     # For the API, which answers 503 within three seconds. Functions without a waiting client set longer ones.
     database_connect_timeout_s: float = Field(default=1, gt=0, le=10)
     database_begin_timeout_s: float = Field(default=1.5, gt=0, le=60)
@@ -59,6 +60,11 @@ class Settings(BaseSettings):
     task_machine_arn: str = ""
     hold_ttl_s: int = Field(default=172_800, ge=3_600, le=30 * 86_400)  # longer than an execution may take
     lane_load_s: float = Field(default=2, ge=0, le=60)
+    forecast_s: float = Field(default=2, ge=0, le=60)
+    durations_s: float = Field(default=5, ge=0, le=600)
+    duration_samples: int = Field(default=500, ge=1, le=5_000)
+    duration_window_s: int = Field(default=7 * 86_400, ge=60, le=90 * 86_400)
+    lateness_window_s: int = Field(default=600, ge=10, le=86_400)
     lease_s: int = Field(default=30, ge=5, le=600)
     beat_s: int = Field(default=10, ge=1, le=200)
     node_retries: int = Field(default=3, ge=0, le=10)
@@ -77,6 +83,8 @@ class Settings(BaseSettings):
     events_wait_ms: int = Field(default=20_000, ge=0, le=25_000)
     events_retry_ms: int = Field(default=500, ge=0, le=60_000)
     events_per_user: int = Field(default=5, ge=1, le=100)  # each that waits holds a function
+    events_per_tenant: int = Field(default=20, ge=1, le=1_000)
+    events_at_once: int = Field(default=50, ge=1, le=10_000)  # less than the function's concurrency
     webhook_timeout_s: float = Field(default=8, gt=0, le=15)  # the function ends after 20
     webhook_limit: int = Field(default=20, ge=1, le=1_000)  # that a tenant can register
     webhook_implied_limit: int = Field(default=100, ge=1, le=10_000)  # of a tenant, named by its tasks
@@ -141,8 +149,9 @@ class Settings(BaseSettings):
     wechat_login_url: str = "https://api.weixin.qq.com"
     wechat_login_secret_arn: str = ""
 
-    origin_secret_arn: str = ""
-    # The public address for payers and WeChat; without it the request's own host is used.
+    # SHA-256 of the values of x-origin-verify that are accepted, or "off". Without it every request is refused.
+    origin_hashes: str = Field(default="", pattern=r"^(off|[0-9a-f]{64}(,[0-9a-f]{64})?)?$")
+    # The address at which WeChat calls us; without it the host that the client called.
     public_url: str = ""
     wechat_pay_secret_arn: str = ""
     alarm_topic_arn: str = ""

@@ -30,6 +30,7 @@ from artiway.scheduling.model import (
     Lane,
     Node,
     Pool,
+    Priority,
     Running,
     Settled,
     Snapshot,
@@ -78,6 +79,8 @@ class ReadyNode(Protocol):
     def user_cap(self) -> int | None: ...
     @property
     def own_cap(self) -> int | None: ...
+    @property
+    def priority(self) -> str: ...
 
 
 class ReleasedSlot(Protocol):
@@ -166,9 +169,7 @@ class Queue(Protocol):
 
     def pool(self) -> Pool: ...
 
-    def tenant_ids(self) -> list[str]: ...
-
-    def tenants(self, tenant_ids: Sequence[str]) -> list[TenantState]: ...
+    def tenants(self, tenant_ids: Sequence[str] | None = None) -> list[TenantState]: ...
 
     def user_caps(self) -> dict[tuple[str, str], int]: ...
 
@@ -409,14 +410,17 @@ class Dispatcher:
             is_set[tenant_id, user_id] = cap
 
     def _compare_limits(self, pool: str) -> None:
-        tenant_ids = self._on(pool, lambda queue: queue.tenant_ids())
-        policies, wanted = self._store.policies(tenant_ids), self._store.user_caps(tenant_ids)
+        states = self._on(pool, lambda queue: queue.tenants())
+        known = {state.policy.tenant_id: state.policy for state in states}
+        policies = [policy for policy in self._store.policies(known) if policy != known[policy.tenant_id]]
+        wanted = self._store.user_caps(known)
 
         def correct(queue: Queue) -> None:
-            queue.set_tenants(policies, now_ms=self._now_ms())
-            known = queue.user_caps()
-            for who in sorted({**known, **wanted}):
-                if known.get(who) != wanted.get(who):
+            if policies:
+                queue.set_tenants(policies, now_ms=self._now_ms())
+            caps = queue.user_caps()
+            for who in sorted({**caps, **wanted}):
+                if caps.get(who) != wanted.get(who):
                     queue.set_user_cap(*who, wanted.get(who), now_ms=self._now_ms())
 
         self._on(pool, correct)
@@ -504,4 +508,5 @@ def _queued(node: ReadyNode) -> Node:
         user_id=node.user_id,
         track=_track(node.type, node.lane, node.model),
         cost_us=node.cost_us,
+        priority=Priority(node.priority),
     )

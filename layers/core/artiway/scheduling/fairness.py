@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -17,7 +16,7 @@ WINDOW_LIMIT_MINUTES = 120
 class Ledger(Protocol):
     """Who was served how much, and who waits."""
 
-    def service_us(self, minute: int) -> dict[str, int]: ...
+    def service_us(self, first_minute: int, last_minute: int | None = None) -> dict[str, int]: ...
 
     def tenants(self, tenant_ids: Sequence[str] | None = None) -> list[TenantState]: ...
 
@@ -56,9 +55,7 @@ def report(queue: Ledger, *, now_ms: int, window_s: int) -> Fairness:
     """Whole minutes up to now. A tenant that was idle or at its cap in between is shown, and not compared."""
     last = now_ms // MINUTE_MS
     minutes = min(max(1, -(-window_s // 60)), WINDOW_LIMIT_MINUTES)
-    service: Counter[str] = Counter()
-    for minute in range(last - minutes + 1, last + 1):
-        service.update(queue.service_us(minute))
+    service = queue.service_us(last - minutes + 1, last)
     states = queue.tenants(sorted(service))
     return measure(states, service, since_ms=(last - minutes + 1) * MINUTE_MS)
 

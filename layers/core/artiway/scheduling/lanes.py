@@ -17,7 +17,7 @@ class Tier(StrEnum):
     FREE = "free"
 
 
-class Work(StrEnum):
+class WorkKind(StrEnum):
     """What kind of work is routed: pictures, or the three kinds of text and vision requests."""
 
     IMAGE = "image"
@@ -48,10 +48,10 @@ LANES = {
 }
 
 
-def route(*, tier: Tier, is_paid: bool, expected_us: int, work: Work = Work.IMAGE) -> str:
+def route(*, tier: Tier, is_paid: bool, expected_us: int, kind: WorkKind = WorkKind.IMAGE) -> str:
     """The lane of a node. For pictures the tier decides, then the expected time; for text, whether it is paid for."""
-    if work is not Work.IMAGE:
-        return f"{'paid' if is_paid else 'free'}_{work}"
+    if kind is not WorkKind.IMAGE:
+        return f"{'paid' if is_paid else 'free'}_{kind}"
     if tier is Tier.ENTERPRISE:
         return "enterprise_exclusive"
     if tier is Tier.FREE:

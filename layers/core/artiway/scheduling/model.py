@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import TypedDict
@@ -18,7 +18,6 @@ WEIGHT_LIMIT = 10_000
 COUNT_LIMIT = 1_000_000
 TRACK_LIMIT = 256
 SAMPLES_BEFORE_AVERAGE = 20
-PASS_OVER_LIMIT = 24
 # A double holds whole numbers up to 2**53. Far before that the queue asks to be rebuilt, which starts the clock anew.
 CLOCK_LIMIT_US = 2**52
 RETRY_AFTER_S = 2
@@ -30,12 +29,30 @@ _THREE_NAMES = re.compile(rf"{_PLAIN}\|{_PLAIN}\|{_PLAIN}")
 
 
 class StaleEpoch(Unavailable):
-    """Redis lost the queue, or somebody rebuilt it: attach again, or rebuild from the database."""
+    """Redis lost the queue, or another process rebuilt it: attach again, or rebuild from the database."""
 
     code = "SCHED_503_STALE_EPOCH"
 
     def __init__(self, message: str) -> None:
         super().__init__(message, retry_after_s=RETRY_AFTER_S)
+
+
+class NewerLayout(Unavailable):
+    """A newer release keeps the queue in a layout that this one cannot read. It waits until it is replaced."""
+
+    code = "SCHED_503_NEWER_LAYOUT"
+
+    def __init__(self, layout: int) -> None:
+        super().__init__("a newer release keeps the queue; try again", retry_after_s=RETRY_AFTER_S, layout=layout)
+
+
+class QueueMemoryFull(Unavailable):
+    """Redis is over its maxmemory. The nodes stay in the database and are queued once there is room."""
+
+    code = "SCHED_503_QUEUE_MEMORY"
+
+    def __init__(self) -> None:
+        super().__init__("the queue has no memory left; try again", retry_after_s=RETRY_AFTER_S)
 
 
 class UnknownTenant(Conflict):
@@ -91,6 +108,9 @@ class Priority(StrEnum):
     LOW = "LOW"
 
 
+PRIORITY_RANK = {Priority.HIGH: 0, Priority.NORMAL: 1, Priority.LOW: 2}
+
+
 class DecisionReason(StrEnum):
     """Why a tenant's node was chosen before the runner-up's."""
 
@@ -111,7 +131,7 @@ def charge_us(cost_us: int, weight: int) -> int:
 def named(word: str, value: str) -> str:
     """Names become parts of keys and of packed records, so they are plain."""
     if not _NAME.fullmatch(value):
-        raise ValueError(f"{word} {value!r}: 1 to 64 of letters, digits, _ . : @ -")
+        raise ValueError(f"{word} {value!r}: 1 to 64 of a-z, A-Z, 0-9, _ . : @ -")
     return value
 
 
@@ -383,6 +403,20 @@ class Backlog:
     pool: Pool
     costs: Mapping[str, tuple[int, int]]
     tenants: Mapping[str, TenantBacklog]
+
+    def plus(self, more: Mapping[str, TenantBacklog]) -> Backlog:
+        """The backlog with further waiting work."""
+        tenants = dict(self.tenants)
+        for tenant_id, added in more.items():
+            known = tenants.get(tenant_id, replace(added, tracks={}))
+            tracks = dict(known.tracks)
+            for track, work in added.tracks.items():
+                old = tracks.get(track, TrackBacklog())
+                tracks[track] = replace(
+                    old, waiting=old.waiting + work.waiting, waiting_us=old.waiting_us + work.waiting_us
+                )
+            tenants[tenant_id] = replace(known, tracks=tracks)
+        return replace(self, tenants=tenants)
 
     def running_by_track(self) -> dict[Track, int]:
         counts: dict[Track, int] = {}

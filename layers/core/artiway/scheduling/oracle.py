@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from artiway.scheduling.model import (
-    PASS_OVER_LIMIT,
+    PRIORITY_RANK,
     SAMPLES_BEFORE_AVERAGE,
     Cancelled,
     Completion,
@@ -33,17 +33,29 @@ from artiway.scheduling.model import (
 
 
 class Waiting(NamedTuple):
+    """Sorts in the order in which a user's nodes go: by priority, then by arrival."""
+
+    rank: int
+    seq: int
+    node: Node
+
+
+class UserHead(NamedTuple):
+    """The first node of a user on a track. It sorts in the order in which a tenant's users take turns."""
+
+    rank: int
+    tag: int
     seq: int
     node: Node
 
 
 class Head(NamedTuple):
-    """The first node of a user on a track, or of a tenant; `tag` is on the track's own clock for tenants."""
+    """A tenant's first node on a track; `tag` is on the track's own clock, `turn` counts the heads that were tagged."""
 
     tag: int
-    seq: int
+    turn: int
     cost: int
-    user: str
+    node: Node
 
 
 @dataclass
@@ -57,22 +69,22 @@ class Tenant:
 
 
 @dataclass
-class Crowd:
-    """The users of one tenant who wait on one track. When the last has left, their clock starts anew."""
+class Users:
+    """The users of one tenant that could go on one track. When the last has left, their clock starts at 0 again."""
 
     clock: int = 0
-    heads: dict[str, Head] = field(default_factory=dict)
+    heads: dict[str, UserHead] = field(default_factory=dict)
 
 
 class Oracle:
     def __init__(self, lease_ms: int = 30_000) -> None:
         self.lease_ms = lease_ms
-        self.clock = self.seq = 0
+        self.clock = self.seq = self.turn = 0
         self.pool = Pool()
         self.tenants: dict[str, Tenant] = {}
         self.user_caps: dict[tuple[str, str], int] = {}
         self.lag: dict[Track, int] = {}  # also the list of tracks, in the order in which they were first seen
-        self.crowds: dict[tuple[str, Track], Crowd] = defaultdict(Crowd)
+        self.users: dict[tuple[str, Track], Users] = defaultdict(Users)
         self.queues: dict[tuple[str, str, Track], list[Waiting]] = defaultdict(list)
         self.waiting: dict[str, Waiting] = {}
         self.running: dict[str, tuple[Waiting, Running]] = {}
@@ -102,12 +114,12 @@ class Oracle:
             verdicts.append(Enqueued.QUEUED if is_new else Enqueued.DUPLICATE)
             if is_new:
                 self.seq += 1
-                self._put(Waiting(self.seq, node), is_load=is_load)
+                self._put(_waiting(self.seq, node), is_load=is_load)
         return verdicts
 
-    def dispatch(self, limit: int, *, now_ms: int = 0, warm: Iterable[str] = ()) -> list[Dispatched]:
+    def dispatch(self, limit: int, *, now_ms: int = 0) -> list[Dispatched]:
         chosen: list[Dispatched] = []
-        while len(chosen) < limit and (one := self._dispatch_one(now_ms, frozenset(warm))):
+        while len(chosen) < limit and (one := self._dispatch_one(now_ms)):
             chosen.append(one)
         return chosen
 
@@ -156,7 +168,7 @@ class Oracle:
             if run.node.node_id not in self.running and run.node.node_id not in self.waiting:
                 self.seq += 1
                 self.lag.setdefault(run.node.track, 0)
-                self.running[run.node.node_id] = (Waiting(self.seq, run.node), run)
+                self.running[run.node.node_id] = (_waiting(self.seq, run.node), run)
                 self._cap(run.node.tenant_id, run.node.user_id)
 
     def set_tenant(self, policy: TenantPolicy) -> None:
@@ -195,51 +207,37 @@ class Oracle:
         """Heads that could go now, in the order in which they would."""
         is_open = {track: self.blocked_by(track) is None for track in self.lag}
         return sorted(
-            (head.tag + self.lag[track], head.seq, tenant_id, track)
+            (head.tag + self.lag[track], head.turn, tenant_id, track)
             for tenant_id, tenant in self.tenants.items()
             for track, head in tenant.heads.items()
             if is_open[track]
         )
 
-    def _dispatch_one(self, now_ms: int, warm: frozenset[str]) -> Dispatched | None:
+    def _dispatch_one(self, now_ms: int) -> Dispatched | None:
         heads = self.heads()
         if not heads:
             return None
-        tag, _, tenant_id, track = self._preferred(heads, warm)
+        tag, _, tenant_id, track = heads[0]
         # While a track is blocked its time stands still: its tags move along with the clock. Without this, tenants
         # who wait for a scarce type would either take everything once it is free, or never catch up.
-        step = max(0, heads[0][0] - self.clock)
+        step = max(0, tag - self.clock)
         for blocked in [t for t in self.lag if self.blocked_by(t) is not None]:
             self.lag[blocked] += step
         self.clock += step
 
-        tenant, crowd = self.tenants[tenant_id], self.crowds[tenant_id, track]
+        tenant, users = self.tenants[tenant_id], self.users[tenant_id, track]
         head = tenant.heads.pop(track)
-        waiting = self.queues[tenant_id, head.user, track].pop(0)
+        user_id = head.node.user_id
+        waiting = self.queues[tenant_id, user_id, track].pop(0)
         tenant.last = max(tenant.last, tag)
         tenant.dearest = max(tenant.dearest, head.cost)
-        crowd.clock = max(crowd.clock, crowd.heads.pop(head.user).tag)
+        users.clock = max(users.clock, users.heads.pop(user_id).tag)
         del self.waiting[waiting.node.node_id]
         run = Running(waiting.node, head.cost, now_ms + self.lease_ms)
         self.running[waiting.node.node_id] = (waiting, run)
-        self._cap(tenant_id, head.user)
-        self._refresh(tenant_id, head.user, track, is_continuing=True)
+        self._cap(tenant_id, user_id)
+        self._refresh(tenant_id, user_id, track, is_continuing=True)
         return Dispatched(waiting.node, head.cost, tag)
-
-    def _preferred(self, heads: list[tuple[int, int, str, Track]], warm: frozenset[str]) -> tuple[int, int, str, Track]:
-        """A head whose model is loaded may pass a few others, if none of them could fall behind beyond the bound."""
-        for place, choice in enumerate(heads[: PASS_OVER_LIMIT + 1]):
-            if choice[3].model in warm:
-                passed = [head for head in heads[:place] if head[2] != choice[2]]
-                is_fair = all(choice[0] <= self._latest_fair_tag(head) for head in passed)
-                return choice if is_fair else heads[0]
-        return heads[0]
-
-    def _latest_fair_tag(self, passed: tuple[int, int, str, Track]) -> int:
-        tag, _, tenant_id, track = passed
-        tenant = self.tenants[tenant_id]
-        weight, cost = tenant.policy.weight, tenant.heads[track].cost
-        return tag - charge_us(cost, weight) + charge_us(max(cost, tenant.dearest), weight)
 
     def _put(self, waiting: Waiting, *, is_load: bool = False) -> None:
         node = waiting.node
@@ -297,15 +295,17 @@ class Oracle:
             self._refresh_all(tenant_id, user_id, is_continuing=True)
 
     def _uncap(self, tenant_id: str) -> None:
-        """Back from the cap, a tenant comes in at the clock: the cap was its wait, and it saved up nothing."""
+        """Back from its cap, a tenant comes in at the clock: the cap was its wait, and it saved up nothing."""
         tenant = self.tenants[tenant_id]
         if tenant.is_capped and not self._is_tenant_capped(tenant_id):
-            tenant.is_capped, tenant.credit = False, 0
-            firsts = [
-                (min(self.crowds[tenant_id, t].heads.values()), t) for t in self.lag if self.crowds[tenant_id, t].heads
-            ]
-            for first, track in sorted(firsts, key=lambda pair: pair[0].seq):
-                self._tag(tenant, track, first, is_load=True)
+            tenant.is_capped = False
+            waiting = [(self.users[tenant_id, track].heads, track) for track in self.lag]
+            firsts = [(min(heads.values()), track) for heads, track in waiting if heads]
+            for first, track in sorted(firsts, key=lambda pair: (pair[0].rank, pair[0].seq)):
+                self._tag(tenant, track, first, is_load=True, is_continuing=True)
+            if firsts:
+                # It keeps what it overpaid, but no more than one of its nodes: the rest it could not have used.
+                tenant.credit = min(tenant.credit, charge_us(tenant.dearest, tenant.policy.weight))
 
     def _refresh_all(self, tenant_id: str, user_id: str, *, is_continuing: bool = False) -> None:
         for track in self.lag:
@@ -316,42 +316,53 @@ class Oracle:
         self, tenant_id: str, user_id: str, track: Track, *, is_load: bool = False, is_continuing: bool = False
     ) -> None:
         """Make the heads of a user and of its tenant agree with the queues again, after anything changed."""
-        queue, crowd = self.queues[tenant_id, user_id, track], self.crowds[tenant_id, track]
-        old = crowd.heads.get(user_id)
+        queue, users = self.queues[tenant_id, user_id, track], self.users[tenant_id, track]
+        old = users.heads.get(user_id)
         if not queue or self._is_user_capped(tenant_id, user_id):
-            crowd.heads.pop(user_id, None)
+            users.heads.pop(user_id, None)
         elif old is None or old.seq != queue[0].seq:
-            cost = self.expected_cost_us(queue[0].node)
-            start = old.tag - old.cost if old else crowd.clock
-            crowd.heads[user_id] = Head(max(crowd.clock, start + cost), queue[0].seq, cost, user_id)
-        if not crowd.heads:
-            crowd.clock = 0
+            # Users take turns by the cost that the catalogue declares: the average of a type is the same for all.
+            start = old.tag - old.node.cost_us if old else users.clock
+            tag = max(users.clock, start + queue[0].node.cost_us)
+            users.heads[user_id] = UserHead(queue[0].rank, tag, queue[0].seq, queue[0].node)
+        if not users.heads:
+            users.clock = 0
         self._refresh_tenant(tenant_id, track, is_load=is_load, is_continuing=is_continuing)
 
     def _refresh_tenant(self, tenant_id: str, track: Track, *, is_load: bool, is_continuing: bool) -> None:
-        tenant, crowd = self.tenants[tenant_id], self.crowds[tenant_id, track]
+        tenant = self.tenants[tenant_id]
         if tenant.is_capped:
             return
         weight, head = tenant.policy.weight, tenant.heads.get(track)
-        first = min(crowd.heads.values(), default=None)
+        first = min(self.users[tenant_id, track].heads.values(), default=None)
         if first is None:
             if head:  # never dispatched, so never charged
                 tenant.last -= charge_us(tenant.heads.pop(track).cost, weight)
         elif head is None:
-            if not tenant.heads and not is_continuing:
-                tenant.credit = 0
-            self._tag(tenant, track, first, is_load=is_load)
-        elif head.seq != first.seq:
-            change = charge_us(first.cost, weight) - charge_us(head.cost, weight)
+            self._tag(tenant, track, first, is_load=is_load, is_continuing=is_continuing)
+        elif head.node != first.node:
+            cost = self.expected_cost_us(first.node)
+            change = charge_us(cost, weight) - charge_us(head.cost, weight)
             tenant.last += change
-            tenant.heads[track] = first._replace(tag=head.tag + change)
+            tenant.heads[track] = Head(head.tag + change, head.turn, cost, first.node)
 
-    def _tag(self, tenant: Tenant, track: Track, first: Head, *, is_load: bool) -> None:
+    def _tag(
+        self, tenant: Tenant, track: Track, first: UserHead, *, is_load: bool, is_continuing: bool = False
+    ) -> None:
         """`last` moves with the tag: a tenant with heads on several tracks queues up behind itself."""
-        charge = charge_us(first.cost, tenant.policy.weight)
+        if not tenant.heads and not is_continuing:
+            # What an idle tenant overpaid only undoes its charges: it saves up nothing below the clock.
+            tenant.last, tenant.credit = max(0, tenant.last - tenant.credit), 0
+        cost = self.expected_cost_us(first.node)
+        charge = charge_us(cost, tenant.policy.weight)
         tag = max(self.clock - (charge if is_load else 0), tenant.last) + charge
         # Overpaid cost brings a tag forward, but not before the clock; what is left waits for the next head.
         used = min(tenant.credit, tag - self.clock)
         tenant.credit -= used
         tenant.last = tag - used
-        tenant.heads[track] = first._replace(tag=tag - used - self.lag[track])
+        self.turn += 1
+        tenant.heads[track] = Head(tag - used - self.lag[track], self.turn, cost, first.node)
+
+
+def _waiting(seq: int, node: Node) -> Waiting:
+    return Waiting(PRIORITY_RANK[node.priority], seq, node)

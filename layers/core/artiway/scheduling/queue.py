@@ -1,39 +1,53 @@
-"""The fair queue on Redis. Each verb is one function; a lost queue answers StaleEpoch and changes nothing."""
+"""The fair queue on Redis. Each verb is one script; a lost queue answers StaleEpoch and changes nothing."""
 
 from __future__ import annotations
 
 import json
-import secrets
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
-from typing import Any, TypeVar, cast
+from math import isinf
+from struct import Struct
+from typing import Any, NamedTuple, TypeVar, cast
 
 import redis
+from redis.client import NEVER_DECODE
 
-from artiway.platform.redis import translated
+from artiway.errors import Unavailable
+from artiway.platform.redis import RedisFull, translated
 from artiway.scheduling import scripts
-from artiway.scheduling.keys import Keys
+from artiway.scheduling.keys import LAYOUT, Keys, layout_of, new_epoch
 from artiway.scheduling.model import (
     COUNT_LIMIT,
+    PRIORITY_RANK,
     Admitted,
+    Backlog,
     Cancelled,
     Completion,
+    Decision,
+    DecisionReason,
     Dispatched,
     Ended,
     Enqueued,
     Lane,
+    NewerLayout,
     Node,
     Pool,
+    Priority,
+    QueueMemoryFull,
     Running,
     Settled,
     Snapshot,
     StaleEpoch,
+    TenantBacklog,
     TenantPolicy,
     TenantState,
     TooManyTracks,
     Track,
+    TrackBacklog,
     UnknownTenant,
     WaitingFor,
     charge_us,
@@ -42,10 +56,12 @@ from artiway.scheduling.model import (
 )
 
 LEASE_MS = 30_000
-LOG_LENGTH = 5_000
-TABLE_LIMIT = 120_000
 BATCH_LIMIT = 1_000
 LOAD_CHUNK = 1_000
+SCAN_COUNT = 1_000
+DECISIONS_KEPT = 1_000
+NODE_RANK = 10**13
+_PRIORITIES = tuple(sorted(Priority, key=lambda priority: PRIORITY_RANK[priority]))
 
 T = TypeVar("T")
 
@@ -61,29 +77,26 @@ class Explanation:
 class FairQueue:
     """One pool's queue. Not attached, or after StaleEpoch: `attach()`, and `rebuild()` where that answers False."""
 
-    def __init__(
-        self,
-        client: redis.Redis,
-        pool: str,
-        *,
-        lease_ms: int = LEASE_MS,
-        log_length: int = LOG_LENGTH,
-        table_limit: int = TABLE_LIMIT,
-    ) -> None:
-        self._client, self._keys = client, Keys(pool)
+    def __init__(self, client: redis.Redis, pool: str, *, lease_ms: int = LEASE_MS, layout: int = LAYOUT) -> None:
+        self._client, self._keys, self._layout = client, Keys(pool), layout
         self._lease_ms = whole("lease_ms", lease_ms, 1, COUNT_LIMIT)
-        self._log_length = whole("log_length", log_length, 0, COUNT_LIMIT)
-        self._table_limit = whole("table_limit", table_limit, 0, COUNT_LIMIT)
-        self._epoch = ""
+        self._epoch = self._seen = ""
 
     @property
     def epoch(self) -> str:
         return self._epoch
 
     def attach(self) -> bool:
-        """Take up the queue that Redis holds. False: there is none, and somebody has to rebuild it."""
-        with translated():
-            self._epoch = self._text(self._client.get(self._keys.epoch))
+        """Take up the queue that Redis holds. False: there is none that this release can use, and it rebuilds it."""
+        with _translated():
+            self._seen = self._text(self._client.get(self._keys.epoch))
+        layout = layout_of(self._seen)
+        # What another layout holds is not to be touched, whatever the caller does next.
+        self._epoch = self._seen if layout == self._layout else ""
+        if layout > self._layout:
+            raise NewerLayout(layout)
+        if layout < self._layout:
+            return False
         try:
             return self._run("attach", 0) == "attached"
         except StaleEpoch:
@@ -102,7 +115,6 @@ class FairQueue:
         now_ms: int,
         policies: Sequence[TenantPolicy] = (),
         dispatch: int = 0,
-        warm: Iterable[str] = (),
     ) -> Admitted:
         """Nodes became ready, and up to `dispatch` that may run go in the same call."""
         whole("dispatch", dispatch, 0, BATCH_LIMIT)
@@ -112,19 +124,17 @@ class FairQueue:
         for place, batch in enumerate(batches, 1):
             limit = dispatch if place == len(batches) else 0
             lines = "\n".join(map(_node_line, batch))
-            answer = self._run(
-                "enqueue", now_ms, _policy_lines(policies), lines, "", limit, self._lease_ms, "\n".join(warm)
-            )
+            answer = self._run("enqueue", now_ms, _policy_lines(policies), lines, "", limit, self._lease_ms)
             policies = ()
             words, _, taken = answer.partition("\n\n")
             verdicts.extend(map(Enqueued, words.split("\n")))
             chosen.extend(_dispatched(taken))
         return Admitted(tuple(verdicts), tuple(chosen))
 
-    def dispatch(self, limit: int, *, now_ms: int, warm: Iterable[str] = ()) -> list[Dispatched]:
+    def dispatch(self, limit: int, *, now_ms: int) -> list[Dispatched]:
         """Take up to `limit` nodes that may run now. Confirm each when it is sent, or it comes back."""
         whole("limit", limit, 0, BATCH_LIMIT)
-        return _dispatched(self._run("dispatch", now_ms, limit, self._lease_ms, "\n".join(warm)))
+        return _dispatched(self._run("dispatch", now_ms, limit, self._lease_ms))
 
     def complete(
         self,
@@ -132,7 +142,6 @@ class FairQueue:
         *,
         now_ms: int,
         dispatch: int = 0,
-        warm: Iterable[str] = (),
         confirmed: Iterable[str] = (),
     ) -> Settled:
         """Nodes ended; their slots go to the next ones in the same call. Ending a node twice is harmless.
@@ -142,7 +151,7 @@ class FairQueue:
         """
         whole("dispatch", dispatch, 0, BATCH_LIMIT)
         ends = "\n".join(f"{c.node_id}|{'' if c.measured_us is None else c.measured_us}" for c in completions)
-        answer = self._run("complete", now_ms, dispatch, self._lease_ms, "\n".join(warm), ends, "\n".join(confirmed))
+        answer = self._run("complete", now_ms, dispatch, self._lease_ms, ends, "\n".join(confirmed))
         ended, _, lines = answer.partition("\n\n")
         return Settled(tuple(map(Ended, ended.split("\n"))) if ended else (), tuple(_dispatched(lines)))
 
@@ -172,23 +181,23 @@ class FairQueue:
         self._run("set_user", now_ms, named("tenant", tenant_id), named("user", user_id), text)
 
     def pause_lane(self, lane: str, *, now_ms: int) -> None:
-        self._configure(now_ms, {f"p:{named('lane', lane)}": 1})
+        self._configure(now_ms, {f"paused:{named('lane', lane)}": 1})
 
     def resume_lane(self, lane: str, *, now_ms: int) -> None:
-        self._configure(now_ms, {f"p:{named('lane', lane)}": None})
+        self._configure(now_ms, {f"paused:{named('lane', lane)}": None})
 
     def set_lane_limits(
         self, lane: str, *, parallelism: int | None, share_percent: int | None = None, now_ms: int
     ) -> None:
         wanted = Lane(lane, parallelism=parallelism, share_percent=share_percent)
-        self._configure(now_ms, {f"n:{lane}": wanted.parallelism, f"h:{lane}": wanted.share_percent})
+        self._configure(now_ms, {f"parallelism:{lane}": wanted.parallelism, f"share:{lane}": wanted.share_percent})
 
     def set_model_limit(self, model: str, limit: int | None, *, now_ms: int) -> None:
-        self._configure(now_ms, {f"m:{named('model', model)}": limit})
+        self._configure(now_ms, {f"model:{named('model', model)}": limit})
 
     def set_slots(self, slots: Mapping[str, int], *, now_ms: int) -> None:
         """Slots that live workers announce, by type, a little prefetch included. Types left out keep theirs."""
-        self._configure(now_ms, {f"s:{named('type', kind)}": count for kind, count in slots.items()})
+        self._configure(now_ms, {f"slots:{named('type', kind)}": count for kind, count in slots.items()})
 
     def set_capacity(self, capacity: int | None, *, now_ms: int) -> None:
         """A bound on all types together, for workers that serve several types with the same slots."""
@@ -203,29 +212,40 @@ class FairQueue:
     # Loss and rebuild
 
     def rebuild(self, snapshot: Snapshot, *, now_ms: int) -> str:
-        """Fill a new epoch from the database and switch to it. Whoever began later wins: the other gets StaleEpoch."""
-        self._epoch = secrets.token_hex(8)
-        self._forget(self._run("begin", now_ms))
+        """Fill a new epoch from the database and switch to it. The later of two at once wins, the other is stale.
+
+        A queue that was rebuilt since this one was attached stays: the caller attaches again instead.
+        """
+        self._epoch = new_epoch(self._layout)
+        begun = self._run("begin", now_ms, self._seen)
+        if begun == "newer_layout":
+            with _translated():
+                found = map(self._text, self._client.mget(self._keys.epoch, self._keys.loading))
+            raise NewerLayout(max(map(layout_of, found)))
+        if begun == "replaced":
+            self.sweep()  # before its memory is needed
         try:
             self._load(snapshot, now_ms)
-            old = self._run("commit", now_ms)
-        except StaleEpoch:
-            self._forget(self._epoch)
+            self._run("commit", now_ms)
+        except Unavailable:
+            with suppress(Unavailable):  # it is stale, or Redis is away: then the next rebuild deletes the keys
+                self._run("abandon", now_ms)
+            with suppress(Unavailable):
+                self.sweep()
             raise
-        self._forget(old)
+        self.sweep()
+        self._seen = self._epoch
         return self._epoch
 
     def _load(self, snapshot: Snapshot, now_ms: int) -> None:
         pool = snapshot.pool
-        # The log's length goes first, so that the log begins with the rest.
-        self._run("configure", now_ms, _field_lines({"log": self._log_length, "tables": self._table_limit}))
         fields: dict[str, int | str | None] = {"clock": snapshot.clock_us, "capacity": pool.capacity}
-        fields |= {f"s:{kind}": count for kind, count in pool.slots.items()}
-        fields |= {f"m:{model}": limit for model, limit in pool.models.items()}
-        fields |= {f"p:{lane.name}": 1 for lane in pool.lanes.values() if lane.is_paused}
-        fields |= {f"n:{lane.name}": lane.parallelism for lane in pool.lanes.values()}
-        fields |= {f"h:{lane.name}": lane.share_percent for lane in pool.lanes.values()}
-        fields |= {f"c:{kind}": f"{count} {average}" for kind, (count, average) in snapshot.costs.items()}
+        fields |= {f"slots:{kind}": count for kind, count in pool.slots.items()}
+        fields |= {f"model:{model}": limit for model, limit in pool.models.items()}
+        fields |= {f"paused:{lane.name}": 1 for lane in pool.lanes.values() if lane.is_paused}
+        fields |= {f"parallelism:{lane.name}": lane.parallelism for lane in pool.lanes.values()}
+        fields |= {f"share:{lane.name}": lane.share_percent for lane in pool.lanes.values()}
+        fields |= {f"cost:{kind}": f"{count} {average}" for kind, (count, average) in snapshot.costs.items()}
         self._run("configure", now_ms, _field_lines(fields))
         for tenants in _batches(snapshot.tenants, LOAD_CHUNK):
             lasts = "\n".join(f"{t.tenant_id}|{max(0, snapshot.last_us.get(t.tenant_id, 0))}" for t in tenants)
@@ -235,167 +255,346 @@ class FairQueue:
         for running in _batches(snapshot.running, LOAD_CHUNK):
             self._run("adopt", now_ms, "\n".join(map(_running_line, running)))
         for waiting in _batches(snapshot.waiting, LOAD_CHUNK):
-            self._run("enqueue", now_ms, "", "\n".join(map(_node_line, waiting)), "1", 0, self._lease_ms, "")
+            self._run("enqueue", now_ms, "", "\n".join(map(_node_line, waiting)), "1", 0, self._lease_ms)
 
-    def _forget(self, epoch: str) -> None:
-        if epoch:
-            with translated():
-                self._client.unlink(self._keys.log(epoch), self._keys.places(epoch))
+    def sweep(self) -> int:
+        """Delete, a part at a time, what belongs to no epoch that is in force or loading. Answers how many keys."""
+        removed = cursor = 0
+        with _translated():
+            while True:
+                cursor, keys = cast("Any", self._client.scan(cursor, match=f"{self._keys.tag}:*", count=SCAN_COUNT))
+                owned = [(key, epoch) for key in map(self._text, keys) if (epoch := self._keys.epoch_in(key))]
+                if owned:
+                    # Read after the scan: an epoch that is in neither place by now never comes back.
+                    alive = set(map(self._text, self._client.mget(self._keys.epoch, self._keys.loading)))
+                    dead = [key for key, epoch in owned if epoch not in alive]
+                    removed += int(self._client.unlink(*dead)) if dead else 0
+                if not cursor:
+                    return removed
 
     # Looking at it
 
     def explain(self, node_id: str, *, now_ms: int) -> Explanation:
+        """Where a node stands: its priority, what may hold it, and how many nodes go before it."""
         found: dict[str, Any] = json.loads(self._run("explain", now_ms, named("node", node_id)))
+        if "tag" in found:
+            found["tag"] = int(found["tag"])
         if found["state"] != "waiting":
             return Explanation(WaitingFor.NONE, found)
-        pool, running = self.pool(), self.running_by_track()
-        blocked = pool.blocked_by(Track.parse(found["track"]), running)
+        view = self._view()
+        blocked = view.pool.blocked_by(Track.parse(found["track"]), view.running_by_track())
         if blocked not in (None, WaitingFor.TURN):
             return Explanation(blocked, found)
         if found["tenant_running"] >= found.get("tenant_cap", COUNT_LIMIT):
             return Explanation(WaitingFor.TENANT_CAP, found)
-        if found["user_running"] >= found.get("user_cap", COUNT_LIMIT):
+        if found.get("user_running", 0) >= found.get("user_cap", COUNT_LIMIT):
             return Explanation(WaitingFor.USER_CAP, found)
         return Explanation(WaitingFor.TURN, found)
 
     def clock_us(self) -> int:
-        return int(self._fields().get("clock", 0))
-
-    def steps(self) -> int:
-        """How many places in its contests the queue has looked at so far: what its decisions cost, on any machine."""
-        return int(self._fields()["steps"])
-
-    def waiting_forms(self) -> tuple[int, int]:
-        """How many nodes wait as tables, and how many as text because the backlog is long."""
-        fields = self._fields()
-        return int(fields["loaded"]), int(fields["texts"])
+        return self._view().clock_us
 
     def pool(self) -> Pool:
         """Slots, lanes and limits as the queue knows them."""
-        fields = self._fields()
-        pool = Pool(capacity=int(fields["capacity"]) if "capacity" in fields else None)
-        for field, value in fields.items():
-            kind, _, name = field.partition(":")
-            if kind == "s":
-                pool.slots[name] = int(value)
-            elif kind == "m":
-                pool.models[name] = int(value)
-        for lane in {f[2:] for f in fields if f[:2] in ("p:", "n:", "h:")} | {t.lane for t in self._tracks(fields)}:
-            parallelism, share = fields.get(f"n:{lane}"), fields.get(f"h:{lane}")
-            pool.lanes[lane] = Lane(
-                lane,
-                is_paused=f"p:{lane}" in fields,
-                parallelism=int(parallelism) if parallelism else None,
-                share_percent=int(share) if share else None,
-            )
-        return pool
+        return self._view().pool
 
     def running_by_track(self) -> dict[Track, int]:
-        fields = self._fields()
-        return {track: _numbers(fields[f"d:{index}"])[1] for index, track in self._indexed(fields)}
+        return self._view().running_by_track()
 
     def waiting_by_track(self) -> dict[Track, int]:
         """How many nodes wait on each track; summed by lane this is a lane's depth."""
-        fields = self._fields()
-        return {track: _numbers(fields[f"d:{index}"])[2] for index, track in self._indexed(fields)}
+        return {state.track: state.waiting for state in self._view().tracks.values()}
+
+    def backlog(self) -> Backlog:
+        """Counts and sums of all work: it costs as much as there are tenants with work and slots, not as nodes wait."""
+        view = self._view()
+        waiting: dict[tuple[str, Track], _Work] = {}
+        heads: dict[tuple[str, Track], int] = {}
+        for index, state in view.tracks.items():
+            for name, blob in _raw(self._client, "HGETALL", self._keys.work(self._epoch, index)).items():
+                place = name.decode(), state.track
+                waiting[place] = _work(blob)
+                if waiting[place].turn:
+                    heads[place] = waiting[place].tag + state.lag_us
+        running: dict[tuple[str, Track], list[int]] = {}
+        for run in self._running():
+            running.setdefault((run.node.tenant_id, run.node.track), []).append(run.charged_us)
+        tracks: dict[str, dict[Track, TrackBacklog]] = {}
+        for tenant_id, track in {**dict.fromkeys(waiting), **dict.fromkeys(running)}:
+            work, charged = waiting.get((tenant_id, track), _NO_WORK), running.get((tenant_id, track), [])
+            tracks.setdefault(tenant_id, {})[track] = TrackBacklog(
+                work.waiting, work.waiting_us, heads.get((tenant_id, track)), len(charged), sum(charged)
+            )
+        rows = self._tenant_rows(list(tracks))
+        self._check_epoch()
+        return Backlog(
+            clock_us=view.clock_us,
+            pool=view.pool,
+            costs=view.costs,
+            tenants={
+                row.policy.tenant_id: TenantBacklog(
+                    row.policy, row.last_us, row.credit_us, row.running, tracks[row.policy.tenant_id]
+                )
+                for row in rows
+            },
+        )
+
+    def decisions(self, limit: int = DECISIONS_KEPT) -> list[Decision]:
+        """The latest dispatches, newest first."""
+        with _translated():
+            lines = self._client.lrange(self._part("decisions"), -whole("limit", limit, 1, DECISIONS_KEPT), -1)
+        self._check_epoch()
+        return [_decision(self._text(line)) for line in reversed(cast("list[Any]", lines))]
 
     def tenant_ids(self) -> list[str]:
-        return sorted(_lines(self._run("tenants", 0, "*")))
+        with _translated():
+            found = sorted(map(self._text, cast("list[Any]", self._client.hkeys(self._part("tenants")))))
+        self._check_epoch()
+        return found
 
     def tenants(self, tenant_ids: Sequence[str] | None = None) -> list[TenantState]:
         """The tenants' clocks, queues and slots, some at a time: not one atomic view."""
-        return [_tenant_state(row) for row in self._tenant_rows(tenant_ids)]
-
-    def _tenant_rows(self, tenant_ids: Sequence[str] | None = None) -> Iterator[list[str]]:
+        tracks = list(self._view().tracks)
+        states = []
         for part in _batches(self.tenant_ids() if tenant_ids is None else tenant_ids, LOAD_CHUNK):
-            for line in _lines(self._run("tenants", 0, "\n".join(part))):
-                yield line.split("|")
+            rows = self._tenant_rows(part)
+            works = self._works([row.policy.tenant_id for row in rows], tracks)
+            states += [_tenant_state(row, works[row.policy.tenant_id]) for row in rows]
+        self._check_epoch()
+        return states
+
+    def _tenant_rows(self, tenant_ids: Sequence[str]) -> list[_TenantRow]:
+        rows = []
+        for part in _batches(tenant_ids, LOAD_CHUNK):
+            blobs = _raw(self._client, "HMGET", self._part("tenants"), *part)
+            rows += [_tenant_row(name, blob) for name, blob in zip(part, blobs, strict=True) if blob]
+        return rows
+
+    def _works(self, tenant_ids: list[str], tracks: Iterable[int]) -> dict[str, dict[int, _Work]]:
+        """A few tenants' work by track."""
+        found: dict[str, dict[int, _Work]] = {name: {} for name in tenant_ids}
+        for index in tracks if tenant_ids else ():
+            blobs = _raw(self._client, "HMGET", self._keys.work(self._epoch, index), *tenant_ids)
+            for name, blob in zip(tenant_ids, blobs, strict=True):
+                if blob:
+                    found[name][index] = _work(blob)
+        return found
 
     def running_ids(self) -> set[str]:
         """Every node that holds a slot here, to be compared with the database."""
-        return {line.partition("|")[0] for line in _lines(self._run("running", 0))}
+        with _translated():
+            found = set(map(self._text, cast("list[Any]", self._client.hkeys(self._part("running")))))
+        self._check_epoch()
+        return found
+
+    def user_caps(self) -> dict[tuple[str, str], int]:
+        """The users that have a cap of their own."""
+        caps = {}
+        for name, cap in self._scan("user_caps"):
+            tenant, _, user = name.partition("|")
+            caps[tenant, user] = int(cap)
+        self._check_epoch()
+        return caps
+
+    def waiting_ids(self, cursor: int, limit: int) -> tuple[list[str], int]:
+        """About `limit` of the waiting nodes, and the cursor of the next ones: 0 at the beginning and after the end."""
+        with _translated():
+            found = cast("Any", self._client.hscan(self._part("where"), cursor, count=limit))
+        self._check_epoch()
+        return list(map(self._text, found[1])), int(found[0])
 
     def snapshot(self) -> Snapshot:
-        """A copy to run forward, read in chunks so that nobody waits. Nodes may move meanwhile: forecasts bear it."""
-        fields = self._fields()
+        """A copy, read in parts so that no other client waits. Nodes may move meanwhile: readers bear it."""
+        view = self._view()
         states = self.tenants()
-        waiting = sorted(self._waiting([state.policy.tenant_id for state in states if state.waiting]))
+        waiting = sorted(self._waiting(view.tracks), key=lambda pair: pair[0])
+        running = list(self._running())
+        user_caps = self.user_caps()
         return Snapshot(
-            pool=self.pool(),
+            pool=view.pool,
             tenants=[state.policy for state in states],
-            user_caps=self.user_caps(),
-            running=[_running(line) for line in _lines(self._run("running", 0))],
-            waiting=[_node(*words) for _, words in waiting],
-            clock_us=int(fields.get("clock", 0)),
+            user_caps=user_caps,
+            running=running,
+            waiting=[node for _, node in waiting],
+            clock_us=view.clock_us,
             last_us={state.policy.tenant_id: state.last_us for state in states},
-            costs={f[2:]: (_numbers(v)[0], _numbers(v)[1]) for f, v in fields.items() if f.startswith("c:")},
+            costs=view.costs,
         )
 
-    def _waiting(self, tenant_ids: list[str]) -> Iterator[tuple[int, list[str]]]:
-        """Place and words of each node."""
-        for part in _batches(tenant_ids, LOAD_CHUNK):
-            place = "|"
-            while True:
-                place, *lines = self._run("waiting", 0, LOAD_CHUNK, "\n".join(part), place).split("\n")
-                for line in lines:
-                    seq, *words = line.split("|")
-                    yield int(seq), words
-                if place == "|":
-                    break
-                part = part[part.index(place.partition("|")[0]) :]
+    def _waiting(self, tracks: Mapping[int, _TrackState]) -> Iterator[tuple[int, Node]]:
+        """Arrival and node, as lua/includes/nodes.lua describes them."""
+        for node_id, text in self._scan("where"):
+            index, tenant, user, cost, score = text.split("|")
+            rank, seq = divmod(int(score), NODE_RANK)
+            yield seq, Node(node_id, tenant, user, tracks[int(index)].track, int(cost), _PRIORITIES[rank])
 
-    def service_us(self, minute: int) -> dict[str, int]:
-        """GPU time that each tenant was given in one minute since the epoch of Unix."""
-        rows = (line.split("|") for line in _lines(self._run("service", 0, minute)))
-        return {tenant: int(cost) for tenant, cost in rows}
+    def _running(self) -> Iterator[Running]:
+        """As lua/includes/slots.lua describes them."""
+        with _translated():
+            leases = cast("list[Any]", self._client.zrange(self._part("leases"), 0, -1, withscores=True))
+        confirm_by = {self._text(member)[14:]: int(score) for member, score in leases}
+        for node_id, text in self._scan("running"):
+            tenant, user, kind, lane, model, cost, rank, charged, _, _ = text.split("|")
+            node = Node(node_id, tenant, user, _track(kind, lane, model), int(cost), _PRIORITIES[int(rank)])
+            yield Running(node, int(charged), confirm_by.get(node_id))
 
-    def log(self) -> list[dict[str, str]]:
-        """The decisions that are still kept, oldest first: verb, now, in, out."""
-        with translated():
-            rows = cast("list[Any]", self._client.xrange(self._keys.log(self._epoch)))
-        return [{self._text(k): self._text(v) for k, v in row.items()} for _, row in rows]
+    def service_us(self, first_minute: int, last_minute: int | None = None) -> dict[str, int]:
+        """GPU time that each tenant was given in some minutes since the epoch of Unix."""
+        minutes = range(first_minute, (first_minute if last_minute is None else last_minute) + 1)
+        with _translated():
+            pipeline = self._client.pipeline(transaction=False)
+            for minute in minutes:
+                pipeline.hgetall(self._keys.service(self._epoch, minute))
+            rows = pipeline.execute()
+        service: Counter[str] = Counter()
+        for row in rows:
+            service.update({self._text(tenant): int(cost) for tenant, cost in row.items()})
+        # The latest minute of each tenant is kept with the tenant, where counting costs no command.
+        for part in _batches(self.tenant_ids(), LOAD_CHUNK):
+            for latest in self._tenant_rows(part):
+                if latest.minute in minutes and latest.served_us:
+                    service[latest.policy.tenant_id] += latest.served_us
+        self._check_epoch()
+        return dict(service)
 
     # The wire
 
     def _run(self, verb: str, now_ms: int, *arguments: str | int) -> str:
         keys = self._keys.of(self._epoch)
-        with translated():
+        with _translated():
             answer = scripts.run(self._client, verb, keys, self._epoch, now_ms, *arguments)
         if answer == "stale":
-            raise StaleEpoch(f"epoch {self._epoch or '(none)'} is not in force")
+            raise self._stale()
         if answer.startswith("unknown_tenant\n"):
             raise UnknownTenant(sorted(answer.split("\n")[1:]))
         if answer == "too_many_tracks":
             raise TooManyTracks("too many combinations of type, lane and model")
         return answer
 
-    def _fields(self) -> dict[str, str]:
-        rows = (line.partition("|") for line in _lines(self._run("pool", 0)))
-        return {field: value for field, _, value in rows if value}
+    def _stale(self) -> StaleEpoch:
+        return StaleEpoch(f"epoch {self._epoch or '(none)'} is not in force")
 
-    def waiting_ids(self, cursor: int, limit: int) -> tuple[list[str], int]:
-        """A page of the waiting nodes, and the cursor of the next page, 0 after the last."""
-        ids = [words[0] for _, words in sorted(self._waiting(self.tenant_ids()))]
-        end = cursor + limit
-        return ids[cursor:end], end if end < len(ids) else 0
+    def _check_epoch(self) -> None:
+        """After a read: keys are deleted only once their epoch is not in force, so what was read is whole."""
+        with _translated():
+            if not self._epoch or self._text(self._client.get(self._keys.epoch)) != self._epoch:
+                raise self._stale()
 
-    def user_caps(self) -> dict[tuple[str, str], int]:
-        rows = (line.split("|") for line in _lines(self._run("caps", 0)))
-        return {(tenant, user): int(cap) for tenant, user, cap in rows}
+    def _view(self) -> _View:
+        with _translated():
+            fields: dict[Any, Any] = cast("Any", self._client.hgetall(self._part("pool")))
+        self._check_epoch()
+        if not fields:
+            raise self._stale()
+        return _View({self._text(field): self._text(value) for field, value in fields.items()})
 
-    @staticmethod
-    def _indexed(fields: Mapping[str, str]) -> Iterator[tuple[int, Track]]:
-        for field, value in fields.items():
-            if field.startswith("k:"):
-                yield int(field[2:]), Track.parse(value)
+    def _scan(self, part: str) -> Iterator[tuple[str, str]]:
+        """The fields of a hash, each once."""
+        seen = set()
+        with _translated():
+            for field, value in self._client.hscan_iter(self._part(part), count=SCAN_COUNT):
+                if (name := self._text(field)) not in seen:
+                    seen.add(name)
+                    yield name, self._text(value)
 
-    def _tracks(self, fields: Mapping[str, str]) -> list[Track]:
-        return [track for _, track in self._indexed(fields)]
+    def _part(self, name: str) -> str:
+        return self._keys.part(self._epoch, name)
 
     @staticmethod
     def _text(value: Any) -> str:
         """Clients may or may not decode for us."""
         return value.decode() if isinstance(value, bytes) else (value or "")
+
+
+class _TrackState(NamedTuple):
+    track: Track
+    lag_us: int
+    waiting: int
+    running: int
+
+
+class _View:
+    """The pool's hash, as lua/includes/pool.lua describes it."""
+
+    def __init__(self, fields: Mapping[str, str]) -> None:
+        by_kind: dict[str, dict[str, str]] = {}
+        for field, value in fields.items():
+            kind, _, name = field.partition(":")
+            by_kind.setdefault(kind, {})[name] = value
+        self.clock_us = int(fields["clock"])
+        self.tracks = {
+            int(index): self._track(text)
+            for index, text in sorted(by_kind.get("track", {}).items(), key=lambda item: int(item[0]))
+        }
+        costs = {kind: text.split() for kind, text in by_kind.get("cost", {}).items()}
+        self.costs = {kind: (int(samples), int(average)) for kind, (samples, average) in costs.items()}
+        paused, parallelism, share = (by_kind.get(kind, {}) for kind in ("paused", "parallelism", "share"))
+        lanes = {*paused, *parallelism, *share, *(state.track.lane for state in self.tracks.values())}
+        self.pool = Pool(
+            slots={kind: int(count) for kind, count in by_kind.get("slots", {}).items()},
+            lanes={
+                lane: Lane(lane, lane in paused, _number(parallelism.get(lane, "")), _number(share.get(lane, "")))
+                for lane in lanes
+            },
+            models={model: int(limit) for model, limit in by_kind.get("model", {}).items()},
+            capacity=_number(fields.get("capacity", "")),
+        )
+
+    def _track(self, text: str) -> _TrackState:
+        lag, blocked_at, waiting, running, name = text.split(" ")
+        # The time of a blocked track stands still.
+        lag_us = int(lag) if blocked_at == "-" else int(lag) + self.clock_us - int(blocked_at)
+        return _TrackState(Track.parse(name), lag_us, int(waiting), int(running))
+
+    def running_by_track(self) -> dict[Track, int]:
+        return {state.track: state.running for state in self.tracks.values()}
+
+
+class _Work(NamedTuple):
+    """A tenant's work on a track, as lua/includes/tenants.lua writes it. It has a head while `turn` is not 0."""
+
+    waiting: int
+    waiting_us: int
+    clock_us: int
+    turn: int
+    tag: int
+    cost_us: int
+    seq: int
+
+
+class _TenantRow(NamedTuple):
+    policy: TenantPolicy
+    last_us: int
+    credit_us: int
+    running: int
+    dearest_us: int
+    since_ms: int
+    minute: int
+    served_us: int
+    heads: int
+    own_caps: int
+    is_capped: bool
+
+
+_NO_WORK = _Work(*[0] * 7)
+_WORK = Struct("<7d")
+_TENANT = Struct("<13d")
+
+
+def _raw(client: redis.Redis, command: str, *arguments: str) -> Any:
+    """The answer in bytes, also of a client that decodes: records are binary."""
+    with _translated():
+        return client.execute_command(command, *arguments, **{NEVER_DECODE: []})  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Vendor errors become ours: no memory, or a server that cannot serve now."""
+    try:
+        with translated():
+            yield
+    except RedisFull as error:
+        raise QueueMemoryFull from error
 
 
 def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
@@ -404,17 +603,12 @@ def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
         yield batch
 
 
-def _lines(text: str) -> list[str]:
-    return text.split("\n") if text else []
-
-
-def _numbers(text: str) -> list[int]:
-    return [int(word) for word in text.split()]
+def _number(text: str) -> int | None:
+    return int(text) if text and text != "-" else None
 
 
 def _node_line(node: Node) -> str:
-    track = node.track
-    return f"{node.node_id}|{node.tenant_id}|{node.user_id}|{track.node_type}|{track.lane}|{track.model}|{node.cost_us}"
+    return f"{node.node_id}|{node.tenant_id}|{node.user_id}|{node.track}|{node.cost_us}|{PRIORITY_RANK[node.priority]}"
 
 
 def _running_line(running: Running) -> str:
@@ -439,34 +633,56 @@ def _track(node_type: str, lane: str, model: str) -> Track:
     return Track(node_type, lane, model)
 
 
-def _node(node_id: str, tenant: str, user: str, kind: str, lane: str, model: str, cost: str) -> Node:
-    return Node(node_id, tenant, user, _track(kind, lane, model), int(cost))
-
-
-def _running(line: str) -> Running:
-    *words, charged, lease = line.split("|")
-    return Running(_node(*words), int(charged), int(lease) if lease else None)
-
-
 def _dispatched(lines: str) -> list[Dispatched]:
     found = []
-    for line in _lines(lines):
-        *words, charged, tag = line.split("|")
-        found.append(Dispatched(_node(*words), int(charged), int(tag)))
+    for line in lines.split("\n") if lines else ():
+        node_id, tenant, user, kind, lane, model, cost, rank, charged, tag = line.split("|")
+        node = Node(node_id, tenant, user, _track(kind, lane, model), int(cost), _PRIORITIES[int(rank)])
+        found.append(Dispatched(node, int(charged), int(tag)))
     return found
 
 
-def _tenant_state(row: list[str]) -> TenantState:
-    """The row as lua/verbs/tenants.lua writes it."""
-    name, weight, cap, user_cap, last, _, dearest, waiting, running, _, since, heads = row
-    policy = TenantPolicy(name, int(weight), int(cap) if cap else None, int(user_cap) if user_cap else None)
+def _decision(line: str) -> Decision:
+    """As lua/includes/dispatch.lua writes it."""
+    at, node_id, tenant, user, kind, lane, model, _, _, charged, tag, other, other_tag = line.split("|")
+    if not other:
+        reason = DecisionReason.ONLY_CANDIDATE
+    else:
+        reason = DecisionReason.TIE_EARLIER_ARRIVAL if tag == other_tag else DecisionReason.SMALLEST_TAG
+    return Decision(
+        at_ms=int(at),
+        node_id=node_id,
+        tenant_id=tenant,
+        user_id=user,
+        track=_track(kind, lane, model),
+        charged_us=int(charged),
+        tag_us=int(tag),
+        runner_up_tenant_id=other or None,
+        runner_up_tag_us=_number(other_tag),
+        reason=reason,
+    )
+
+
+def _work(blob: bytes) -> _Work:
+    return _Work(*map(int, _WORK.unpack_from(blob)))
+
+
+def _tenant_row(name: str, blob: bytes) -> _TenantRow:
+    """As lua/includes/tenants.lua writes it."""
+    weight, cap, user_cap, *numbers = _TENANT.unpack_from(blob)
+    policy = TenantPolicy(name, int(weight), *(None if isinf(limit) else int(limit) for limit in (cap, user_cap)))
+    last, credit, running, dearest, since, minute, served, heads, own_caps, is_capped = map(int, numbers)
+    return _TenantRow(policy, last, credit, running, dearest, since, minute, served, heads, own_caps, is_capped == 1)
+
+
+def _tenant_state(row: _TenantRow, works: Mapping[int, _Work]) -> TenantState:
     # The clock runs ahead by the heads that are tagged and still wait.
-    ahead_us = sum(charge_us(_numbers(head)[2], policy.weight) for head in heads.split(",") if head)
+    ahead_us = sum(charge_us(work.cost_us, row.policy.weight) for work in works.values() if work.turn)
     return TenantState(
-        policy=policy,
-        last_us=int(last) - ahead_us,
-        waiting=int(waiting),
-        running=int(running),
-        dearest_us=int(dearest),
-        contending_since_ms=int(since) if heads else None,
+        policy=row.policy,
+        last_us=row.last_us - ahead_us,
+        waiting=sum(work.waiting for work in works.values()),
+        running=row.running,
+        dearest_us=row.dearest_us,
+        contending_since_ms=row.since_ms if row.heads else None,
     )

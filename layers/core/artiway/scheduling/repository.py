@@ -13,6 +13,7 @@ from artiway.platform import sql
 from artiway.platform.database import Database, Row
 from artiway.scheduling.model import (
     Arrival,
+    Backlog,
     ChangedLimits,
     Lane,
     LaneChange,
@@ -20,10 +21,13 @@ from artiway.scheduling.model import (
     ModelLoad,
     Node,
     Pool,
+    Priority,
     Running,
     Snapshot,
+    TenantBacklog,
     TenantPolicy,
     Track,
+    TrackBacklog,
     WorkerNode,
     WorkerState,
 )
@@ -181,6 +185,29 @@ class PostgresSchedulingStore:
                 costs=costs,
             )
 
+    def backlog(self, pool: str) -> Backlog:
+        """Counts of all work in a pool, for forecasts without Redis. Tags are not known: all tenants are level."""
+        with self._database.service_transaction():
+            return Backlog(0, self.pool(pool), {}, self._backlogs(self._all("backlog_of_pool", pool=pool)))
+
+    def pending(self, pool: str) -> dict[str, TenantBacklog]:
+        """Nodes that wait for their dependencies, as work that will wait in the queue."""
+        with self._database.service_transaction():
+            return self._backlogs(self._all("pending_of_pool", pool=pool))
+
+    def _backlogs(self, rows: Iterable[Row]) -> dict[str, TenantBacklog]:
+        tracks: dict[str, dict[Track, TrackBacklog]] = {}
+        for row in rows:
+            track = Track(row["type"], row["lane"], row["model"])
+            tracks.setdefault(row["tenant_id"], {})[track] = TrackBacklog(
+                row["waiting"], row["waiting_us"], None, row.get("running", 0), row.get("running_us", 0)
+            )
+        return {
+            policy.tenant_id: TenantBacklog(policy, 0, 0, sum(work.running for work in own.values()), own)
+            for policy in self.policies(tracks)
+            if (own := tracks.get(policy.tenant_id))
+        }
+
     def lanes(self, lane: str | None = None) -> list[LaneState]:
         return [LaneState(**row) for row in self._all("lane_states", lane=lane)]
 
@@ -213,4 +240,5 @@ def _node(row: Row) -> Node:
         user_id=row["user_id"],
         track=Track(row["type"], row["lane"], row["model"]),
         cost_us=row["cost_us"],
+        priority=Priority(row.get("priority", Priority.NORMAL)),
     )

@@ -112,7 +112,7 @@ BEGIN
       FROM lowered;
     RETURN QUERY
     SELECT finished.name, finished.pool, dependents IS NULL,
-           (SELECT json_agg(readied) FROM node_mark_ready(opened) AS readied),
+           (SELECT json_agg(readied) FROM node_ready(opened) AS readied),
            (SELECT json_agg(taken) FROM token_take(array_append(opened, the_node)) AS taken);
 
 END
@@ -135,6 +135,28 @@ BEGIN
     SELECT node_id::text, tenant_id::text, user_id::text, pool, lane, type, model, cost_us, policy.weight, policy.cap
       FROM readied JOIN tenant_policy AS policy USING (tenant_id)
      ORDER BY ready_at, node_id;
+
+END
+$$;
+
+CREATE FUNCTION public.node_ready(the_nodes uuid[]) RETURNS TABLE(node_id text, tenant_id text, user_id text, pool text, lane text, type text, model text, cost_us bigint, priority text, weight integer, cap integer, user_cap integer, own_cap integer)
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+#variable_conflict use_column
+BEGIN
+    UPDATE task_node
+       SET status = 'QUEUED', version = version + 1, ready_at = clock_timestamp()
+     WHERE node_id = ANY (the_nodes)
+       AND CASE WHEN in_degree = 0 AND not_before <= clock_timestamp() THEN status = 'PENDING' END;
+    RETURN QUERY
+    SELECT node.node_id::text, node.tenant_id::text, node.user_id::text, node.pool, node.lane, node.type, node.model,
+           node.cost_us, node.priority, policy.weight, policy.cap, policy.user_concurrency,
+           (SELECT concurrency FROM app_user AS person
+             WHERE person.tenant_id = node.tenant_id AND person.user_id = node.user_id)
+      FROM task_node AS node JOIN tenant_policy AS policy ON policy.tenant_id = node.tenant_id
+     WHERE node.node_id = ANY (the_nodes) AND CASE WHEN node.dispatched_at IS NULL THEN node.status = 'QUEUED' END
+     ORDER BY node.ready_at, node.node_id;
 
 END
 $$;
@@ -994,6 +1016,7 @@ CREATE TABLE public.task_node (
     created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     ended_at timestamp with time zone,
     superseded_at timestamp with time zone,
+    priority text DEFAULT 'NORMAL'::text NOT NULL,
     CONSTRAINT task_node_attempt_check CHECK ((attempt >= 0)),
     CONSTRAINT task_node_check CHECK (((status <> ALL (ARRAY['QUEUED'::text, 'PROCESSING'::text, 'COMPLETED'::text])) OR (in_degree = 0))),
     CONSTRAINT task_node_check1 CHECK (((status <> 'PENDING'::text) OR (dispatched_at IS NULL))),
@@ -1010,6 +1033,7 @@ CREATE TABLE public.task_node (
     CONSTRAINT task_node_name_check CHECK (((length(name) >= 1) AND (length(name) <= 64))),
     CONSTRAINT task_node_position_check CHECK (("position" >= 0)),
     CONSTRAINT task_node_price_points_check CHECK ((price_points >= 0)),
+    CONSTRAINT task_node_priority_check CHECK ((priority = ANY (ARRAY['HIGH'::text, 'NORMAL'::text, 'LOW'::text]))),
     CONSTRAINT task_node_progress_check CHECK (((progress >= 0) AND (progress <= 100))),
     CONSTRAINT task_node_status_check CHECK ((status = ANY (ARRAY['PENDING'::text, 'QUEUED'::text, 'PROCESSING'::text, 'COMPLETED'::text, 'FAILED'::text, 'TIMEOUT'::text, 'CANCELLED'::text]))),
     CONSTRAINT task_node_type_check CHECK (((length(type) >= 1) AND (length(type) <= 64)))
@@ -1056,10 +1080,16 @@ CREATE TABLE public.task (
     ended_at timestamp with time zone,
     execution_asked_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     cancel_requested_at timestamp with time zone,
+    priority text DEFAULT 'NORMAL'::text NOT NULL,
+    eta_s integer,
+    eta_model_s real,
     CONSTRAINT task_check CHECK (((charged_points >= 0) AND (charged_points <= price_points))),
     CONSTRAINT task_check1 CHECK (((status = ANY (ARRAY['COMPLETED'::text, 'PARTIAL'::text, 'FAILED'::text, 'CANCELLED'::text])) = (ended_at IS NOT NULL))),
+    CONSTRAINT task_eta_model_s_check CHECK ((eta_model_s > (0)::double precision)),
+    CONSTRAINT task_eta_s_check CHECK ((eta_s >= 0)),
     CONSTRAINT task_name_check CHECK ((length(name) <= 200)),
     CONSTRAINT task_price_points_check CHECK ((price_points > 0)),
+    CONSTRAINT task_priority_check CHECK ((priority = ANY (ARRAY['HIGH'::text, 'NORMAL'::text, 'LOW'::text]))),
     CONSTRAINT task_run_check CHECK (((run >= 1) AND (run <= 1000))),
     CONSTRAINT task_status_check CHECK ((status = ANY (ARRAY['QUEUED'::text, 'PROCESSING'::text, 'COMPLETED'::text, 'PARTIAL'::text, 'FAILED'::text, 'CANCELLED'::text]))),
     CONSTRAINT task_tool_check CHECK (((length(tool) >= 1) AND (length(tool) <= 64))),
@@ -1923,7 +1953,11 @@ REVOKE ALL ON FUNCTION public.node_mark_ready(the_nodes uuid[]) FROM PUBLIC;
 
 GRANT ALL ON FUNCTION public.node_mark_ready(the_nodes uuid[]) TO artiway_service;
 
-GRANT ALL ON FUNCTION public.node_mark_ready(the_nodes uuid[]) TO artiway_app;
+REVOKE ALL ON FUNCTION public.node_ready(the_nodes uuid[]) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.node_ready(the_nodes uuid[]) TO artiway_app;
+
+GRANT ALL ON FUNCTION public.node_ready(the_nodes uuid[]) TO artiway_service;
 
 REVOKE ALL ON FUNCTION public.outbox_publish(messages json, the_trace text) FROM PUBLIC;
 

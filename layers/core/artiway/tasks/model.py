@@ -11,6 +11,7 @@ from uuid import UUID
 
 from artiway.errors import Conflict, NotAllowed, NotFound, Refused, TooMany, Unavailable
 from artiway.events import Event
+from artiway.scheduling.model import Priority
 
 
 class NodeStatus(StrEnum):
@@ -167,14 +168,6 @@ class Plan:
     def cost_us(self) -> int:
         return sum(node.cost_us for node in self.nodes)
 
-    @property
-    def critical_path_us(self) -> int:
-        """The duration if every node has a free worker."""
-        ends: dict[str, int] = {}
-        for node in self.nodes:
-            ends[node.name] = node.cost_us + max((ends[name] for name in node.depends_on), default=0)
-        return max(ends.values(), default=0)
-
 
 @dataclass(frozen=True)
 class Task:
@@ -188,6 +181,7 @@ class Task:
     hold_id: UUID
     lane: str
     pool: str
+    priority: Priority
     price_points: int
     charged_points: int
     webhook_url: str | None
@@ -369,6 +363,7 @@ class Waiting:
     cap: int
     user_cap: int | None
     own_cap: int | None
+    priority: str
 
 
 @dataclass(frozen=True)
@@ -414,16 +409,14 @@ class TenantLimits:
 
 @dataclass(frozen=True)
 class LaneLoad:
-    """The waiting nodes and the capacity of a lane. `depth` is counted up to one more than the limit."""
+    """The waiting nodes of a lane. `depth` is counted up to one more than the limit."""
 
     lane: str
     pool: str
     is_paused: bool
     depth_limit: int
     depth: int
-    waiting_us: int
     ended_lately: int
-    slots: int
 
 
 @dataclass(frozen=True)
@@ -444,9 +437,12 @@ class NewTask:
     hold_id: UUID
     lane: str
     pool: str
+    priority: Priority
     params: Mapping[str, Any]
     price_points: int
     webhook_url: str | None
+    eta_s: int | None
+    eta_model_s: float | None
 
 
 @dataclass(frozen=True)

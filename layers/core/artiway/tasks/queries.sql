@@ -18,15 +18,16 @@ SELECT count(*) AS ended
  WHERE tenant_id = current_tenant() AND ended_at > statement_timestamp() - make_interval(secs => %(window_s)s);
 
 -- name: insert_task
-INSERT INTO task (tenant_id, task_id, user_id, tool, name, hold_id, lane, pool, params, price_points, webhook_url)
-VALUES (current_tenant(), %(task_id)s, %(user_id)s, %(tool)s, %(name)s, %(hold_id)s, %(lane)s, %(pool)s, %(params)s,
-        %(price_points)s, %(webhook_url)s);
+INSERT INTO task (tenant_id, task_id, user_id, tool, name, hold_id, lane, pool, priority, params, price_points, webhook_url,
+                  eta_s, eta_model_s)
+VALUES (current_tenant(), %(task_id)s, %(user_id)s, %(tool)s, %(name)s, %(hold_id)s, %(lane)s, %(pool)s, %(priority)s, %(params)s,
+        %(price_points)s, %(webhook_url)s, %(eta_s)s, %(eta_model_s)s);
 
 -- name: insert_nodes
-INSERT INTO task_node (tenant_id, node_id, task_id, user_id, position, name, type, step, model, lane, pool, params, inputs,
-                       cost_us, price_points, is_result, in_degree)
-SELECT current_tenant(), node_id, %(task_id)s, %(user_id)s, position, name, type, step, model, %(lane)s, %(pool)s, params,
-       inputs, cost_us, price_points, is_result, in_degree
+INSERT INTO task_node (tenant_id, node_id, task_id, user_id, position, name, type, step, model, lane, pool, priority, params,
+                       inputs, cost_us, price_points, is_result, in_degree)
+SELECT current_tenant(), node_id, %(task_id)s, %(user_id)s, position, name, type, step, model, %(lane)s, %(pool)s, %(priority)s,
+       params, inputs, cost_us, price_points, is_result, in_degree
   FROM jsonb_to_recordset(%(nodes)s) AS node (node_id uuid, position integer, name text, type text, step text, model text,
        params jsonb, inputs jsonb, cost_us bigint, price_points bigint, is_result boolean, in_degree integer);
 
@@ -36,22 +37,22 @@ SELECT current_tenant(), edge.node_id, edge.depends_on_id
   FROM unnest(%(node_ids)s::uuid[], %(depends_on_ids)s::uuid[]) AS edge (node_id, depends_on_id);
 
 -- name: task
-SELECT tenant_id, task_id, user_id, tool, name, status, run, hold_id, lane, pool, price_points, charged_points, webhook_url,
-       event_sequence, error, created_at, started_at, ended_at, cancel_requested_at
+SELECT tenant_id, task_id, user_id, tool, name, status, run, hold_id, lane, pool, priority, price_points, charged_points,
+       webhook_url, event_sequence, error, created_at, started_at, ended_at, cancel_requested_at
   FROM task
  WHERE task_id = %(task_id)s;
 
 -- name: lock_task
 -- Taken before any node of the task changes. So the ends of two nodes see each other, and transactions do not deadlock.
-SELECT tenant_id, task_id, user_id, tool, name, status, run, hold_id, lane, pool, price_points, charged_points, webhook_url,
-       event_sequence, error, created_at, started_at, ended_at, cancel_requested_at
+SELECT tenant_id, task_id, user_id, tool, name, status, run, hold_id, lane, pool, priority, price_points, charged_points,
+       webhook_url, event_sequence, error, created_at, started_at, ended_at, cancel_requested_at
   FROM task
  WHERE task_id = %(task_id)s
    FOR UPDATE;
 
 -- name: tasks_page
-SELECT tenant_id, task_id, user_id, tool, name, status, run, hold_id, lane, pool, price_points, charged_points, webhook_url,
-       event_sequence, error, created_at, started_at, ended_at, cancel_requested_at
+SELECT tenant_id, task_id, user_id, tool, name, status, run, hold_id, lane, pool, priority, price_points, charged_points,
+       webhook_url, event_sequence, error, created_at, started_at, ended_at, cancel_requested_at
   FROM task
  WHERE tenant_id = current_tenant()
    AND (%(before)s::uuid IS NULL OR task_id < %(before)s)
@@ -82,6 +83,17 @@ SELECT tenant_id, node_id, task_id, user_id, position, name, type, step, model, 
   FROM task_node
  WHERE node_id = %(node_id)s;
 
+-- name: ranks_of_task
+-- How many nodes of the tenant wait before each waiting node of a task, on its track. For the time without Redis: users of
+-- the tenant do not take turns here.
+SELECT node_id, rank
+  FROM (SELECT node_id, task_id,
+               row_number() OVER (PARTITION BY type, model ORDER BY array_position('{HIGH,NORMAL,LOW}'::text[], priority), ready_at, node_id) - 1 AS rank
+          FROM task_node
+         WHERE tenant_id = current_tenant() AND pool = %(pool)s AND lane = %(lane)s
+           AND status = 'QUEUED' AND dispatched_at IS NULL) AS waiting
+ WHERE task_id = %(task_id)s;
+
 -- name: node_ids_of_task
 SELECT node_id FROM task_node WHERE task_id = %(task_id)s AND superseded_at IS NULL;
 
@@ -91,23 +103,7 @@ SELECT node_id FROM task_node WHERE task_id = %(task_id)s AND superseded_at IS N
 SELECT node_id, depends_on_id FROM node_dependency WHERE node_id = ANY (%(node_ids)s::uuid[]);
 
 -- name: mark_ready
--- The caps of users are read here and not in the function, which the release before uses too.
-SELECT ready.*,
-       (SELECT user_concurrency FROM tenant WHERE tenant.tenant_id = ready.tenant_id::uuid) AS user_cap,
-       (SELECT concurrency FROM app_user
-         WHERE app_user.tenant_id = ready.tenant_id::uuid AND app_user.user_id = ready.user_id::uuid) AS own_cap
-  FROM node_mark_ready(%(node_ids)s::uuid[]) AS ready;
-
--- name: waiting_nodes
--- The columns of `mark_ready` for nodes that wait already. As there, a CASE here and in `renew` hides the guard from the
--- planner.
-SELECT node_id::text, tenant_id::text, user_id::text, pool, lane, type, model, cost_us, policy.weight, policy.cap,
-       policy.user_concurrency AS user_cap,
-       (SELECT concurrency FROM app_user
-         WHERE app_user.tenant_id = task_node.tenant_id AND app_user.user_id = task_node.user_id) AS own_cap
-  FROM task_node JOIN tenant_policy AS policy USING (tenant_id)
- WHERE node_id = ANY (%(node_ids)s::uuid[]) AND CASE WHEN dispatched_at IS NULL THEN task_node.status = 'QUEUED' END
- ORDER BY ready_at, node_id;
+SELECT * FROM node_ready(%(node_ids)s::uuid[]);
 
 -- name: dispatch
 SELECT * FROM node_dispatch(%(node_ids)s::uuid[], %(charges_us)s::bigint[], %(tags_us)s::bigint[]);
@@ -284,15 +280,77 @@ SELECT lane.lane, lane.pool, lane.is_paused, lane.depth_limit,
                 SELECT FROM task_node
                  WHERE task_node.pool = lane.pool AND task_node.lane = lane.lane AND status = 'QUEUED' AND dispatched_at IS NULL
                  LIMIT lane.depth_limit + 1) AS waiting) AS depth,
-       (SELECT coalesce(sum(cost_us), 0)
-          FROM (SELECT cost_us FROM task_node WHERE task_node.pool = lane.pool AND status = 'QUEUED' AND dispatched_at IS NULL
-                 LIMIT 20000) AS waiting)::bigint AS waiting_us,
        (SELECT count(*) FROM (SELECT FROM task_node WHERE task_node.pool = lane.pool AND ended_at > statement_timestamp() - interval '5 minutes'
-                 LIMIT 20000) AS ended) AS ended_lately,
-       (SELECT coalesce(sum(slots), 0) FROM worker
-         WHERE worker.pool = lane.pool AND drain_at IS NULL AND beat_at > clock_timestamp() - interval '30 seconds')::bigint AS slots
+                 LIMIT 20000) AS ended) AS ended_lately
   FROM lane_policy AS lane
  WHERE lane.lane = %(lane)s;
+
+-- name: measured_durations
+-- The latest nodes that completed: for each step, each type and the pool. A slot is free from the end of the worker's node
+-- before; the rest of the time until the start is what the platform takes. Of that the lower quartile: cold starts are rare.
+SELECT step, type, count(*)::integer AS samples,
+       percentile_cont(0.5) WITHIN GROUP (ORDER BY run_us) AS run_us,
+       percentile_cont(0.5) WITHIN GROUP (ORDER BY run_us / cost_us) AS scale,
+       percentile_cont(0.25) WITHIN GROUP (ORDER BY ready_us) FILTER (WHERE attempt = 1) AS ready_us,
+       percentile_cont(0.25) WITHIN GROUP (ORDER BY claim_us) AS claim_us
+  FROM (SELECT step, type, cost_us, attempt,
+               extract(epoch FROM ended_at - started_at)::float8 * 1000000 AS run_us,
+               extract(epoch FROM ready_at - greatest(created_at, (
+                   SELECT max(other.ended_at)
+                     FROM node_dependency AS edge
+                     JOIN task_node AS other ON other.tenant_id = edge.tenant_id AND other.node_id = edge.depends_on_id
+                    WHERE edge.tenant_id = recent.tenant_id AND edge.node_id = recent.node_id)))::float8 * 1000000 AS ready_us,
+               greatest(0, extract(epoch FROM started_at - greatest(dispatched_at,
+                   lag(ended_at) OVER (PARTITION BY worker_id ORDER BY started_at)))::float8 * 1000000) AS claim_us
+          FROM (SELECT tenant_id, node_id, step, type, cost_us, attempt, worker_id, created_at, ready_at, dispatched_at,
+                       started_at, ended_at
+                  FROM task_node
+                 WHERE pool = %(pool)s AND status = 'COMPLETED' AND started_at IS NOT NULL
+                   AND ended_at > statement_timestamp() - make_interval(secs => %(window_s)s)
+                 ORDER BY ended_at DESC
+                 LIMIT %(limit)s) AS recent) AS measured
+ GROUP BY GROUPING SETS ((step, type), (type), ())
+HAVING count(*) > 0;
+
+-- name: demand_of_types
+-- How many nodes of each type wanted a slot at once in the window, on average and of each tenant no more than its cap; and
+-- the cost of those that completed. Where demand fills the slots, this is what a slot really gets done.
+SELECT type, sum(least(demand, policy.cap))::float8 AS demand, sum(completed_us)::float8 AS completed_us
+  FROM (SELECT tenant_id, type,
+               sum(extract(epoch FROM coalesce(ended_at, statement_timestamp())
+                       - greatest(ready_at, statement_timestamp() - make_interval(secs => %(window_s)s)))) / %(window_s)s AS demand,
+               coalesce(sum(cost_us) FILTER (WHERE status = 'COMPLETED'), 0) AS completed_us
+          FROM (SELECT tenant_id, type, cost_us, status, ready_at, ended_at FROM task_node
+                 WHERE pool = %(pool)s AND ended_at > statement_timestamp() - make_interval(secs => %(window_s)s) AND ready_at IS NOT NULL
+                 UNION ALL
+                (SELECT tenant_id, type, cost_us, status, ready_at, ended_at FROM task_node
+                  WHERE pool = %(pool)s AND status = 'QUEUED' AND dispatched_at IS NULL
+                  LIMIT 20000)
+                 UNION ALL
+                SELECT tenant_id, type, cost_us, status, ready_at, ended_at FROM task_node
+                 WHERE pool = %(pool)s AND status IN ('QUEUED', 'PROCESSING') AND dispatched_at IS NOT NULL) AS live
+         GROUP BY tenant_id, type) AS by_tenant
+  JOIN tenant_policy AS policy USING (tenant_id)
+ GROUP BY type;
+
+-- name: lateness
+-- How promises were kept lately: actual / expected duration of tasks that ended, and of those that are overdue already.
+SELECT count(*)::integer AS samples, percentile_cont(0.5) WITHIN GROUP (ORDER BY ratio) AS ratio
+  FROM (SELECT extract(epoch FROM task.ended_at - task.created_at)::float8 / task.eta_model_s AS ratio
+          FROM (SELECT DISTINCT tenant_id, task_id
+                  FROM (SELECT tenant_id, task_id FROM task_node
+                         WHERE pool = %(pool)s AND ended_at > statement_timestamp() - make_interval(secs => %(window_s)s)
+                         ORDER BY ended_at DESC
+                         LIMIT %(limit)s) AS recent) AS ended
+          JOIN task USING (tenant_id, task_id)
+         WHERE task.status = 'COMPLETED' AND task.run = 1 AND task.eta_model_s IS NOT NULL
+         UNION ALL
+        SELECT extract(epoch FROM statement_timestamp() - created_at)::float8 / eta_model_s
+          FROM (SELECT created_at, eta_model_s FROM task
+                 WHERE ended_at IS NULL AND pool = %(pool)s AND run = 1 AND eta_model_s IS NOT NULL
+                 ORDER BY execution_asked_at
+                 LIMIT %(limit)s) AS live
+         WHERE statement_timestamp() > created_at + make_interval(secs => eta_model_s)) AS sample;
 
 -- name: register_worker
 INSERT INTO worker (worker_id, pool, types, slots, engine)

@@ -16,7 +16,9 @@ from artiway.outbox.repository import Outbox
 from artiway.platform import sql
 from artiway.platform.clock import Clock
 from artiway.platform.database import Database, Row, Transaction
+from artiway.scheduling.model import Priority
 from artiway.tasks import dag, messages
+from artiway.tasks.durations import Windows
 from artiway.tasks.model import (
     Claim,
     Claimed,
@@ -113,9 +115,12 @@ class PostgresTaskTransaction:
                 "hold_id": task.hold_id,
                 "lane": task.lane,
                 "pool": task.pool,
+                "priority": task.priority,
                 "params": Jsonb(task.params),
                 "price_points": task.price_points,
                 "webhook_url": task.webhook_url,
+                "eta_s": task.eta_s,
+                "eta_model_s": task.eta_model_s,
             },
         )
 
@@ -144,6 +149,7 @@ class PostgresTaskTransaction:
                 "user_id": task.user_id,
                 "lane": task.lane,
                 "pool": task.pool,
+                "priority": task.priority,
                 "nodes": Jsonb(rows),
             },
         )
@@ -204,6 +210,11 @@ class PostgresTaskTransaction:
 
     def nodes(self, task_id: UUID) -> list[Node]:
         return [_node(row) for row in self._tx.all(SQL["nodes_of_task"], {"task_id": task_id})]
+
+    def ranks(self, task: Task) -> dict[UUID, int]:
+        """How many nodes of the tenant wait before each waiting node of the task, by PostgreSQL alone."""
+        rows = self._tx.all(SQL["ranks_of_task"], {"task_id": task.task_id, "pool": task.pool, "lane": task.lane})
+        return {row["node_id"]: row["rank"] for row in rows}
 
     def dependencies(self, node_ids: Sequence[UUID]) -> dict[UUID, list[UUID]]:
         found: dict[UUID, list[UUID]] = {}
@@ -356,10 +367,7 @@ class PostgresNodes:
         with self._database.service_transaction() as tx:
             if tokens:
                 self._keep_tokens(tx, TokenKind.READY, list(tokens.items()))
-            rows = tx.all(SQL["mark_ready"], parameters)
-            if len(rows) < len(node_ids):
-                rows = tx.all(SQL["waiting_nodes"], parameters)
-            return [Waiting(**row) for row in rows]
+            return [Waiting(**row) for row in tx.all(SQL["mark_ready"], parameters)]
 
     def keep_dependency_tokens(self, tokens: Sequence[tuple[UUID, str]]) -> None:
         """Executions wait for the dependencies of these nodes. If they are done, or the node ended, the token is
@@ -419,6 +427,19 @@ class PostgresNodes:
         with self._database.service_transaction() as tx:
             tx.run(SQL["delete_worker"], {"worker_id": worker_id})
 
+    def measured(self, pool: str, windows: Windows) -> dict[str, Any]:
+        """Durations of the newest nodes that completed, and how promises were kept: for `Durations.measured`."""
+        limits = {"pool": pool, "limit": windows.nodes}
+        with self._database.service_transaction() as tx:
+            rows = tx.all(SQL["measured_durations"], {**limits, "window_s": windows.nodes_s})
+            demand = tx.all(SQL["demand_of_types"], {"pool": pool, "window_s": windows.demand_s})
+            lateness = tx.one(SQL["lateness"], {**limits, "window_s": windows.tasks_s})
+        return {
+            "rows": [dict(row) for row in rows],
+            "demand": [{**row, "window_us": windows.demand_s * 1_000_000} for row in demand],
+            "lateness": dict(lateness or {}),
+        }
+
     def lane_load(self, lane: str) -> LaneLoad:
         with self._database.service_transaction() as tx:
             row = tx.one(SQL["lane_load"], {"lane": lane})
@@ -458,7 +479,7 @@ def _card(card: WorkerCard) -> dict[str, Any]:
 
 
 def _task(row: Row) -> Task:
-    return Task(**{**row, "status": TaskStatus(row["status"])})
+    return Task(**{**row, "status": TaskStatus(row["status"]), "priority": Priority(row["priority"])})
 
 
 def _node(row: Row) -> Node:

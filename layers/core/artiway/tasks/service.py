@@ -17,8 +17,10 @@ from artiway.platform import metrics
 from artiway.platform.clock import Clock
 from artiway.points.service import PointsService
 from artiway.scheduling.lanes import LANES, Tier, route
+from artiway.scheduling.model import Priority
 from artiway.tasks import messages
 from artiway.tasks.catalogue import Catalogue
+from artiway.tasks.estimates import Timing
 from artiway.tasks.lifecycle import BY_REQUEST, NodeService
 from artiway.tasks.model import (
     RETRYABLE_ENDS,
@@ -67,16 +69,31 @@ class Inputs(Protocol):
 @dataclass(frozen=True)
 class Accepted:
     task: Task
-    eta_s: int
+    timing: Timing
 
 
 @dataclass(frozen=True)
 class Estimate:
     price_points: int
     lane: str
-    eta_start_s: int
-    eta_end_s: int
+    timing: Timing
     nodes: int
+
+
+@dataclass(frozen=True)
+class _Wishes:
+    """What a caller sets beside the nodes."""
+
+    name: str
+    params: Mapping[str, Any]
+    webhook_url: str | None
+    priority: Priority
+
+
+class TimingOf(Protocol):
+    def __call__(
+        self, plan: Plan, *, tenant_id: UUID, limits: TenantLimits, lane: str, priority: Priority
+    ) -> Timing: ...
 
 
 @dataclass(frozen=True)
@@ -106,18 +123,19 @@ class TaskService:
         clock: Clock,
         *,
         load_of: Callable[[str], LaneLoad],
+        timing_of: TimingOf,
         hold_ttl_s: int,
         refusal_of: Callable[[str], str | None],
         live_progress: Callable[[UUID], Mapping[UUID, NodeProgress]],
     ) -> None:
-        """`load_of` returns a lane's load, which may be a second or two old.
+        """`load_of` returns a lane's load, `timing_of` the expected times of a plan; both may be seconds old.
 
         `refusal_of` returns the reason why a webhook's URL can never be called, or None.
         `live_progress` returns the newest progress of a task's running nodes.
         """
         self._store, self._points, self._inputs, self._catalogue = store, points, inputs, catalogue
         self._nodes, self._clock, self._load_of, self._refusal_of = nodes, clock, load_of, refusal_of
-        self._live_progress = live_progress
+        self._live_progress, self._timing = live_progress, timing_of
         self._hold_ttl = timedelta(seconds=hold_ttl_s)
 
     # Submissions
@@ -132,17 +150,26 @@ class TaskService:
         params: Mapping[str, Any],
         count: int | None,
         webhook_url: str | None,
+        priority: Priority = Priority.NORMAL,
     ) -> Accepted:
         task_id = ids.new_id()
         plan = self._catalogue.plan(tool, inputs=inputs, params=params, count=count, seed=_seed(task_id))
-        return self._accept(tenant_id, user_id, task_id, plan, name="", params=params, webhook_url=webhook_url)
+        wishes = _Wishes("", params, webhook_url, priority)
+        return self._accept(tenant_id, user_id, task_id, plan, wishes)
 
     def submit_flow(
-        self, *, tenant_id: UUID, user_id: UUID, name: str, nodes: Sequence[FlowNode], webhook_url: str | None
+        self,
+        *,
+        tenant_id: UUID,
+        user_id: UUID,
+        name: str,
+        nodes: Sequence[FlowNode],
+        webhook_url: str | None,
+        priority: Priority = Priority.NORMAL,
     ) -> Accepted:
         task_id = ids.new_id()
         plan = self._catalogue.flow(nodes, seed=_seed(task_id))
-        return self._accept(tenant_id, user_id, task_id, plan, name=name, params={}, webhook_url=webhook_url)
+        return self._accept(tenant_id, user_id, task_id, plan, _Wishes(name, {}, webhook_url, priority))
 
     def estimate(
         self,
@@ -152,47 +179,53 @@ class TaskService:
         inputs: Mapping[str, UUID],
         params: Mapping[str, Any],
         count: int | None,
+        priority: Priority = Priority.NORMAL,
     ) -> Estimate:
         """The price and duration of a submission. Changes nothing, holds no points."""
         plan = self._catalogue.plan(tool, inputs=inputs, params=params, count=count, seed=0)
         with self._store.open(tenant_id) as tx:
-            lane = _lane(tx.limits(), plan)
-        start_s = _wait_s(self._load_of(lane))
-        end_s = start_s + math.ceil(plan.critical_path_us / 1_000_000)
-        return Estimate(plan.price_points, lane, start_s, end_s, len(plan.nodes))
+            limits = tx.limits()
+        lane = _lane(limits, plan)
+        timing = self._timing(plan, tenant_id=tenant_id, limits=limits, lane=lane, priority=priority)
+        return Estimate(plan.price_points, lane, timing, len(plan.nodes))
 
-    def _accept(
-        self,
-        tenant_id: UUID,
-        user_id: UUID,
-        task_id: UUID,
-        plan: Plan,
-        *,
-        name: str,
-        params: Mapping[str, Any],
-        webhook_url: str | None,
-    ) -> Accepted:
+    def _accept(self, tenant_id: UUID, user_id: UUID, task_id: UUID, plan: Plan, wishes: _Wishes) -> Accepted:
+        webhook_url = wishes.webhook_url
         if webhook_url is not None and (reason := self._refusal_of(webhook_url)) is not None:
             raise InvalidRequest("webhookUrl", reason)
         pictures = self._inputs.inspect(tenant_id, _uploads(plan))
         with self._store.open(tenant_id) as tx:
             limits = tx.limits()
             lane = _lane(limits, plan)
-            load = self._check_room(tx, limits, lane, nodes=len(plan.nodes))
+            # Before the lock of the tenant's submissions, which a forecast must not make longer.
+            timing = self._timing(plan, tenant_id=tenant_id, limits=limits, lane=lane, priority=wishes.priority)
+            self._check_room(tx, limits, lane, nodes=len(plan.nodes))
             # The hold has the id of the task, so a repeated call holds no more points.
             self._hold(tenant_id, user_id, task_id, hold_id=task_id, points=plan.price_points)
-            pool = LANES[lane].pool
             tx.add_task(
-                NewTask(task_id, user_id, plan.tool, name, task_id, lane, pool, params, plan.price_points, webhook_url)
+                NewTask(
+                    task_id=task_id,
+                    user_id=user_id,
+                    tool=plan.tool,
+                    name=wishes.name,
+                    hold_id=task_id,
+                    lane=lane,
+                    pool=LANES[lane].pool,
+                    priority=wishes.priority,
+                    params=wishes.params,
+                    price_points=plan.price_points,
+                    webhook_url=webhook_url,
+                    eta_s=timing.end_s,
+                    eta_model_s=timing.model_s,
+                )
             )
             task = _found(tx.task(task_id))
             tx.add_nodes(task, _new_nodes(plan.nodes, pictures))
             self._start(tx, task)
         metrics.emit("TasksAccepted", 1, lane=lane)
-        eta_s = _wait_s(load) + math.ceil(plan.critical_path_us / 1_000_000)
-        return Accepted(task, eta_s)
+        return Accepted(task, timing)
 
-    def _check_room(self, tx: TaskTransaction, limits: TenantLimits, lane: str, *, nodes: int) -> LaneLoad:
+    def _check_room(self, tx: TaskTransaction, limits: TenantLimits, lane: str, *, nodes: int) -> None:
         """Back-pressure, before points are held: check the tenant's queue depth, then the lane's."""
         if limits.status != "ACTIVE":
             raise TenantSuspended  # the access check may have cached the older status for a minute
@@ -205,7 +238,6 @@ class TaskService:
             excess = load.depth + nodes - load.depth_limit
             retry_after_s = _drain_s(excess, load.ended_lately, DRAIN_WINDOW_S // 2)
             raise DispatchBacklog("the lane is full", retry_after_s=retry_after_s, lane=lane, limit=load.depth_limit)
-        return load
 
     def _hold(self, tenant_id: UUID, user_id: UUID, task_id: UUID, *, hold_id: UUID, points: int) -> None:
         self._points.place_hold(
@@ -240,6 +272,11 @@ class TaskService:
             task = _found(tx.task(task_id))
             nodes = tx.nodes(task_id)
             return TaskGraph(task, nodes, tx.dependencies([node.node_id for node in nodes]))
+
+    def ranks(self, task: Task) -> Mapping[UUID, int]:
+        """How many nodes of its tenant wait before each waiting node of a task, by PostgreSQL alone."""
+        with self._store.open(task.tenant_id) as tx:
+            return tx.ranks(task)
 
     def view(self, *, tenant_id: UUID, task_id: UUID) -> TaskView:
         graph = self.graph(tenant_id=tenant_id, task_id=task_id)
@@ -372,11 +409,6 @@ def _input(source: Source, pictures: Mapping[UUID, Picture]) -> dict[str, str]:
         return {"name": source.name, "node": source.node or "", "output": source.output}
     picture = pictures[source.input_id]
     return {"name": source.name, "key": picture.key, "contentType": picture.content_type}
-
-
-def _wait_s(load: LaneLoad) -> int:
-    """How long the pool needs for its waiting nodes. A pool without workers counts as one slot."""
-    return math.ceil(load.waiting_us / 1_000_000 / max(1, load.slots))
 
 
 def _drain_s(wanted: int, ended: int, window_s: int) -> int:

@@ -13,14 +13,23 @@ from artiway.errors import TooMany
 _ENTRY_ID = re.compile(r"(\d{1,15})-(\d{1,15})")
 
 
+@dataclass(frozen=True)
+class ListenerLimits:
+    """Requests that may wait for events at the same time. Each of them keeps a function busy."""
+
+    user: int
+    tenant: int
+    platform: int
+
+
 class TooManyListeners(TooMany):
-    """Too many requests of the user wait for events. Each of them keeps a function busy."""
+    """Too many requests of the user, of the tenant or of the platform wait for events."""
 
     code = "TASK_429_LISTENERS"
 
-    def __init__(self, limit: int, *, retry_after_s: int) -> None:
-        message = "too many requests of this user wait for events; end one, or try again later"
-        super().__init__(message, retry_after_s=retry_after_s, limit=limit)
+    def __init__(self, scope: str, limit: int, *, retry_after_s: int) -> None:
+        message = f"too many requests of this {scope} wait for events; end one, or try again later"
+        super().__init__(message, retry_after_s=retry_after_s, scope=scope, limit=limit)
 
 
 @dataclass(frozen=True, order=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
 from artiway import ids
-from artiway.delivery.feed.model import EntryId, StreamEvent, TooManyListeners
+from artiway.delivery.feed.model import EntryId, ListenerLimits, StreamEvent, TooManyListeners
 from artiway.events import Event
 from artiway.platform import scripts
 from artiway.platform.breaker import Breaker
@@ -96,23 +96,34 @@ class RedisFeed:
 
 
 class RedisListeners:
-    """Counts the requests that wait for events, with leases that expire after a crash. Without Redis: no limit."""
+    """Counts requests that wait for events, by leases that expire after a crash. Without Redis none is counted."""
 
-    def __init__(self, redis: Redis, *, limit: int, breaker: Breaker | None = None) -> None:
-        self._redis, self._limit = redis, limit
+    def __init__(self, redis: Redis, limits: ListenerLimits, *, breaker: Breaker | None = None) -> None:
+        self._redis, self._limits = redis, limits
         self._guarded = (breaker or Breaker()).guard("ListenerLimitAway")
         self._enter = scripts.load(redis, "enter_listener", LUA)
 
     @contextlib.contextmanager
-    def lease(self, user_id: UUID, *, ttl_ms: int) -> Iterator[None]:
-        token, key = secrets.token_hex(8), task_listeners(user_id)
-        retry_ms = 0
+    def lease(self, *, tenant_id: UUID, user_id: UUID, ttl_ms: int) -> Iterator[bool]:
+        limits = self._limits
+        groups = [
+            (f"user:{user_id}", "user", limits.user),
+            (f"tenant:{tenant_id}", "tenant", limits.tenant),
+            ("all", "platform", limits.platform),
+        ]
+        token, keys = secrets.token_hex(8), [task_listeners(group) for group, _, _ in groups]
+        full, retry_ms, is_counted = 0, 0, False
         with contextlib.suppress(RedisAway), self._guarded:
-            retry_ms = int(self._enter([key], [token, self._limit, ttl_ms]))
-        if retry_ms:
-            raise TooManyListeners(self._limit, retry_after_s=-(-retry_ms // 1_000))
+            full, retry_ms = self._enter(keys, [token, ttl_ms, *(limit for _, _, limit in groups)])
+            is_counted = True
+        if full:
+            _, scope, limit = groups[full - 1]
+            raise TooManyListeners(scope, limit, retry_after_s=-(-retry_ms // 1_000))
         try:
-            yield
+            yield is_counted
         finally:
-            with contextlib.suppress(RedisAway), self._guarded:
-                self._redis.zrem(key, token)
+            if is_counted:
+                with contextlib.suppress(RedisAway), self._guarded, self._redis.pipeline() as pipe:
+                    for key in keys:
+                        pipe.zrem(key, token)
+                    pipe.execute()

@@ -21,6 +21,8 @@ TURN_MS = 500
 TURNS_PER_READ = 6
 # For the reads of the database during the wait. The lease of a crashed function expires after this.
 LEASE_SLACK_MS = 5_000
+# Without Redis nobody counts the waiting requests, so each of them keeps its function for a short time only.
+UNCOUNTED_WAIT_MS = 2_000
 
 
 class Stream(Protocol):
@@ -32,8 +34,8 @@ class Stream(Protocol):
 
 
 class Listeners(Protocol):
-    def lease(self, user_id: UUID, *, ttl_ms: int) -> AbstractContextManager[None]:
-        """Count one waiting request of the user while it is held. Raises TooManyListeners at the limit."""
+    def lease(self, *, tenant_id: UUID, user_id: UUID, ttl_ms: int) -> AbstractContextManager[bool]:
+        """Count one waiting request while it is held. Raises TooManyListeners at a limit. False: it is not counted."""
 
 
 def announce(stream: Stream) -> Callable[[Sequence[Published]], None]:
@@ -72,15 +74,16 @@ class FeedService:
     ) -> list[StreamEvent] | None:
         """The events after `last`; waits up to `wait_ms` for the first. None: the task has ended, no event follows.
 
-        Raises TooManyListeners if there is no event yet and the user's limit of waiting requests is reached.
+        Raises TooManyListeners if there is no event yet and a limit of waiting requests is reached.
         """
         task = self._task(tenant_id, task_id)
         if found := self._filled(tenant_id, task, last, self._after(task_id, last, 0)):
             return found
         if task.ended_at is not None:
             return None
-        with self._listeners.lease(user_id, ttl_ms=wait_ms + LEASE_SLACK_MS):
-            return self._wait(tenant_id, task_id, last, wait_ms)
+        ttl_ms = wait_ms + LEASE_SLACK_MS
+        with self._listeners.lease(tenant_id=tenant_id, user_id=user_id, ttl_ms=ttl_ms) as is_counted:
+            return self._wait(tenant_id, task_id, last, wait_ms if is_counted else min(wait_ms, UNCOUNTED_WAIT_MS))
 
     def _wait(self, tenant_id: UUID, task_id: UUID, last: EntryId, wait_ms: int) -> list[StreamEvent]:
         for turn in range(1, wait_ms // TURN_MS + 1):

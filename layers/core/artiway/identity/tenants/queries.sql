@@ -20,6 +20,6 @@ UPDATE tenant
  WHERE tenant_id = %(tenant_id)s;
 
 -- name: policies
-SELECT tenant_id, tier, status, priority, weight, concurrency, queue_depth, rate_per_second, burst, artefact_days
+SELECT tenant_id, tier, status, priority, weight, concurrency, queue_depth, rate_per_second, burst, artefact_days, user_concurrency
   FROM tenant_policy
  WHERE tenant_id = ANY(%(tenant_ids)s);
