@@ -26,8 +26,8 @@ PHASES = {
     "SettleFunction": "settle",
     "PushFunction": "push",
 }
-_LINE = re.compile(r"^@(?P<name>[^@]*)@LOG:  (?:statement|execute [^:]*): (?P<text>.*)$")
-_SETTINGS = {"log_statement": "all", "log_line_prefix": "@%a@"}
+_LINE = re.compile(r"^@(?P<name>[^@]*)@(?P<pid>\d+)@LOG:  (?:statement|execute [^:]*): (?P<text>.*)$")
+_SETTINGS = {"log_statement": "all", "log_line_prefix": "@%a@%p@"}
 
 
 @dataclass
@@ -84,13 +84,18 @@ def counted(facts: dict[str, Any], log: Path) -> Iterator[Counts]:
 
 
 def _read_log(found: Counts, text: str) -> None:
+    in_transaction: dict[str, bool] = {}
     for line in text.splitlines():
         if not (match := _LINE.match(line)) or match["name"] not in PHASES:
             continue
         name = match["name"]
         found.statements[name] += 1
         found.texts[name, " ".join(match["text"].split())[:70]] += 1
-        found.transactions[name] += match["text"] in ("COMMIT", "ROLLBACK")
+        if match["text"].startswith("BEGIN"):
+            in_transaction[match["pid"]] = True
+        elif match["text"] in ("COMMIT", "ROLLBACK") or not in_transaction.get(match["pid"]):
+            found.transactions[name] += 1  # a statement outside of BEGIN and COMMIT is a transaction by itself
+            in_transaction[match["pid"]] = False
 
 
 @contextmanager

@@ -66,7 +66,7 @@ def test_users_without_guard_are_spared_too(serve, time, database):
     address = f"redis://127.0.0.1:{server.port}/0"
     with contextlib.closing(platform_redis.connect(address, timeout_s=0.1, breaker=breaker)) as client:
         with pytest.raises(Unavailable):
-            RedisFeed(client, interval_ms=1).progress(uuid4())
+            RedisFeed(client, interval_ms=1).progress([uuid4()])
         asked = len(server.asked)
         assert asked == 1
 

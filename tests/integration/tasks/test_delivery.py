@@ -165,7 +165,7 @@ def test_many_progress_messages_make_one_write(world):
     for sequence in range(1, 251):
         world.progress.handle([report(holding, sequence=sequence, progress=min(99, sequence))])
     assert writes == {"asked": 1, "written": 1}
-    assert world.feed.progress(task.task_id)[UUID(holding.order["nodeId"])] == NodeProgress(1, 99)
+    assert world.feed.progress([task.task_id])[UUID(holding.order["nodeId"])] == NodeProgress(1, 99)
     world.run_to_end()
 
 
@@ -188,7 +188,7 @@ def test_late_progress_changes_nothing(world):
     world.nodes.release(worker_id="w1", held=[(UUID(holding.order["nodeId"]), 1)])
     deliver_all(world)
     world.progress.handle([report(holding, sequence=9, progress=95)])
-    assert world.feed.progress(task.task_id)[UUID(holding.order["nodeId"])] == NodeProgress(2, 0)
+    assert world.feed.progress([task.task_id])[UUID(holding.order["nodeId"])] == NodeProgress(2, 0)
     pushed = [body["progress"] for body in world.notices if body["type"] == "task.progress"]
     assert pushed == [50]
     world.run_to_end()

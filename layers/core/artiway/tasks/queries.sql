@@ -65,10 +65,14 @@ SELECT tenant_id, task_id, user_id, tool, name, status, run, hold_id, lane, pool
  LIMIT %(limit)s;
 
 -- name: progress_of_tasks
-SELECT task_id, (sum(cost_us * CASE WHEN status = 'COMPLETED' THEN 100 ELSE progress END) / sum(cost_us))::integer AS progress
-  FROM task_node
- WHERE task_id = ANY (%(task_ids)s::uuid[]) AND superseded_at IS NULL
- GROUP BY task_id;
+SELECT node.task_id,
+       (sum(node.cost_us * CASE WHEN node.status = 'COMPLETED' THEN 100 ELSE greatest(node.progress, live.percent) END)
+        / sum(node.cost_us))::integer AS progress
+  FROM task_node AS node
+  LEFT JOIN unnest(%(node_ids)s::uuid[], %(attempts)s::integer[], %(percents)s::integer[]) AS live (node_id, attempt, percent)
+    ON live.node_id = node.node_id AND live.attempt = node.attempt AND node.status = 'PROCESSING'
+ WHERE node.task_id = ANY (%(task_ids)s::uuid[]) AND node.superseded_at IS NULL
+ GROUP BY node.task_id;
 
 -- name: nodes_of_task
 SELECT tenant_id, node_id, task_id, user_id, position, name, type, step, model, lane, pool, params, inputs, cost_us, price_points,

@@ -28,6 +28,7 @@ from artiway.tasks.model import (
     NewNode,
     NewTask,
     Node,
+    NodeProgress,
     NodeStatus,
     NoSuchTask,
     Occurrence,
@@ -180,8 +181,15 @@ class PostgresTaskTransaction:
         }
         return [_task(row) for row in self._tx.all(SQL["tasks_page"], parameters)]
 
-    def progress_of(self, task_ids: Sequence[UUID]) -> dict[UUID, int]:
-        rows = self._tx.all(SQL["progress_of_tasks"], {"task_ids": list(task_ids)})
+    def progress_of(self, task_ids: Sequence[UUID], live: Mapping[UUID, NodeProgress]) -> dict[UUID, int]:
+        """The progress of each task. `live` is newer than what is stored about running nodes."""
+        parameters = {
+            "task_ids": list(task_ids),
+            "node_ids": list(live),
+            "attempts": [one.attempt for one in live.values()],
+            "percents": [one.percent for one in live.values()],
+        }
+        rows = self._tx.all(SQL["progress_of_tasks"], parameters)
         return {row["task_id"]: row["progress"] for row in rows}
 
     def request_cancel(self, task_id: UUID) -> None:

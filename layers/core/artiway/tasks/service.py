@@ -126,12 +126,12 @@ class TaskService:
         timing_of: TimingOf,
         hold_ttl_s: int,
         refusal_of: Callable[[str], str | None],
-        live_progress: Callable[[UUID], Mapping[UUID, NodeProgress]],
+        live_progress: Callable[[Sequence[UUID]], Mapping[UUID, NodeProgress]],
     ) -> None:
         """`load_of` returns a lane's load, `timing_of` the expected times of a plan; both may be seconds old.
 
         `refusal_of` returns the reason why a webhook's URL can never be called, or None.
-        `live_progress` returns the newest progress of a task's running nodes.
+        `live_progress` returns the newest progress of the running nodes of tasks.
         """
         self._store, self._points, self._inputs, self._catalogue = store, points, inputs, catalogue
         self._nodes, self._clock, self._load_of, self._refusal_of = nodes, clock, load_of, refusal_of
@@ -264,7 +264,8 @@ class TaskService:
         """Newest first, each with its progress."""
         with self._store.open(tenant_id) as tx:
             found = tx.tasks(wanted, before=before, limit=limit)
-            progress = tx.progress_of([task.task_id for task in found])
+            live = self._live_progress([task.task_id for task in found if task.ended_at is None])
+            progress = tx.progress_of([task.task_id for task in found], live)
         return [(task, progress.get(task.task_id, 0)) for task in found]
 
     def graph(self, *, tenant_id: UUID, task_id: UUID) -> TaskGraph:
@@ -280,7 +281,7 @@ class TaskService:
 
     def view(self, *, tenant_id: UUID, task_id: UUID) -> TaskView:
         graph = self.graph(tenant_id=tenant_id, task_id=task_id)
-        live = self._live_progress(task_id) if graph.task.ended_at is None else {}
+        live = self._live_progress([task_id]) if graph.task.ended_at is None else {}
         percents = {node.node_id: _percent(node, live.get(node.node_id)) for node in graph.nodes}
         total_us = sum(node.cost_us for node in graph.nodes)
         done_us = sum(node.cost_us * percents[node.node_id] for node in graph.nodes)

@@ -69,14 +69,17 @@ class RedisFeed:
                 )
             )
 
-    def progress(self, task_id: UUID) -> dict[UUID, NodeProgress]:
-        """The progress of each node that Redis knows."""
-        with translated():
-            rows = cast("dict[str, str]", self._redis.hgetall(task_progress(task_id)))
+    def progress(self, task_ids: Sequence[UUID]) -> dict[UUID, NodeProgress]:
+        """The progress of each node of these tasks that Redis knows, in one round trip."""
+        with translated(), self._redis.pipeline(transaction=False) as pipeline:
+            for task_id in task_ids:
+                pipeline.hgetall(task_progress(task_id))
+            tasks = cast("list[dict[str, str]]", pipeline.execute())
         found = {}
-        for node, text in rows.items():
-            attempt, _, percent = text.split()
-            found[ids.from_wire("node", node)] = NodeProgress(int(attempt), int(percent))
+        for rows in tasks:
+            for node, text in rows.items():
+                attempt, _, percent = text.split()
+                found[ids.from_wire("node", node)] = NodeProgress(int(attempt), int(percent))
         return found
 
     def after(self, task_id: UUID, last: EntryId, *, wait_ms: int, limit: int) -> list[StreamEvent]:

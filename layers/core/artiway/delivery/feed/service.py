@@ -30,7 +30,7 @@ class Stream(Protocol):
 
     def after(self, task_id: UUID, last: EntryId, *, wait_ms: int, limit: int) -> list[StreamEvent]: ...
 
-    def progress(self, task_id: UUID) -> Mapping[UUID, NodeProgress]: ...
+    def progress(self, task_ids: Sequence[UUID]) -> Mapping[UUID, NodeProgress]: ...
 
 
 class Listeners(Protocol):
@@ -51,14 +51,14 @@ def announce(stream: Stream) -> Callable[[Sequence[Published]], None]:
 
 
 class ProgressReader:
-    """The newest progress of a task's running nodes. While Redis is down there is none, and the stored one is used."""
+    """The newest progress of tasks' running nodes. While Redis is down there is none, and the stored one is used."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
 
-    def read(self, task_id: UUID) -> Mapping[UUID, NodeProgress]:
+    def read(self, task_ids: Sequence[UUID]) -> Mapping[UUID, NodeProgress]:
         try:
-            return self._stream.progress(task_id)
+            return self._stream.progress(task_ids) if task_ids else {}
         except Unavailable:
             return {}
 
