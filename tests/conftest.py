@@ -49,8 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
     logging.getLogger(logs.SERVICE).setLevel(logging.WARNING)
     if hasattr(config, "workerinput") or all(Path(name).resolve().is_relative_to(UNIT) for name in _paths(config)):
         return
-    home = Path(_SERVERS.enter_context(tempfile.TemporaryDirectory(prefix="artiway-tests-")))
-    home.chmod(0o755)
+    home = _SERVERS.enter_context(server_home())
     server = _SERVERS.enter_context(running(start_postgres(home, free_port(), is_durable=False)))
     os.environ["ARTIWAY_TEST_POSTGRES_URL"] = server.url
     make_roles(server.url)
@@ -66,6 +65,14 @@ def _paths(config: pytest.Config) -> list[str]:
 def pytest_unconfigure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         _SERVERS.close()
+
+
+@contextlib.contextmanager
+def server_home() -> Iterator[Path]:
+    """A new folder that the account of PostgreSQL can reach. In pytest's own folders it cannot."""
+    with tempfile.TemporaryDirectory(prefix="artiway-tests-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
 
 
 def make_roles(url: str) -> None:

@@ -13,7 +13,7 @@ from artiway.platform import redis as platform_redis
 from artiway.platform.migrations import migrate
 from local import servers
 from local.servers import free_port, running, start_postgres, start_valkey
-from tests.conftest import Addresses, make_database, make_roles
+from tests.conftest import Addresses, make_database, make_roles, server_home
 from tests.integration.common.hung import DATABASE
 from tests.integration.common.scripted_server import Server
 
@@ -95,13 +95,12 @@ def serve() -> Iterator[Callable[[Callable[[socket.socket], None]], Server]]:
 
 
 @pytest.fixture(scope="module")
-def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.Server]:
+def postgres_server() -> Iterator[servers.Server]:
     """One of the module's own, migrated: freezing it harms no other test."""
-    home = tmp_path_factory.mktemp("postgres")
-    for folder in (home, *home.parents):  # the server's account must be able to walk there
-        if "pytest" in folder.name or folder == home:
-            folder.chmod(0o755)
-    with running(start_postgres(home, free_port(), is_durable=False)) as server:
+    with (
+        server_home() as home,
+        running(start_postgres(home, free_port(), is_durable=False)) as server,
+    ):
         make_roles(server.url)
         make_database(server.url, DATABASE)
         migrate(Addresses.of(server.url, DATABASE).owner)
