@@ -56,7 +56,8 @@ def test_overestimated_tenant_gets_its_whole_share(slots: int, others: int, runs
     measured=st.integers(0, 10),
 )
 def test_credit_is_bounded_once_the_cap_is_lifted(cap, weights, costs, ends, measured) -> None:
-    """Much was overpaid at the cap. Lifted, the tenant is ahead of the bound by one of its nodes at most."""
+    """Much was overpaid at the cap. Lifted, the tenant is ahead of the bound by two of its nodes at most: its head uses
+    credit when it returns, and the tenant keeps some."""
     oracle = Estimating()
     policies = [TenantPolicy("capped", weights[0], cap=cap), TenantPolicy("other", weights[1])]
     oracle.load(Snapshot(Pool(slots={"cutout": 4}), policies))
@@ -80,4 +81,4 @@ def test_credit_is_bounded_once_the_cap_is_lifted(cap, weights, costs, ends, mea
             level[one.node.tenant_id] += one.charged_us / oracle.tenants[one.node.tenant_id].policy.weight
             gaps.append(level["capped"] - level["other"])
         running += chosen
-    assert max(gaps) - min(gaps) <= 2 * slack["capped"] + slack["other"] + len(gaps)
+    assert max(gaps) - min(gaps) <= 3 * slack["capped"] + slack["other"] + len(gaps)
