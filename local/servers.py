@@ -23,6 +23,7 @@ from local.files import write_whole
 # What runs here and in the tests is what the template deploys; tests/unit/template/test_versions.py compares them.
 POSTGRES_MAJOR = 18
 VALKEY_MAJOR = 9
+MEMORY_POLICY = "noeviction"
 START_SECONDS = 30
 STOP_SECONDS = 10
 SUPERUSER = "postgres"
@@ -282,7 +283,7 @@ def start_valkey(home: Path, port: int, *, is_durable: bool = True) -> Server:
                 "--appendonly",
                 "yes" if is_durable else "no",
                 "--maxmemory-policy",
-                "noeviction",
+                MEMORY_POLICY,
             ],
             stdin=subprocess.DEVNULL,
             stdout=output,

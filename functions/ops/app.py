@@ -21,7 +21,6 @@ api = http.Api("operations", origin=bootstrap.origin, access_check=bootstrap.acc
 handler = api.handler
 
 PoolName = Literal["gpu", "enterprise"]
-POOLS = ("gpu", "enterprise")
 
 
 def _node_type(name: str) -> str:
@@ -288,7 +287,7 @@ def list_decisions(
     except NotFound:  # no decision is about it
         return DecisionsBody(items=[], next_cursor=None)
     choices, after = bootstrap.operations().decisions(
-        pools=(pool,) if pool else POOLS,
+        pool=pool,
         tenant_id=tenant,
         after=None if place is None else place.int,
         limit=limit,

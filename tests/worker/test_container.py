@@ -129,7 +129,8 @@ def test_tests_run_with_the_versions_of_the_image(lock):
 
 def test_image_python_matches_its_lock():
     documented = (ROOT / "docs/worker.md").read_text("utf-8")
-    locked = dict(re.findall(r"--python-version (3\.\d+) .* worker/(\w+)\.in", documented))
+    commands = documented.replace("\\\n", "")
+    locked = dict(re.findall(r"--python-version (3\.\d+) .* worker/(\w+)\.in", commands))
     cpu = dict(re.findall(r"--build-arg (\w+)=(\S+)", documented))
     for chosen in (arguments(), arguments() | cpu):
         assert locked[chosen["PYTHON"].removeprefix("python")] == chosen["LOCK"].removesuffix(".lock")

@@ -6,7 +6,7 @@ import re
 import subprocess
 import tomllib
 
-from local.servers import POSTGRES_MAJOR, VALKEY_MAJOR, postgres_install, valkey_binary
+from local.servers import MEMORY_POLICY, POSTGRES_MAJOR, VALKEY_MAJOR, postgres_install, valkey_binary
 from tests.unit.template.facts import ROOT
 
 
@@ -42,6 +42,14 @@ def test_valkey_has_one_major_everywhere(template):
     found = deployed(template, "AWS::ElastiCache::ReplicationGroup")
     assert found == {reported(valkey_binary(), "--version")}
     assert {major(version) for version in found} == {VALKEY_MAJOR}
+
+
+def test_full_cache_refuses_writes_as_in_tests(template):
+    (settings,) = template.of_type("AWS::ElastiCache::ParameterGroup").values()
+    assert settings["CacheParameterGroupFamily"] == f"valkey{VALKEY_MAJOR}"
+    assert settings["Properties"] == {"maxmemory-policy": MEMORY_POLICY}
+    (cache,) = template.of_type("AWS::ElastiCache::ReplicationGroup").values()
+    assert cache["CacheParameterGroupName"]
 
 
 def test_wheel_of_valkey_keeps_the_major():

@@ -184,13 +184,14 @@ class OperationsService:
             metrics.emit("FairnessJain", self.fairness(pool=pool, window_s=GAUGE_WINDOW_S).jain, "None", pool=pool)
 
     def decisions(
-        self, *, pools: Sequence[str] = IMAGE_POOLS, tenant_id: str | None = None, after: int | None, limit: int
+        self, *, pool: str | None = None, tenant_id: str | None = None, after: int | None, limit: int
     ) -> tuple[list[Choice], int | None]:
-        """The last decisions of the queues, newest first, behind the key `after`; and the key of the next page."""
+        """The last decisions of one queue or of all, newest first, behind the key `after`; and the key of the next
+        page."""
         found = [
-            Choice(pool, decision, None, None)
-            for pool in pools
-            for decision in self._attached(pool).decisions(DECISIONS_LIMIT)
+            Choice(name, decision, None, None)
+            for name in ([pool] if pool else IMAGE_POOLS)
+            for decision in self._attached(name).decisions(DECISIONS_LIMIT)
             if tenant_id in (None, decision.tenant_id, decision.runner_up_tenant_id)
         ]
         found.sort(key=lambda choice: -choice.decision.at_ms)  # stable: decisions of one call keep their order
