@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-import time
 
 from celery import Celery, chain, chord, group
+from rounds import measure
 
 URL = os.environ["BENCH_REDIS"]
 app = Celery("dag", broker=URL, backend=URL)
@@ -25,17 +24,13 @@ def photo(count: int):
     return chain(node.s(), chord(branches, node.s()))
 
 
-def main(dags: int, at_once: int, pictures: int) -> None:
-    photo(pictures).delay().get(timeout=60)
-    times = []
-    began = time.perf_counter()
-    for _ in range(0, dags, at_once):
-        started = time.perf_counter()
-        for result in [photo(pictures).delay() for _ in range(at_once)]:
+def main(alone: int, together: int, at_once: int, pictures: int) -> None:
+    def run(dags: int) -> None:
+        for result in [photo(pictures).delay() for _ in range(dags)]:
             result.get(timeout=120)
-        times.append(time.perf_counter() - started)
-    print(json.dumps({"seconds": times, "total": time.perf_counter() - began}))
+
+    measure(run, alone=alone, together=together, at_once=at_once)
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:4]))
+    main(*map(int, sys.argv[1:5]))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 from prefect import flow, task
 from prefect.task_runners import ThreadPoolTaskRunner
+from rounds import measure
 
 
 @task
@@ -25,18 +24,15 @@ def photo(pictures: int) -> None:
         composed.result()
 
 
-def main(dags: int, at_once: int, pictures: int) -> None:
-    photo(pictures)
-    times = []
-    began = time.perf_counter()
+def main(alone: int, together: int, at_once: int, pictures: int) -> None:
     with ThreadPoolExecutor(at_once) as pool:
-        for _ in range(0, dags, at_once):
-            started = time.perf_counter()
-            for running in [pool.submit(photo, pictures) for _ in range(at_once)]:
+
+        def run(dags: int) -> None:
+            for running in [pool.submit(photo, pictures) for _ in range(dags)]:
                 running.result()
-            times.append(time.perf_counter() - started)
-    print(json.dumps({"seconds": times, "total": time.perf_counter() - began}))
+
+        measure(run, alone=alone, together=together, at_once=at_once)
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:4]))
+    main(*map(int, sys.argv[1:5]))
