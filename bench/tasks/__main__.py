@@ -56,9 +56,7 @@ def main() -> None:
         if not arguments.no_peers:
             peers = measured_peers(Path(folder) / "now-0", plan)
     results = {name: median_of(found) for name, found in runs.items()}
-    print(
-        f"model_photo with {PICTURES} pictures: {NODES} nodes, {DEPTH} deep; the platform's own time, alone and {plan.at_once} at once"
-    )
+    print(f"model_photo with {PICTURES} pictures: {NODES} nodes, {DEPTH} deep; alone, and {plan.at_once} at once")
     show_dags(results, peers)
     for name, found in results.items():
         print(f"{name}: per node, and POST /tasks (access check, idempotency, price, hold, DAG, outbox)")
@@ -89,9 +87,7 @@ def measured_peers(home: Path, plan: Plan) -> dict[str, Any]:
 def show_dags(results: dict[str, Any], peers: dict[str, Any]) -> None:
     ours = results["now"]["dags"]
     rows = {f"Artiway {name}": found["dags"] for name, found in results.items()} | peers
-    print(
-        f"  {'':16} {'one DAG, ms':>12} {'ours / it':>10} {'per node, ms':>13} {'ours / it':>10}   {ours['atOnce']} at once"
-    )
+    print(f"  {'':16} {'one DAG, ms':>12} {'ours / it':>10} {'per node, ms':>13} {'ours / it':>10}")
     for name, row in rows.items():
         alone, node = ours["oneDagMs"] / row["oneDagMs"], ours["perNodeMs"] / row["perNodeMs"]
         print(f"  {name:16} {row['oneDagMs']:12.1f} {alone:10.2f} {row['perNodeMs']:13.2f} {node:10.2f}")
