@@ -22,6 +22,9 @@ class Message:
     data: Mapping[str, Any] = field(default_factory=dict)
     delay_s: int = 0
     tenant_id: UUID | str | None = None  # for a transaction without a tenant whose message concerns one
+    event: tuple[UUID, int] | None = None  # task and number of a stored event, which is then not stored again
+    is_stored: bool = True  # False: another row of the transaction stands for it, and a sweep sends it again
+    token_id: UUID | str | None = None  # of the task token that it answers, which goes when the answer was sent
 
     def body(self, *, trace_id: str, at: datetime) -> str:
         """The JSON text that consumers receive, whichever way the message is sent."""
@@ -38,7 +41,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Envelope:
-    """A stored message with its number in the outbox, ready to be sent unchanged."""
+    """A message with its number in the outbox, ready to be sent unchanged. Below zero: it is not stored there."""
 
     outbox_id: int
     tenant_id: UUID | str | None
@@ -47,6 +50,7 @@ class Envelope:
     body: str
     delay_s: int
     trace_id: str
+    token_id: UUID | str | None = None
 
 
 class Sender(Protocol):

@@ -5,11 +5,14 @@ SELECT outbox_serialise(%(tenant_ids)s::uuid[], %(aggregates)s::text[]);
 SELECT outbox_id, is_due FROM outbox_publish(%(messages)s::json, %(trace_id)s);
 
 -- name: mark_sent
-SELECT outbox_sent(%(tenant_id)s, %(ids)s::bigint[]);
+SELECT outbox_sent(%(tenant_id)s, %(ids)s::bigint[], %(token_ids)s::uuid[]);
 
 -- name: lock_overdue
--- Oldest first. Another sweep skips these rows.
-SELECT outbox_id, tenant_id, aggregate, destination, body, delay_s, trace_id
+-- Oldest first. Another sweep skips these rows. The message about a stored event says that its user has events.
+SELECT outbox_id, tenant_id, aggregate, destination, delay_s, trace_id,
+       CASE WHEN task_id IS NULL THEN body
+            ELSE json_build_object('type', 'wake', 'aggregate', aggregate, 'traceId', trace_id, 'data',
+                                   json_build_object('tenantId', tenant_id, 'userId', substr(aggregate, 6)))::text END AS body
   FROM outbox
  WHERE sent_at IS NULL AND created_at <= clock_timestamp() - make_interval(secs => %(age_s)s)
  ORDER BY created_at, outbox_id
@@ -20,7 +23,7 @@ SELECT outbox_id, tenant_id, aggregate, destination, body, delay_s, trace_id
 SELECT coalesce(extract(epoch FROM clock_timestamp() - min(created_at)), 0)::float8 AS age_s FROM outbox WHERE sent_at IS NULL;
 
 -- name: purge_sent
+-- Numbers rise with time, so the old rows are among the lowest.
 DELETE FROM outbox
- WHERE outbox_id IN (SELECT outbox_id FROM outbox
-                      WHERE sent_at < statement_timestamp() - make_interval(hours => %(keep_hours)s)
-                      ORDER BY sent_at LIMIT %(limit)s);
+ WHERE outbox_id IN (SELECT outbox_id FROM outbox ORDER BY outbox_id LIMIT %(limit)s)
+   AND sent_at < statement_timestamp() - make_interval(hours => %(keep_hours)s);

@@ -19,14 +19,50 @@ SQL = sql.load("artiway.outbox")
 
 @dataclass(frozen=True)
 class Prepared:
-    """Messages as the database takes them: one JSON document."""
+    """Messages with their texts. The database takes those that it stores as one JSON document."""
 
-    rows: list[dict[str, Any]]
+    messages: Sequence[tuple[Message, str]]
     trace_id: str
 
     @property
+    def stored(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "tenant_id": None if message.tenant_id is None else str(message.tenant_id),
+                "aggregate": message.aggregate,
+                "destination": message.destination,
+                "delay_s": message.delay_s,
+                **({"body": body} if message.event is None else _reference(*message.event)),
+            }
+            for message, body in self.messages
+            if message.is_stored
+        ]
+
+    @property
     def parameters(self) -> dict[str, str]:
-        return {"messages": json.dumps(self.rows, ensure_ascii=False), "trace_id": self.trace_id}
+        return {"messages": json.dumps(self.stored, ensure_ascii=False), "trace_id": self.trace_id}
+
+    def envelopes(self, numbers: Sequence[Row], tenant_id: UUID | None) -> list[Envelope]:
+        """The messages to send. `numbers` has a row for each stored message, in order."""
+        of_stored = iter(numbers)
+        numbered = [
+            next(of_stored) if message.is_stored else {"outbox_id": -place, "is_due": True}
+            for place, (message, _) in enumerate(self.messages, start=1)
+        ]
+        return [
+            Envelope(
+                outbox_id=number["outbox_id"],
+                tenant_id=tenant_id or message.tenant_id,
+                aggregate=message.aggregate,
+                destination=message.destination,
+                body=body,
+                delay_s=message.delay_s,
+                trace_id=self.trace_id,
+                token_id=message.token_id,
+            )
+            for number, (message, body) in zip(numbered, self.messages, strict=True)
+            if number["is_due"]
+        ]
 
 
 class Outbox:
@@ -40,37 +76,16 @@ class Outbox:
     def publish(self, tx: Transaction, messages: Sequence[Message]) -> None:
         if messages:
             prepared = self.prepare(messages)
-            self.deliver_after(tx, prepared, tx.all(SQL["publish"], prepared.parameters))
+            is_any_stored = any(message.is_stored for message in messages)
+            self.deliver_after(tx, prepared, tx.all(SQL["publish"], prepared.parameters) if is_any_stored else [])
 
     def prepare(self, messages: Sequence[Message]) -> Prepared:
         trace_id, now = tracing.current(), self._clock.now()
-        rows = [
-            {
-                "tenant_id": None if message.tenant_id is None else str(message.tenant_id),
-                "aggregate": message.aggregate,
-                "destination": message.destination,
-                "body": message.body(trace_id=trace_id, at=now),
-                "delay_s": message.delay_s,
-            }
-            for message in messages
-        ]
-        return Prepared(rows, trace_id)
+        return Prepared([(message, message.body(trace_id=trace_id, at=now)) for message in messages], trace_id)
 
     def deliver_after(self, tx: Transaction, prepared: Prepared, stored: Sequence[Row]) -> None:
-        """Send the messages after the commit. `stored` is the answer of the database: one row for each, in order."""
-        due = [
-            Envelope(
-                outbox_id=number["outbox_id"],
-                tenant_id=tx.tenant_id or row["tenant_id"],
-                aggregate=row["aggregate"],
-                destination=row["destination"],
-                body=row["body"],
-                delay_s=row["delay_s"],
-                trace_id=prepared.trace_id,
-            )
-            for row, number in zip(prepared.rows, stored, strict=True)
-            if number["is_due"]
-        ]
+        """Send the messages after the commit. `stored` is the database's answer: a row for each stored message."""
+        due = prepared.envelopes(stored, tx.tenant_id)
         if due:
             tx.after_commit(lambda: self._deliver(tx.tenant_id, due))
 
@@ -86,15 +101,25 @@ class _Claim:
 
     def mark_sent(self, outbox_ids: Sequence[int]) -> None:
         if outbox_ids:
-            self._tx.run(SQL["mark_sent"], {"tenant_id": "", "ids": list(outbox_ids)})
+            self._tx.run(SQL["mark_sent"], {"tenant_id": "", "ids": list(outbox_ids), "token_ids": []})
+
+
+def _reference(task_id: UUID, sequence: int) -> dict[str, Any]:
+    return {"body": "", "task_id": str(task_id), "sequence": sequence}
 
 
 class PostgresStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def mark_sent(self, tenant_id: UUID | None, outbox_ids: Sequence[int]) -> None:
-        self._database.run_alone(SQL["mark_sent"], {"tenant_id": str(tenant_id or ""), "ids": list(outbox_ids)})
+    def mark_sent(self, tenant_id: UUID | None, sent: Sequence[Envelope]) -> None:
+        parameters = {
+            "tenant_id": str(tenant_id or ""),
+            "ids": [envelope.outbox_id for envelope in sent if envelope.outbox_id > 0],
+            "token_ids": [envelope.token_id for envelope in sent if envelope.token_id],
+        }
+        if parameters["ids"] or parameters["token_ids"]:
+            self._database.run_alone(SQL["mark_sent"], parameters)
 
     @contextlib.contextmanager
     def claim_overdue(self, *, age_s: int, limit: int) -> Iterator[_Claim]:

@@ -19,7 +19,7 @@ class Claim(Protocol):
 
 
 class Store(Protocol):
-    def mark_sent(self, tenant_id: UUID | None, outbox_ids: Sequence[int]) -> None: ...
+    def mark_sent(self, tenant_id: UUID | None, sent: Sequence[Envelope]) -> None: ...
 
     def claim_overdue(self, *, age_s: int, limit: int) -> AbstractContextManager[Claim]: ...
 
@@ -36,9 +36,9 @@ class Relay:
 
     def deliver(self, tenant_id: UUID | None, envelopes: Sequence[Envelope]) -> int:
         """Send the messages of a transaction that has committed. What is refused here is left to the sweep."""
-        sent = self._send(envelopes)
+        sent = set(self._send(envelopes))
         if sent:
-            self._store.mark_sent(tenant_id, sent)
+            self._store.mark_sent(tenant_id, [envelope for envelope in envelopes if envelope.outbox_id in sent])
         return len(sent)
 
     def sweep(self, *, age_s: int, limit: int) -> int:

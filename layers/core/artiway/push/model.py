@@ -178,6 +178,10 @@ def aggregate_of(user_id: UUID) -> str:
     return f"user:{user_id}"
 
 
+def user_of(aggregate: str) -> UUID:
+    return UUID(aggregate.removeprefix("user:"))
+
+
 def parse_cursor(text: str | None) -> int | None:
     """The last number that a client received. None for a text that is not a cursor."""
     return int(text) if text and _CURSOR.fullmatch(text) else None

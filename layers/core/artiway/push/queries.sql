@@ -92,16 +92,22 @@ SELECT connection_id
  LIMIT %(limit)s;
 
 -- name: events_of_user
-SELECT outbox_id, body
+SELECT outbox_id, aggregate, outbox.body, event.body AS event
   FROM outbox
- WHERE destination = 'push' AND tenant_id = %(tenant_id)s AND aggregate = %(aggregate)s AND outbox_id > %(after)s
+  LEFT JOIN task_event AS event
+    ON event.tenant_id = outbox.tenant_id AND event.task_id = outbox.task_id AND event.sequence = outbox.sequence
+ WHERE destination = 'push' AND outbox.tenant_id = %(tenant_id)s AND aggregate = %(aggregate)s AND outbox_id > %(after)s
+   AND (outbox.task_id IS NULL OR event.task_id IS NOT NULL)
  ORDER BY outbox_id
  LIMIT %(limit)s;
 
 -- name: events_of_tenant
-SELECT outbox_id, body
+SELECT outbox_id, aggregate, outbox.body, event.body AS event
   FROM outbox
- WHERE destination = 'push' AND aggregate LIKE 'user:%%' AND tenant_id = %(tenant_id)s AND outbox_id > %(after)s
+  LEFT JOIN task_event AS event
+    ON event.tenant_id = outbox.tenant_id AND event.task_id = outbox.task_id AND event.sequence = outbox.sequence
+ WHERE destination = 'push' AND aggregate LIKE 'user:%%' AND outbox.tenant_id = %(tenant_id)s AND outbox_id > %(after)s
+   AND (outbox.task_id IS NULL OR event.task_id IS NOT NULL)
  ORDER BY outbox_id
  LIMIT %(limit)s;
 

@@ -26,6 +26,7 @@ from artiway.push.model import (
     SocketLimits,
     UserEvent,
     aggregate_of,
+    user_of,
 )
 
 if TYPE_CHECKING:
@@ -146,11 +147,13 @@ class PostgresConnections:
     def _events(tx: Transaction, person: Mapping[str, Any], scope: Scope, after: int, *, limit: int) -> list[UserEvent]:
         query = SQL["events_of_tenant" if scope is Scope.TENANT else "events_of_user"]
         rows = tx.all(query, {**person, "after": after, "limit": limit})
-        return [_event(row["outbox_id"], json.loads(row["body"])["data"]) for row in rows]
+        return [_event(row) for row in rows]
 
 
-def _event(number: int, data: Mapping[str, Any]) -> UserEvent:
-    return UserEvent(number, data["payload"], UUID(data["userId"]))
+def _event(row: Row) -> UserEvent:
+    """The event of a task is stored with the task."""
+    payload = row["event"] or json.loads(row["body"])["data"]["payload"]
+    return UserEvent(row["outbox_id"], payload, user_of(row["aggregate"]))
 
 
 def _person(tenant_id: UUID, user_id: UUID) -> dict[str, Any]:

@@ -53,12 +53,12 @@ UPDATE task SET execution_asked_at = clock_timestamp()
 RETURNING tenant_id, task_id;
 
 -- name: answerable_tokens
-SELECT waiting.node_id
+SELECT waiting.tenant_id, waiting.token_id, waiting.node_id, waiting.token, node.status
   FROM node_token AS waiting
   JOIN task_node AS node ON node.node_id = waiting.node_id
- WHERE waiting.answered_at IS NULL AND waiting.issued_at < clock_timestamp() - make_interval(secs => %(age_s)s)
+ WHERE waiting.issued_at < clock_timestamp() - make_interval(secs => %(age_s)s)
    AND (node.status IN ('COMPLETED', 'FAILED', 'TIMEOUT', 'CANCELLED') OR waiting.kind = 'gate' AND node.in_degree = 0)
- ORDER BY waiting.issued_at, waiting.token_id
+ ORDER BY waiting.token_id
  LIMIT %(limit)s;
 
 -- name: finished_tasks
@@ -286,14 +286,14 @@ SELECT node.tenant_id, node.node_id, node.status, node.version, last.to_status, 
  LIMIT %(limit)s;
 
 -- name: count_tokens
-SELECT count(*) AS checked FROM node_token WHERE answered_at IS NULL;
+SELECT count(*) AS checked FROM node_token;
 
 -- name: broken_tokens
 -- Step Functions waits for a node that has ended, and its token was not answered in time.
 SELECT waiting.tenant_id, waiting.node_id, waiting.kind, node.status
   FROM node_token AS waiting
   JOIN task_node AS node ON node.tenant_id = waiting.tenant_id AND node.node_id = waiting.node_id
- WHERE waiting.answered_at IS NULL AND waiting.issued_at < clock_timestamp() - make_interval(secs => %(grace_s)s)
+ WHERE waiting.issued_at < clock_timestamp() - make_interval(secs => %(grace_s)s)
    AND node.status IN ('COMPLETED', 'FAILED', 'TIMEOUT', 'CANCELLED')
    AND node.ended_at < clock_timestamp() - make_interval(secs => %(grace_s)s)
  LIMIT %(limit)s;

@@ -13,7 +13,6 @@ from artiway.outbox.repository import Outbox
 from artiway.platform import sql
 from artiway.platform.database import Database
 from artiway.recovery.model import Artefact, Check, Overdue, Scope
-from artiway.tasks.repository import SQL as TASKS
 from artiway.tasks.repository import ready_messages, token_answers, work_messages
 
 SQL = sql.load("artiway.recovery")
@@ -55,9 +54,8 @@ class PostgresOverdueQueries:
     def answer_tokens(self, *, age_s: int, limit: int) -> int:
         with self._database.service_transaction() as tx:
             rows = tx.all(SQL["answerable_tokens"], {"age_s": age_s, "limit": limit})
-            taken = tx.all(TASKS["take_answerable_tokens"], {"node_ids": [row["node_id"] for row in rows]})
-            self._outbox.publish(tx, token_answers(taken))
-        return len(taken)
+            self._outbox.publish(tx, token_answers(rows))
+        return len(rows)
 
     def finished_tasks(self, *, age_s: int, limit: int) -> Sequence[tuple[UUID, UUID]]:
         rows = self._rows("finished_tasks", {"age_s": age_s, "limit": limit})

@@ -82,11 +82,12 @@ DECLARE
     finished task_node;
     dependents uuid[];
     opened uuid[];
+    ended timestamptz := clock_timestamp();
 
 BEGIN
     UPDATE task_node AS node
-       SET status = 'COMPLETED', version = version + 1, progress = 100, progress_at = clock_timestamp(), output = the_output,
-           engine = the_engine, gpu_us = the_gpu_us, error = NULL, lease_until = NULL, ended_at = clock_timestamp()
+       SET status = 'COMPLETED', version = version + 1, progress = 100, progress_at = ended, output = the_output,
+           engine = the_engine, gpu_us = the_gpu_us, error = NULL, lease_until = NULL, ended_at = ended
      WHERE node.node_id = the_node AND node.task_id = the_task AND node.status = 'PROCESSING' AND node.attempt = the_attempt
     RETURNING * INTO finished;
     IF NOT FOUND THEN
@@ -102,7 +103,10 @@ BEGIN
     ON CONFLICT (key) DO NOTHING;
     WITH lowered AS (
         UPDATE task_node AS node
-           SET in_degree = node.in_degree - 1
+           SET in_degree = node.in_degree - 1,
+               status = CASE WHEN node.in_degree = 1 AND node.not_before <= ended THEN 'QUEUED' ELSE 'PENDING' END,
+               version = node.version + (node.in_degree = 1 AND node.not_before <= ended)::integer,
+               ready_at = CASE WHEN node.in_degree = 1 AND node.not_before <= ended THEN ended END
           FROM node_dependency AS edge
          WHERE edge.depends_on_id = the_node AND node.node_id = edge.node_id AND node.status = 'PENDING'
         RETURNING node.node_id, node.in_degree
@@ -112,8 +116,8 @@ BEGIN
       FROM lowered;
     RETURN QUERY
     SELECT finished.name, finished.pool, dependents IS NULL,
-           (SELECT json_agg(readied) FROM node_ready(opened) AS readied),
-           (SELECT json_agg(taken) FROM token_take(array_append(opened, the_node)) AS taken);
+           (SELECT json_agg(waiting) FROM node_waiting(opened) AS waiting),
+           (SELECT json_agg(answer) FROM token_answers(array_append(opened, the_node)) AS answer);
 
 END
 $$;
@@ -149,6 +153,17 @@ BEGIN
        SET status = 'QUEUED', version = version + 1, ready_at = clock_timestamp()
      WHERE node_id = ANY (the_nodes)
        AND CASE WHEN in_degree = 0 AND not_before <= clock_timestamp() THEN status = 'PENDING' END;
+    RETURN QUERY SELECT * FROM node_waiting(the_nodes);
+
+END
+$$;
+
+CREATE FUNCTION public.node_waiting(the_nodes uuid[]) RETURNS TABLE(node_id text, tenant_id text, user_id text, pool text, lane text, type text, model text, cost_us bigint, priority text, weight integer, cap integer, user_cap integer, own_cap integer)
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+#variable_conflict use_column
+BEGIN
     RETURN QUERY
     SELECT node.node_id::text, node.tenant_id::text, node.user_id::text, node.pool, node.lane, node.type, node.model,
            node.cost_us, node.priority, policy.weight, policy.cap, policy.user_concurrency,
@@ -179,8 +194,8 @@ BEGIN
         PERFORM outbox_serialise(tenants, aggregates);
     END IF;
     RETURN QUERY
-    INSERT INTO outbox (tenant_id, aggregate, destination, body, delay_s, trace_id, sent_at)
-    SELECT coalesce(current_tenant(), tenant_id), aggregate, destination, body, delay_s, the_trace,
+    INSERT INTO outbox (tenant_id, aggregate, destination, body, delay_s, trace_id, task_id, sequence, sent_at)
+    SELECT coalesce(current_tenant(), tenant_id), aggregate, destination, body, delay_s, the_trace, task_id, sequence,
            CASE WHEN destination = 'push' AND aggregate LIKE 'user:%'
                  AND NOT EXISTS (SELECT FROM websocket_connection AS socket
                                   WHERE socket.tenant_id = coalesce(current_tenant(), message.tenant_id)
@@ -192,8 +207,9 @@ BEGIN
                                     AND socket.closed_at IS NULL AND socket.expires_at > clock_timestamp())
                 THEN clock_timestamp() END
       FROM ROWS FROM (json_to_recordset(messages)
-                      AS (tenant_id uuid, aggregate text, destination text, body text, delay_s smallint))
-           WITH ORDINALITY AS message (tenant_id, aggregate, destination, body, delay_s, place)
+                      AS (tenant_id uuid, aggregate text, destination text, body text, delay_s smallint, task_id uuid,
+                          sequence bigint))
+           WITH ORDINALITY AS message (tenant_id, aggregate, destination, body, delay_s, task_id, sequence, place)
      ORDER BY place
     RETURNING outbox_id, sent_at IS NULL;
 
@@ -237,7 +253,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION public.outbox_sent(the_tenant text, ids bigint[]) RETURNS void
+CREATE FUNCTION public.outbox_sent(the_tenant text, ids bigint[], tokens uuid[]) RETURNS void
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     AS $$
@@ -248,6 +264,7 @@ BEGIN
                             FOR UPDATE SKIP LOCKED);
     UPDATE outbox SET sent_at = clock_timestamp()
      WHERE outbox_id = ANY (ids) AND destination = 'push' AND sent_at IS NULL;
+    DELETE FROM node_token WHERE token_id = ANY (tokens);
 
 END
 $$;
@@ -370,7 +387,19 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION public.token_keep(given json) RETURNS TABLE(tenant_id uuid, node_id uuid, token text, status text)
+CREATE FUNCTION public.token_answers(the_nodes uuid[]) RETURNS TABLE(tenant_id uuid, token_id uuid, node_id uuid, token text, status text)
+    LANGUAGE sql STABLE
+    SET enable_seqscan TO 'off'
+    AS $$
+    SELECT waiting.tenant_id, waiting.token_id, waiting.node_id, waiting.token, node.status
+      FROM node_token AS waiting
+      JOIN task_node AS node ON node.node_id = waiting.node_id
+     WHERE waiting.node_id = ANY (the_nodes)
+       AND (node.status IN ('COMPLETED', 'FAILED', 'TIMEOUT', 'CANCELLED') OR waiting.kind = 'gate' AND node.in_degree = 0)
+     ORDER BY waiting.token_id;
+$$;
+
+CREATE FUNCTION public.token_keep(given json) RETURNS TABLE(tenant_id uuid, token_id uuid, node_id uuid, token text, status text)
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     AS $$
@@ -387,20 +416,9 @@ BEGIN
       JOIN task_node AS node ON node.node_id = one.node_id
     ON CONFLICT ON CONSTRAINT node_token_node_id_token_key DO NOTHING;
     RETURN QUERY
-    SELECT * FROM token_take(ARRAY(SELECT one.node_id FROM json_to_recordset(given) AS one (node_id uuid)));
+    SELECT * FROM token_answers(ARRAY(SELECT one.node_id FROM json_to_recordset(given) AS one (node_id uuid)));
 
 END
-$$;
-
-CREATE FUNCTION public.token_take(the_nodes uuid[]) RETURNS TABLE(tenant_id uuid, node_id uuid, token text, status text)
-    LANGUAGE sql
-    SET enable_seqscan TO 'off'
-    AS $$
-    DELETE FROM node_token AS waiting
-     USING task_node AS node
-     WHERE waiting.node_id = ANY (the_nodes) AND waiting.answered_at IS NULL AND node.node_id = waiting.node_id
-       AND (node.status IN ('COMPLETED', 'FAILED', 'TIMEOUT', 'CANCELLED') OR waiting.kind = 'gate' AND node.in_degree = 0)
-    RETURNING waiting.tenant_id, waiting.node_id, waiting.token, node.status;
 $$;
 
 CREATE FUNCTION public.wait_for_speakers() RETURNS trigger
@@ -733,6 +751,8 @@ CREATE TABLE public.outbox (
     trace_id text DEFAULT ''::text NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     sent_at timestamp with time zone,
+    task_id uuid,
+    sequence bigint,
     CONSTRAINT outbox_aggregate_check CHECK ((aggregate <> ''::text)),
     CONSTRAINT outbox_body_check CHECK ((octet_length(body) <= 262144)),
     CONSTRAINT outbox_delay_s_check CHECK (((delay_s >= 0) AND (delay_s <= 900))),
@@ -1037,7 +1057,8 @@ CREATE TABLE public.task_node (
     CONSTRAINT task_node_progress_check CHECK (((progress >= 0) AND (progress <= 100))),
     CONSTRAINT task_node_status_check CHECK ((status = ANY (ARRAY['PENDING'::text, 'QUEUED'::text, 'PROCESSING'::text, 'COMPLETED'::text, 'FAILED'::text, 'TIMEOUT'::text, 'CANCELLED'::text]))),
     CONSTRAINT task_node_type_check CHECK (((length(type) >= 1) AND (length(type) <= 64)))
-);
+)
+WITH (fillfactor='50');
 
 ALTER TABLE ONLY public.task_node FORCE ROW LEVEL SECURITY;
 
@@ -1344,7 +1365,7 @@ ALTER TABLE ONLY public.node_token
     ADD CONSTRAINT node_token_node_id_token_key UNIQUE (node_id, token);
 
 ALTER TABLE ONLY public.node_token
-    ADD CONSTRAINT node_token_pkey PRIMARY KEY (tenant_id, token_id);
+    ADD CONSTRAINT node_token_pkey PRIMARY KEY (token_id);
 
 ALTER TABLE ONLY public.outbox
     ADD CONSTRAINT outbox_pkey PRIMARY KEY (outbox_id);
@@ -1477,15 +1498,9 @@ CREATE INDEX node_dependency_dependents ON public.node_dependency USING btree (t
 
 CREATE INDEX node_history_age ON public.node_history USING brin (changed_at) WITH (pages_per_range='16', autosummarize='on');
 
-CREATE INDEX node_token_age ON public.node_token USING btree (issued_at) WHERE (answered_at IS NULL);
-
-CREATE INDEX node_token_unanswered ON public.node_token USING btree (node_id) WHERE (answered_at IS NULL);
-
 CREATE INDEX outbox_events_of_tenant ON public.outbox USING btree (tenant_id, outbox_id) WHERE ((destination = 'push'::text) AND (aggregate ~~ 'user:%'::text));
 
 CREATE INDEX outbox_events_of_user ON public.outbox USING btree (tenant_id, aggregate, outbox_id) WHERE (destination = 'push'::text);
-
-CREATE INDEX outbox_sent ON public.outbox USING btree (sent_at) WHERE (sent_at IS NOT NULL);
 
 CREATE INDEX outbox_unsent_by_age ON public.outbox USING btree (created_at) WHERE (sent_at IS NULL);
 
@@ -1955,9 +1970,13 @@ GRANT ALL ON FUNCTION public.node_mark_ready(the_nodes uuid[]) TO artiway_servic
 
 REVOKE ALL ON FUNCTION public.node_ready(the_nodes uuid[]) FROM PUBLIC;
 
-GRANT ALL ON FUNCTION public.node_ready(the_nodes uuid[]) TO artiway_app;
-
 GRANT ALL ON FUNCTION public.node_ready(the_nodes uuid[]) TO artiway_service;
+
+REVOKE ALL ON FUNCTION public.node_waiting(the_nodes uuid[]) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.node_waiting(the_nodes uuid[]) TO artiway_app;
+
+GRANT ALL ON FUNCTION public.node_waiting(the_nodes uuid[]) TO artiway_service;
 
 REVOKE ALL ON FUNCTION public.outbox_publish(messages json, the_trace text) FROM PUBLIC;
 
@@ -1971,11 +1990,11 @@ GRANT ALL ON FUNCTION public.outbox_put(messages json, the_trace text) TO artiwa
 
 GRANT ALL ON FUNCTION public.outbox_put(messages json, the_trace text) TO artiway_service;
 
-REVOKE ALL ON FUNCTION public.outbox_sent(the_tenant text, ids bigint[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION public.outbox_sent(the_tenant text, ids bigint[], tokens uuid[]) FROM PUBLIC;
 
-GRANT ALL ON FUNCTION public.outbox_sent(the_tenant text, ids bigint[]) TO artiway_app;
+GRANT ALL ON FUNCTION public.outbox_sent(the_tenant text, ids bigint[], tokens uuid[]) TO artiway_app;
 
-GRANT ALL ON FUNCTION public.outbox_sent(the_tenant text, ids bigint[]) TO artiway_service;
+GRANT ALL ON FUNCTION public.outbox_sent(the_tenant text, ids bigint[], tokens uuid[]) TO artiway_service;
 
 REVOKE ALL ON FUNCTION public.outbox_serialise(tenants uuid[], aggregates text[]) FROM PUBLIC;
 
@@ -1995,15 +2014,15 @@ REVOKE ALL ON FUNCTION public.task_publish(events json, messages json, the_trace
 
 GRANT ALL ON FUNCTION public.task_publish(events json, messages json, the_trace text) TO artiway_app;
 
+REVOKE ALL ON FUNCTION public.token_answers(the_nodes uuid[]) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.token_answers(the_nodes uuid[]) TO artiway_app;
+
+GRANT ALL ON FUNCTION public.token_answers(the_nodes uuid[]) TO artiway_service;
+
 REVOKE ALL ON FUNCTION public.token_keep(given json) FROM PUBLIC;
 
 GRANT ALL ON FUNCTION public.token_keep(given json) TO artiway_service;
-
-REVOKE ALL ON FUNCTION public.token_take(the_nodes uuid[]) FROM PUBLIC;
-
-GRANT ALL ON FUNCTION public.token_take(the_nodes uuid[]) TO artiway_app;
-
-GRANT ALL ON FUNCTION public.token_take(the_nodes uuid[]) TO artiway_service;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.api_key TO artiway_app;
 

@@ -217,7 +217,6 @@ class NodeService:
             )
         error = next((node.error for node in nodes if node.status in (NodeStatus.FAILED, NodeStatus.TIMEOUT)), None)
         tx.end_task(task.task_id, status, charged=charged, error=error)
-        tx.answer_tokens([node.node_id for node in nodes])
         body = {"status": status, "chargedPoints": task.charged_points + charged}
         tx.publish(task, Occurrence(_END_EVENTS[status], details={"status": status}))
         tx.publish(task, Occurrence(Event.TASK_SETTLED, details=body))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -43,9 +44,10 @@ def start_execution(task: Task, nodes: Sequence[Node], waiting: frozenset[UUID])
     return Message(START, f"task:{task.task_id}", "start", data, tenant_id=task.tenant_id)
 
 
-def answer_token(*, tenant_id: UUID, node_id: UUID, token: str, status: str) -> Message:
+def answer_token(*, tenant_id: UUID, token_id: UUID, node_id: UUID, token: str, status: str) -> Message:
+    """The stored token stands for the message until it is sent."""
     data = {"token": token, "output": {"nodeId": str(node_id), "status": status}}
-    return Message(ANSWER, f"node:{node_id}", "answer", data, tenant_id=tenant_id)
+    return Message(ANSWER, f"node:{node_id}", "answer", data, tenant_id=tenant_id, token_id=token_id, is_stored=False)
 
 
 def ready(
@@ -67,9 +69,13 @@ def worker_registered(*, pool: str, worker_id: str) -> Message | None:
 def work(
     *, tenant_id: UUID | str, task_id: UUID | str, node_id: UUID | str, attempt: int, pool: str, node_type: str
 ) -> Message:
-    """Offers an attempt to the workers of a node type. The first claim gets it."""
+    """Offers an attempt to the workers of a node type. The first claim gets it.
+
+    The dispatched node stands for the message: if no worker claims it, a sweep sends the message again.
+    """
     data = {"nodeId": str(node_id), "tenantId": str(tenant_id), "taskId": str(task_id), "attempt": attempt}
-    return Message(work_destination(pool, node_type), f"node:{node_id}", "work", data, tenant_id=tenant_id)
+    destination = work_destination(pool, node_type)
+    return Message(destination, f"node:{node_id}", "work", data, tenant_id=tenant_id, is_stored=False)
 
 
 def event_body(task_id: UUID, occurrence: Occurrence, *, sequence: int, at: datetime) -> dict[str, Any]:
@@ -84,5 +90,8 @@ def event_body(task_id: UUID, occurrence: Occurrence, *, sequence: int, at: date
     return {**body, **occurrence.details}
 
 
-def notice(tenant_id: UUID, user_id: UUID, body: Mapping[str, Any]) -> Message:
-    return notice_message(Notice(tenant_id, user_id, body))
+def notice(
+    tenant_id: UUID, user_id: UUID, body: Mapping[str, Any], *, event: tuple[UUID, int] | None = None
+) -> Message:
+    """`event` names the stored event that the notice is about."""
+    return replace(notice_message(Notice(tenant_id, user_id, body)), event=event)

@@ -254,10 +254,10 @@ UPDATE task_node SET superseded_at = clock_timestamp()
  WHERE node_id = ANY (%(node_ids)s::uuid[]) AND status = 'CANCELLED' AND superseded_at IS NULL;
 
 -- name: keep_tokens
-SELECT tenant_id, node_id, token, status FROM token_keep(%(tokens)s::json);
+SELECT tenant_id, token_id, node_id, token, status FROM token_keep(%(tokens)s::json);
 
--- name: take_answerable_tokens
-SELECT tenant_id, node_id, token, status FROM token_take(%(node_ids)s::uuid[]);
+-- name: token_answers
+SELECT tenant_id, token_id, node_id, token, status FROM token_answers(%(node_ids)s::uuid[]);
 
 -- name: publish
 SELECT outbox_id, is_due FROM task_publish(%(events)s::json, %(messages)s::json, %(trace_id)s);

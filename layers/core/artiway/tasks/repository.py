@@ -76,7 +76,7 @@ class PostgresTaskTransaction:
             sequence = self._sequences[task.task_id] = self._sequences.get(task.task_id, task.event_sequence) + 1
             body = messages.event_body(task.task_id, occurrence, sequence=sequence, at=at)
             self.published.append(Published(task.task_id, sequence, occurrence.event.short, body))
-            self.messages.append(messages.notice(self._tenant_id, task.user_id, body))
+            self.messages.append(messages.notice(self._tenant_id, task.user_id, body, event=(task.task_id, sequence)))
         if not self.published:
             outbox.publish(self._tx, self.messages)
             return
@@ -312,7 +312,7 @@ class PostgresTaskTransaction:
         """Publish answers for the tokens of these nodes whose wait is over."""
         if not node_ids:
             return 0
-        answers = token_answers(self._tx.all(SQL["take_answerable_tokens"], {"node_ids": list(node_ids)}))
+        answers = token_answers(self._tx.all(SQL["token_answers"], {"node_ids": list(node_ids)}))
         self.messages += answers
         return len(answers)
 
@@ -476,7 +476,11 @@ def ready_messages(rows: Sequence[Row]) -> list[Message]:
 def token_answers(rows: Sequence[Row]) -> list[Message]:
     return [
         messages.answer_token(
-            tenant_id=row["tenant_id"], node_id=row["node_id"], token=row["token"], status=row["status"]
+            tenant_id=row["tenant_id"],
+            token_id=row["token_id"],
+            node_id=row["node_id"],
+            token=row["token"],
+            status=row["status"],
         )
         for row in rows
     ]

@@ -1,6 +1,9 @@
 -- Fewer requests per node. Each function below is one request where there were two to five, and is planned once per
 -- connection. The functions of the release before stay, because both releases run during a deployment.
 
+-- An event of a task is stored once, in task_event: its row in the outbox has no body and names the event.
+ALTER TABLE outbox ADD COLUMN task_id uuid, ADD COLUMN sequence bigint;
+
 -- Stores messages in their order. Returns the number of each message and whether it has to be sent: an event is stored only,
 -- if no socket of its user or tenant is open. A statement of a function sees the rows that were committed before the statement
 -- began, so the INSERT sees a socket for which outbox_serialise waited.
@@ -21,8 +24,8 @@ BEGIN
         PERFORM outbox_serialise(tenants, aggregates);
     END IF;
     RETURN QUERY
-    INSERT INTO outbox (tenant_id, aggregate, destination, body, delay_s, trace_id, sent_at)
-    SELECT coalesce(current_tenant(), tenant_id), aggregate, destination, body, delay_s, the_trace,
+    INSERT INTO outbox (tenant_id, aggregate, destination, body, delay_s, trace_id, task_id, sequence, sent_at)
+    SELECT coalesce(current_tenant(), tenant_id), aggregate, destination, body, delay_s, the_trace, task_id, sequence,
            CASE WHEN destination = 'push' AND aggregate LIKE 'user:%'
                  AND NOT EXISTS (SELECT FROM websocket_connection AS socket
                                   WHERE socket.tenant_id = coalesce(current_tenant(), message.tenant_id)
@@ -34,16 +37,18 @@ BEGIN
                                     AND socket.closed_at IS NULL AND socket.expires_at > clock_timestamp())
                 THEN clock_timestamp() END
       FROM ROWS FROM (json_to_recordset(messages)
-                      AS (tenant_id uuid, aggregate text, destination text, body text, delay_s smallint))
-           WITH ORDINALITY AS message (tenant_id, aggregate, destination, body, delay_s, place)
+                      AS (tenant_id uuid, aggregate text, destination text, body text, delay_s smallint, task_id uuid,
+                          sequence bigint))
+           WITH ORDINALITY AS message (tenant_id, aggregate, destination, body, delay_s, task_id, sequence, place)
      ORDER BY place
     RETURNING outbox_id, sent_at IS NULL;
 END
 $$;
 
--- The queue has accepted these messages. Events stay, because sockets read them behind their cursors; other rows go. A row that
--- a sweep has locked is left to the sweep. A crash may undo this: the messages are then sent again.
-CREATE FUNCTION outbox_sent(the_tenant text, ids bigint[]) RETURNS void
+-- The queue has accepted these messages, and Step Functions the answers to these tokens. Events stay, because sockets read them
+-- behind their cursors; other rows go. A row that a sweep has locked is left to the sweep. A crash may undo this: the messages
+-- are then sent again.
+CREATE FUNCTION outbox_sent(the_tenant text, ids bigint[], tokens uuid[]) RETURNS void
     LANGUAGE plpgsql
     SET enable_seqscan = off
     AS $$
@@ -54,6 +59,7 @@ BEGIN
                             FOR UPDATE SKIP LOCKED);
     UPDATE outbox SET sent_at = clock_timestamp()
      WHERE outbox_id = ANY (ids) AND destination = 'push' AND sent_at IS NULL;
+    DELETE FROM node_token WHERE token_id = ANY (tokens);
 END
 $$;
 
@@ -87,18 +93,48 @@ GRANT EXECUTE ON FUNCTION outbox_publish, outbox_sent TO artiway_app, artiway_se
 GRANT EXECUTE ON FUNCTION task_publish TO artiway_app;
 GRANT DELETE ON outbox TO artiway_app;
 
--- The sweep takes the oldest messages whatever their aggregate.
-DROP INDEX outbox_unsent_by_aggregate;
+-- The sweep takes the oldest messages whatever their aggregate; the purge takes the lowest numbers.
+DROP INDEX outbox_unsent_by_aggregate, outbox_sent;
 
 -- Events are purged by their age, never by a function that serves tenants.
 CREATE POLICY no_event ON outbox AS RESTRICTIVE FOR DELETE TO artiway_app USING (destination <> 'push');
 
--- An answered token has no further use: its answer is in the outbox.
+-- A token stays until Step Functions has accepted its answer: the row is what the outbox is for other messages. Its id begins
+-- with its time, so the sweep reads the oldest by the primary key.
+DELETE FROM node_token WHERE answered_at IS NOT NULL;
+DROP INDEX node_token_age, node_token_unanswered;
+ALTER TABLE node_token DROP CONSTRAINT node_token_pkey, ADD PRIMARY KEY (token_id);
 GRANT DELETE ON node_token TO artiway_app, artiway_service;
 
+-- A node changes five times. With room on its page the next version is next to the one before: the WAL then has only what
+-- differs, and no lock of the row.
+ALTER TABLE task_node SET (fillfactor = 50);
+
+-- Those of these nodes that wait in the fair queue, with what the queue needs to know. A CASE hides the guards from the planner,
+-- which would otherwise read all that is pending to find the nodes that are named by their ids.
+CREATE FUNCTION node_waiting(the_nodes uuid[])
+    RETURNS TABLE (
+        node_id text, tenant_id text, user_id text, pool text, lane text, type text, model text, cost_us bigint, priority text,
+        weight integer, cap integer, user_cap integer, own_cap integer
+    )
+    LANGUAGE plpgsql
+    SET enable_seqscan = off
+    AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT node.node_id::text, node.tenant_id::text, node.user_id::text, node.pool, node.lane, node.type, node.model,
+           node.cost_us, node.priority, policy.weight, policy.cap, policy.user_concurrency,
+           (SELECT concurrency FROM app_user AS person
+             WHERE person.tenant_id = node.tenant_id AND person.user_id = node.user_id)
+      FROM task_node AS node JOIN tenant_policy AS policy ON policy.tenant_id = node.tenant_id
+     WHERE node.node_id = ANY (the_nodes) AND CASE WHEN node.dispatched_at IS NULL THEN node.status = 'QUEUED' END
+     ORDER BY node.ready_at, node.node_id;
+END
+$$;
+
 -- From here on these nodes wait in the fair queue. One that waits for its back-off or its dependencies stays. Returns those that
--- wait now, also if they did before, with what the queue needs to know. A CASE hides the guards from the planner, which would
--- otherwise read all that is pending to find the nodes that are named by their ids.
+-- wait now, also if they did before.
 CREATE FUNCTION node_ready(the_nodes uuid[])
     RETURNS TABLE (
         node_id text, tenant_id text, user_id text, pool text, lane text, type text, model text, cost_us bigint, priority text,
@@ -113,14 +149,7 @@ BEGIN
        SET status = 'QUEUED', version = version + 1, ready_at = clock_timestamp()
      WHERE node_id = ANY (the_nodes)
        AND CASE WHEN in_degree = 0 AND not_before <= clock_timestamp() THEN status = 'PENDING' END;
-    RETURN QUERY
-    SELECT node.node_id::text, node.tenant_id::text, node.user_id::text, node.pool, node.lane, node.type, node.model,
-           node.cost_us, node.priority, policy.weight, policy.cap, policy.user_concurrency,
-           (SELECT concurrency FROM app_user AS person
-             WHERE person.tenant_id = node.tenant_id AND person.user_id = node.user_id)
-      FROM task_node AS node JOIN tenant_policy AS policy ON policy.tenant_id = node.tenant_id
-     WHERE node.node_id = ANY (the_nodes) AND CASE WHEN node.dispatched_at IS NULL THEN node.status = 'QUEUED' END
-     ORDER BY node.ready_at, node.node_id;
+    RETURN QUERY SELECT * FROM node_waiting(the_nodes);
 END
 $$;
 
@@ -137,10 +166,11 @@ DECLARE
     finished task_node;
     dependents uuid[];
     opened uuid[];
+    ended timestamptz := clock_timestamp();
 BEGIN
     UPDATE task_node AS node
-       SET status = 'COMPLETED', version = version + 1, progress = 100, progress_at = clock_timestamp(), output = the_output,
-           engine = the_engine, gpu_us = the_gpu_us, error = NULL, lease_until = NULL, ended_at = clock_timestamp()
+       SET status = 'COMPLETED', version = version + 1, progress = 100, progress_at = ended, output = the_output,
+           engine = the_engine, gpu_us = the_gpu_us, error = NULL, lease_until = NULL, ended_at = ended
      WHERE node.node_id = the_node AND node.task_id = the_task AND node.status = 'PROCESSING' AND node.attempt = the_attempt
     RETURNING * INTO finished;
     IF NOT FOUND THEN
@@ -156,7 +186,10 @@ BEGIN
     ON CONFLICT (key) DO NOTHING;
     WITH lowered AS (
         UPDATE task_node AS node
-           SET in_degree = node.in_degree - 1
+           SET in_degree = node.in_degree - 1,
+               status = CASE WHEN node.in_degree = 1 AND node.not_before <= ended THEN 'QUEUED' ELSE 'PENDING' END,
+               version = node.version + (node.in_degree = 1 AND node.not_before <= ended)::integer,
+               ready_at = CASE WHEN node.in_degree = 1 AND node.not_before <= ended THEN ended END
           FROM node_dependency AS edge
          WHERE edge.depends_on_id = the_node AND node.node_id = edge.node_id AND node.status = 'PENDING'
         RETURNING node.node_id, node.in_degree
@@ -166,29 +199,30 @@ BEGIN
       FROM lowered;
     RETURN QUERY
     SELECT finished.name, finished.pool, dependents IS NULL,
-           (SELECT json_agg(readied) FROM node_ready(opened) AS readied),
-           (SELECT json_agg(taken) FROM token_take(array_append(opened, the_node)) AS taken);
+           (SELECT json_agg(waiting) FROM node_waiting(opened) AS waiting),
+           (SELECT json_agg(answer) FROM token_answers(array_append(opened, the_node)) AS answer);
 END
 $$;
 
--- A dependency token (kind `gate`) is answered when the dependencies completed or the node ended, a ready token when the node
--- ended.
-CREATE FUNCTION token_take(the_nodes uuid[])
-    RETURNS TABLE (tenant_id uuid, node_id uuid, token text, status text)
-    LANGUAGE sql
+-- The tokens of these nodes whose wait is over. A dependency token (kind `gate`) is answered when the dependencies completed or
+-- the node ended, a ready token when the node ended.
+CREATE FUNCTION token_answers(the_nodes uuid[])
+    RETURNS TABLE (tenant_id uuid, token_id uuid, node_id uuid, token text, status text)
+    LANGUAGE sql STABLE
     SET enable_seqscan = off
     AS $$
-    DELETE FROM node_token AS waiting
-     USING task_node AS node
-     WHERE waiting.node_id = ANY (the_nodes) AND waiting.answered_at IS NULL AND node.node_id = waiting.node_id
+    SELECT waiting.tenant_id, waiting.token_id, waiting.node_id, waiting.token, node.status
+      FROM node_token AS waiting
+      JOIN task_node AS node ON node.node_id = waiting.node_id
+     WHERE waiting.node_id = ANY (the_nodes)
        AND (node.status IN ('COMPLETED', 'FAILED', 'TIMEOUT', 'CANCELLED') OR waiting.kind = 'gate' AND node.in_degree = 0)
-    RETURNING waiting.tenant_id, waiting.node_id, waiting.token, node.status;
+     ORDER BY waiting.token_id;
 $$;
 
 -- Keeps the tokens of executions that wait, and returns those whose wait is over already. The lock on the tasks prevents that a
 -- node ends between the two steps and leaves its token unanswered. A token of an unknown node is not kept and times out.
 CREATE FUNCTION token_keep(given json)
-    RETURNS TABLE (tenant_id uuid, node_id uuid, token text, status text)
+    RETURNS TABLE (tenant_id uuid, token_id uuid, node_id uuid, token text, status text)
     LANGUAGE plpgsql
     SET enable_seqscan = off
     AS $$
@@ -205,14 +239,14 @@ BEGIN
       JOIN task_node AS node ON node.node_id = one.node_id
     ON CONFLICT ON CONSTRAINT node_token_node_id_token_key DO NOTHING;
     RETURN QUERY
-    SELECT * FROM token_take(ARRAY(SELECT one.node_id FROM json_to_recordset(given) AS one (node_id uuid)));
+    SELECT * FROM token_answers(ARRAY(SELECT one.node_id FROM json_to_recordset(given) AS one (node_id uuid)));
 END
 $$;
 
-REVOKE EXECUTE ON FUNCTION node_ready, node_finish, token_take, token_keep FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION node_waiting, node_ready, node_finish, token_answers, token_keep FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION node_finish TO artiway_app;
-GRANT EXECUTE ON FUNCTION node_ready TO artiway_app, artiway_service;
-GRANT EXECUTE ON FUNCTION token_take TO artiway_app, artiway_service;
+GRANT EXECUTE ON FUNCTION node_ready TO artiway_service;
+GRANT EXECUTE ON FUNCTION node_waiting, token_answers TO artiway_app, artiway_service;
 GRANT EXECUTE ON FUNCTION token_keep TO artiway_service;
 
 -- Also returns the task, which the work message names: a claim then needs no search for it.
