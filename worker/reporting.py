@@ -39,10 +39,6 @@ class Reporter:
         self._sequence = 0
         self._sent_percent, self._sent_at = 0, clock()
 
-    def started(self) -> None:
-        self._sent_at = self._clock()
-        self._send_once("started", progress=0)
-
     def progress(self, percent: float, gpu_s: float = 0.0) -> None:
         """Send progress after each 10 % or each interval, with a minimum gap, and never a lower value."""
         now, value = self._clock(), min(99, int(percent))

@@ -35,7 +35,6 @@ class Runner:
     def run(self, attempt: Attempt, slot: Slot, reporter: Reporter) -> None:
         """Report a result or a failure, or nothing if the worker has lost the lease."""
         started_at = time.monotonic()
-        reporter.started()
         try:
             result, gpu_s = self._run_engine(attempt, slot, reporter)
             output = self._upload(attempt, result)

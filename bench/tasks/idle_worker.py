@@ -83,13 +83,11 @@ class WorkerThreads:
                 key = f"{node['outputPrefix'].rstrip('/')}/{name}.png"
                 s3.put_object(Bucket=physical["DataArtefactBucket"], Key=key, Body=PIXEL, ContentType="image/png")
                 output = {"name": name, "key": key, "contentType": "image/png", "width": 1, "height": 1}
-                for sequence, (kind, fields) in enumerate(
-                    (
-                        ("started", {"progress": 0}),
-                        ("result", {"progress": 100, "outputs": [{**output, "bytes": len(PIXEL)}], "engine": ENGINE}),
-                    ),
-                    start=1,
-                ):
+                result = {"progress": 100, "outputs": [{**output, "bytes": len(PIXEL)}], "engine": ENGINE}
+                reports: list[tuple[str, dict[str, Any]]] = [("result", result)]
+                if "taskId" not in work:  # workers of the releases before the shorter path also reported the start
+                    reports.insert(0, ("started", {"progress": 0}))
+                for sequence, (kind, fields) in enumerate(reports, start=1):
                     body = _envelope(kind, node, internal.worker_id, sequence, fields)
                     sqs.send_message(
                         QueueUrl=physical["ProgressQueue"], MessageBody=body, MessageGroupId=node["tenantId"]

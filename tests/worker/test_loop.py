@@ -74,11 +74,11 @@ def test_claimed_node_is_uploaded_and_its_result_reported():
     bench = Bench(node())
     bench.finish(message())
     assert bench.queue.deleted == ["r1"]
-    assert bench.progress.kinds() == ["started", "result"]
+    assert bench.progress.kinds() == ["result"]
     result = bench.progress.sent[-1]
     assert (result["aggregate"], result["traceId"]) == ("node:n1", "trace-1")
     data = data_of(result)
-    assert (data["attempt"], data["workerId"], data["progress"], data["sequence"]) == (1, "w1", 100, 2)
+    assert (data["attempt"], data["workerId"], data["progress"], data["sequence"]) == (1, "w1", 100, 1)
     (output,) = data["outputs"]
     assert output["key"].endswith("/n1/1/cutout.png")
     assert output["key"] in bench.store.objects
@@ -244,7 +244,7 @@ def test_fenced_node_stops_and_sends_no_report():
     bench.internal.verdicts["n1"] = Verdict.FENCED
     bench.worker.heartbeat.beat()
     ended(thread)
-    assert bench.progress.kinds() == ["started"]
+    assert bench.progress.kinds() == []
     assert list(bench.store.objects) == [f"inputs/{TENANT}/i1"]
 
 
@@ -259,7 +259,7 @@ def test_unrenewed_lease_is_given_up_at_its_end():
     bench.now = 30.0
     bench.worker.heartbeat.beat()
     ended(thread)
-    assert bench.progress.kinds() == ["started"]
+    assert bench.progress.kinds() == []
 
 
 def test_heartbeat_renews_lease_from_its_send_time():
@@ -275,7 +275,7 @@ def test_heartbeat_renews_lease_from_its_send_time():
     bench.now = 59.0
     bench.worker.heartbeat.beat()
     ended(thread)
-    assert bench.progress.kinds() == ["started"]
+    assert bench.progress.kinds() == []
 
 
 def test_late_cancel_prevents_the_upload():
@@ -370,7 +370,7 @@ def test_draining_reports_no_slots_and_releases_unfinished_nodes():
     ((described, _),) = bench.internal.of("beat")
     assert described["slots"] == 0
     assert bench.internal.of("release") == [[("n1", 1)]]
-    assert bench.progress.kinds() == ["started"]
+    assert bench.progress.kinds() == []
 
 
 def test_draining_worker_makes_new_messages_visible():

@@ -112,6 +112,10 @@ class Stack:
             self.sqs.delete_message(QueueUrl=self.queues["progress"], ReceiptHandle=message["ReceiptHandle"])
         return next((one for one in self.received if one["data"]["nodeId"] == node_id and one["type"] in kinds), None)
 
+    def is_claimed(self, node_id: str) -> bool:
+        """A worker has the node, and has deleted its message."""
+        return any(call["nodeId"] == node_id for call in self.internal.of("claim")) and self.is_empty("model")
+
     def arn_of(self, url: str) -> str:
         answer = self.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
         return str(answer["Attributes"]["QueueArn"])
@@ -224,7 +228,7 @@ def test_cancel_stops_a_running_node(stack, big):
 def test_sigterm_releases_running_nodes_and_ends_process(stack, big):
     with stack.worker() as process:
         node_id = stack.submit("model", "style", {"product": stack.upload(big)}, style="oil")
-        until(lambda: stack.receive(node_id, ("started",)))
+        until(lambda: stack.is_claimed(node_id))
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
     released = [call["nodes"] for call in stack.internal.of("release")]
@@ -237,7 +241,7 @@ def test_sigterm_releases_running_nodes_and_ends_process(stack, big):
 def test_drained_worker_finishes_its_node_and_ends(stack, shirt, big):
     with stack.worker(ARTIWAY_DRAIN_S="60") as process:
         held = stack.submit("model", "style", {"product": stack.upload(big)}, style="oil")
-        until(lambda: stack.receive(held, ("started",)))
+        until(lambda: stack.is_claimed(held))
         stack.internal.is_draining = True
         until(lambda: stack.internal.of("beat")[-1]["slots"] == 0)
         refused = stack.submit("cutout", "cutout", {"product": stack.upload(shirt)})
@@ -254,7 +258,7 @@ def test_next_attempt_succeeds_after_a_killed_worker(stack, shirt, big):
     key = stack.upload(big)
     with stack.worker() as process:
         node_id = stack.submit("model", "style", {"product": key}, style="oil")
-        until(lambda: stack.receive(node_id, ("started",)))
+        until(lambda: stack.is_claimed(node_id))
         process.kill()
         process.wait()
     assert stack.is_empty("model")  # the claim deleted the message; only the lease refers to the node

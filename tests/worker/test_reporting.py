@@ -37,7 +37,6 @@ def percents(queue: FakeProgress) -> list[int]:
 def test_progress_is_reported_in_steps_of_ten():
     queue, clock = FakeProgress(), Clock()
     reports = reporter(queue, clock)
-    reports.started()
     for percent in (3, 9, 10, 15, 19, 20, 41):
         clock.now += 0.5
         reports.progress(percent)
@@ -47,7 +46,6 @@ def test_progress_is_reported_in_steps_of_ten():
 def test_small_steps_are_reported_after_two_seconds():
     queue, clock = FakeProgress(), Clock()
     reports = reporter(queue, clock)
-    reports.started()
     clock.now += 1.9
     reports.progress(2)
     clock.now += 0.2
@@ -61,7 +59,6 @@ def test_small_steps_are_reported_after_two_seconds():
 def test_messages_never_come_in_bursts_nor_go_backwards(steps):
     queue, clock = FakeProgress(), Clock()
     reports = reporter(queue, clock)
-    reports.started()
     times = []
     for pause, percent in steps:
         clock.now += pause
@@ -76,9 +73,8 @@ def test_messages_never_come_in_bursts_nor_go_backwards(steps):
 
 def test_progress_that_fails_to_send_is_ignored():
     queue, clock = FakeProgress(), Clock()
-    queue.failures = 2
+    queue.failures = 1
     reports = reporter(queue, clock)
-    reports.started()
     clock.now += 1
     reports.progress(50)
     reports.result([], INFO, 1.0)

@@ -79,7 +79,7 @@ CREATE FUNCTION public.node_finish(the_task uuid, the_node uuid, the_attempt int
     SET enable_seqscan TO 'off'
     AS $$
 DECLARE
-    finished task_node;
+    finished record;
     dependents uuid[];
     opened uuid[];
     ended timestamptz := clock_timestamp();
@@ -388,15 +388,19 @@ END
 $$;
 
 CREATE FUNCTION public.token_answers(the_nodes uuid[]) RETURNS TABLE(tenant_id uuid, token_id uuid, node_id uuid, token text, status text)
-    LANGUAGE sql STABLE
+    LANGUAGE plpgsql STABLE
     SET enable_seqscan TO 'off'
     AS $$
+BEGIN
+    RETURN QUERY
     SELECT waiting.tenant_id, waiting.token_id, waiting.node_id, waiting.token, node.status
       FROM node_token AS waiting
       JOIN task_node AS node ON node.node_id = waiting.node_id
      WHERE waiting.node_id = ANY (the_nodes)
        AND (node.status IN ('COMPLETED', 'FAILED', 'TIMEOUT', 'CANCELLED') OR waiting.kind = 'gate' AND node.in_degree = 0)
      ORDER BY waiting.token_id;
+
+END
 $$;
 
 CREATE FUNCTION public.token_keep(given json) RETURNS TABLE(tenant_id uuid, token_id uuid, node_id uuid, token text, status text)
@@ -1058,7 +1062,7 @@ CREATE TABLE public.task_node (
     CONSTRAINT task_node_status_check CHECK ((status = ANY (ARRAY['PENDING'::text, 'QUEUED'::text, 'PROCESSING'::text, 'COMPLETED'::text, 'FAILED'::text, 'TIMEOUT'::text, 'CANCELLED'::text]))),
     CONSTRAINT task_node_type_check CHECK (((length(type) >= 1) AND (length(type) <= 64)))
 )
-WITH (fillfactor='50');
+WITH (fillfactor='70');
 
 ALTER TABLE ONLY public.task_node FORCE ROW LEVEL SECURITY;
 
@@ -1428,10 +1432,7 @@ ALTER TABLE ONLY public.task_event
     ADD CONSTRAINT task_event_pkey PRIMARY KEY (tenant_id, task_id, sequence);
 
 ALTER TABLE ONLY public.task_node
-    ADD CONSTRAINT task_node_node_id_key UNIQUE (node_id);
-
-ALTER TABLE ONLY public.task_node
-    ADD CONSTRAINT task_node_pkey PRIMARY KEY (tenant_id, node_id);
+    ADD CONSTRAINT task_node_pkey PRIMARY KEY (node_id, tenant_id);
 
 ALTER TABLE ONLY public.task
     ADD CONSTRAINT task_pkey PRIMARY KEY (tenant_id, task_id);
@@ -1643,9 +1644,6 @@ ALTER TABLE ONLY public.node_dependency
 
 ALTER TABLE ONLY public.node_dependency
     ADD CONSTRAINT node_dependency_tenant_id_node_id_fkey FOREIGN KEY (tenant_id, node_id) REFERENCES public.task_node(tenant_id, node_id);
-
-ALTER TABLE ONLY public.node_token
-    ADD CONSTRAINT node_token_tenant_id_node_id_fkey FOREIGN KEY (tenant_id, node_id) REFERENCES public.task_node(tenant_id, node_id);
 
 ALTER TABLE ONLY public.pay_order
     ADD CONSTRAINT pay_order_tenant_id_user_id_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES public.app_user(tenant_id, user_id);

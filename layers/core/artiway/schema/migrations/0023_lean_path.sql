@@ -106,9 +106,21 @@ DROP INDEX node_token_age, node_token_unanswered;
 ALTER TABLE node_token DROP CONSTRAINT node_token_pkey, ADD PRIMARY KEY (token_id);
 GRANT DELETE ON node_token TO artiway_app, artiway_service;
 
--- A node changes five times. With room on its page the next version is next to the one before: the WAL then has only what
--- differs, and no lock of the row.
-ALTER TABLE task_node SET (fillfactor = 50);
+-- With room on its page the next version of a node is beside the one before, and the WAL has only what differs.
+ALTER TABLE task_node SET (fillfactor = 70);
+
+-- A node changes four times, and each change writes an entry into each index: one index is enough to find a node by its id, with
+-- or without its tenant. Tokens are short-lived and are only stored for a node that exists, so they need no check of their own.
+ALTER TABLE node_token DROP CONSTRAINT node_token_tenant_id_node_id_fkey;
+ALTER TABLE artefact DROP CONSTRAINT artefact_tenant_id_node_id_fkey;
+ALTER TABLE node_dependency
+    DROP CONSTRAINT node_dependency_tenant_id_node_id_fkey, DROP CONSTRAINT node_dependency_tenant_id_depends_on_id_fkey;
+ALTER TABLE task_node
+    DROP CONSTRAINT task_node_pkey, DROP CONSTRAINT task_node_node_id_key, ADD PRIMARY KEY (node_id, tenant_id);
+ALTER TABLE artefact ADD FOREIGN KEY (tenant_id, node_id) REFERENCES task_node (tenant_id, node_id);
+ALTER TABLE node_dependency
+    ADD FOREIGN KEY (tenant_id, node_id) REFERENCES task_node (tenant_id, node_id),
+    ADD FOREIGN KEY (tenant_id, depends_on_id) REFERENCES task_node (tenant_id, node_id);
 
 -- Those of these nodes that wait in the fair queue, with what the queue needs to know. A CASE hides the guards from the planner,
 -- which would otherwise read all that is pending to find the nodes that are named by their ids.
@@ -163,7 +175,7 @@ CREATE FUNCTION node_finish(
     SET enable_seqscan = off
     AS $$
 DECLARE
-    finished task_node;
+    finished record;
     dependents uuid[];
     opened uuid[];
     ended timestamptz := clock_timestamp();
@@ -208,15 +220,18 @@ $$;
 -- the node ended, a ready token when the node ended.
 CREATE FUNCTION token_answers(the_nodes uuid[])
     RETURNS TABLE (tenant_id uuid, token_id uuid, node_id uuid, token text, status text)
-    LANGUAGE sql STABLE
+    LANGUAGE plpgsql STABLE
     SET enable_seqscan = off
     AS $$
+BEGIN
+    RETURN QUERY
     SELECT waiting.tenant_id, waiting.token_id, waiting.node_id, waiting.token, node.status
       FROM node_token AS waiting
       JOIN task_node AS node ON node.node_id = waiting.node_id
      WHERE waiting.node_id = ANY (the_nodes)
        AND (node.status IN ('COMPLETED', 'FAILED', 'TIMEOUT', 'CANCELLED') OR waiting.kind = 'gate' AND node.in_degree = 0)
      ORDER BY waiting.token_id;
+END
 $$;
 
 -- Keeps the tokens of executions that wait, and returns those whose wait is over already. The lock on the tasks prevents that a
