@@ -293,7 +293,7 @@ class World:
             case "settle":
                 self.nodes.settle(tenant_id=UUID(data["tenantId"]), task_id=UUID(data["taskId"]))
             case "push":
-                self.notices.append(data["payload"])
+                self.notices.append(data.get("payload", {"type": "wake"}))
             case "webhook_fanout":
                 self.webhooks.fan_out(SettledTask.from_data(data))
 
