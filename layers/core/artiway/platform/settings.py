@@ -115,6 +115,7 @@ class Settings(BaseSettings):
     cache_sync_s: float = Field(default=1, ge=0, le=60)  # how late another process may see an invalidation
     cache_load_s: float = Field(default=3, gt=0, le=60)
     cache_wait_s: float = Field(default=8, gt=0, le=60)
+    cache_warm_up_s: float = Field(default=1, ge=0, le=5)  # of the first request of a process
     purge_batch: int = Field(default=5_000, ge=1, le=100_000)
     purge_batches: int = Field(default=30, ge=1, le=1_000)  # a minute: no fewer keys than the API accepts
 

@@ -8,8 +8,9 @@ from types import ModuleType
 from typing import Any
 
 from artiway.settings.model import Setting
+from artiway.tasks import settings as tasks
 
-MODULES: tuple[ModuleType, ...] = ()
+MODULES: tuple[ModuleType, ...] = (tasks,)
 
 
 @cache
