@@ -106,7 +106,7 @@ def auth() -> AuthService:
         _passwords(),
         KmsSigner(base.settings().token_key_id),
         WechatLoginClient(base.settings().wechat_login_url, lambda: json.loads(wechat_secret.text())),
-        Locating(lambda address: geo().locate(address), wait_s=base.settings().login_location_wait_s),
+        Locating(lambda: geo().locator(), wait_s=base.settings().login_location_wait_s),
         cached_access(),
         SystemClock(),
         issuer=base.settings().token_issuer,

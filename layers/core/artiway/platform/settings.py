@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -124,11 +122,6 @@ class Settings(BaseSettings):
     guard_redis_memory_percent: int = Field(default=80, ge=1, le=100)
     guard_redis_connections: int = Field(default=1_000, ge=1, le=100_000)
 
-    # Tried in order: the name of a parser and a URL. With an empty list every location is unknown.
-    geo_sources: tuple[tuple[Literal["pconline", "baidu"], str], ...] = (
-        ("pconline", "https://whois.pconline.com.cn/ipJson.jsp?ip={address}&json=true"),
-        ("baidu", "https://opendata.baidu.com/api.php?query={address}&resource_id=6006&oe=utf8"),
-    )
     geo_source_timeout_s: float = Field(default=3, gt=0, le=10)
     geo_limit_s: float = Field(default=4, gt=0, le=20)
 

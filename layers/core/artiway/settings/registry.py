@@ -7,10 +7,11 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
+from artiway.geo import settings as geo
 from artiway.settings.model import Setting
 from artiway.tasks import settings as tasks
 
-MODULES: tuple[ModuleType, ...] = (tasks,)
+MODULES: tuple[ModuleType, ...] = (geo, tasks)
 
 
 @cache
