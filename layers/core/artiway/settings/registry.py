@@ -7,11 +7,15 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
+from artiway.delivery.uploads import settings as uploads
 from artiway.geo import settings as geo
+from artiway.health import settings as health
+from artiway.identity import settings as identity
+from artiway.payments import settings as payments
 from artiway.settings.model import Setting
 from artiway.tasks import settings as tasks
 
-MODULES: tuple[ModuleType, ...] = (geo, tasks)
+MODULES: tuple[ModuleType, ...] = (geo, health, identity, payments, tasks, uploads)
 
 
 @cache
