@@ -15,6 +15,7 @@ from artiway.bootstrap.base import (
     service_database,
     settings,
 )
+from artiway.bootstrap.caching import caches, dictionaries, warm_up
 from artiway.bootstrap.delivery import artefact_objects, due_deliveries, outbound, task_feed, uploads, webhooks
 from artiway.bootstrap.deployment import owner_database_url
 from artiway.bootstrap.geo import geo
@@ -33,6 +34,7 @@ from artiway.bootstrap.identity import (
     tenants,
     token_verifier,
 )
+from artiway.bootstrap.live_settings import live_settings, service_setting_values, setting_values
 from artiway.bootstrap.once import forget_all
 from artiway.bootstrap.outbox import outbox, relay, service_outbox
 from artiway.bootstrap.payments import alerts, bills, callbacks, order_sweep, orders, reconciliation, wechat_pay
@@ -42,6 +44,7 @@ from artiway.bootstrap.recovery import dead_letters, invariants, purge, sweeper
 from artiway.bootstrap.scheduling import fair_queues, operations, scheduler, scheduling_store
 from artiway.bootstrap.tasks import (
     catalogue,
+    live_catalogue,
     node_store,
     nodes,
     progress,
@@ -65,11 +68,13 @@ __all__ = [
     "bills",
     "cache",
     "cached_access",
+    "caches",
     "callbacks",
     "catalogue",
     "clock",
     "database",
     "dead_letters",
+    "dictionaries",
     "due_deliveries",
     "fair_queues",
     "forget_all",
@@ -79,6 +84,8 @@ __all__ = [
     "health",
     "idempotency",
     "invariants",
+    "live_catalogue",
+    "live_settings",
     "locks",
     "node_store",
     "nodes",
@@ -104,6 +111,8 @@ __all__ = [
     "scheduling_store",
     "service_database",
     "service_outbox",
+    "service_setting_values",
+    "setting_values",
     "settings",
     "sweeper",
     "task_events",
@@ -113,6 +122,7 @@ __all__ = [
     "tenants",
     "token_verifier",
     "uploads",
+    "warm_up",
     "webhooks",
     "wechat_pay",
     "why",

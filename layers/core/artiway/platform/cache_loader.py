@@ -88,9 +88,9 @@ class Loader:
                     break
             remaining_s = give_up_at - self._now()
             if remaining_s <= 0 or not load_in_progress.finished.wait(remaining_s):
-                return self._call(load)
+                return self._call(key, load)
             if load_in_progress.text is not None:
-                self._statistics.second_level_hits += 1
+                self._statistics.second_level_hit(key)
                 return load_in_progress.text
         try:
             own.text = self._load_shared(key, load, life, give_up_at)
@@ -100,6 +100,16 @@ class Loader:
                 if self._loads.get(key) is own:
                     del self._loads[key]
             own.finished.set()
+
+    def load_again(self, key: str, load: Callable[[], Any], life: Life) -> str | None:
+        """Replace the value in Redis. None if another reader loads it now."""
+        token = secrets.token_hex(8)
+        try:
+            with self._guarded:
+                outcome, *_ = self._claim(_keys(key), [token, int(self._limits.load_s * 1000), "1"])
+        except RedisAway:
+            return self._load_alone(key, load)
+        return self._load_and_store(key, token, load, life) if outcome == "claimed" else None
 
     def forget(self, is_affected: Callable[[str], bool]) -> None:
         """A load in progress began before this invalidation, so new readers do not wait for it."""
@@ -114,23 +124,23 @@ class Loader:
             asked_at = self._now()
             try:
                 with self._guarded:
-                    outcome, *found = self._claim(_keys(key), [token, int(self._limits.load_s * 1000)])
+                    outcome, *found = self._claim(_keys(key), [token, int(self._limits.load_s * 1000), "0"])
             except RedisAway:
                 return self._load_alone(key, load)
             if outcome == "found":
-                self._statistics.second_level_hits += 1
+                self._statistics.second_level_hit(key)
                 return self._first.keep(key, found[0], found[1], asked_at)
             if outcome == "claimed":
                 return self._load_and_store(key, token, load, life)
             if self._now() >= give_up_at:
-                return self._call(load)
+                return self._call(key, load)
             self._sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_POLL_S)
 
     def _load_and_store(self, key: str, token: str, load: Callable[[], Any], life: Life) -> str:
         asked_at = self._now()  # the value's age counts from the start of the load
         try:
-            text = self._call(load)
+            text = self._call(key, load)
         except BaseException:
             self._store_value(key, token, "", 0)  # releases the token, so that the next reader need not wait
             raise
@@ -154,13 +164,13 @@ class Loader:
     def _load_alone(self, key: str, load: Callable[[], Any]) -> str:
         """Without Redis no invalidation arrives: keep the value for one sync interval only."""
         asked_at = self._now()
-        text = self._call(load)
+        text = self._call(key, load)
         expires_at = asked_at + self._limits.sync_s
         self._first.keep(key, f"{int(expires_at * 1000)}:{text}", self._first.head, asked_at)
         return text
 
-    def _call(self, load: Callable[[], Any]) -> str:
-        self._statistics.loads += 1
+    def _call(self, key: str, load: Callable[[], Any]) -> str:
+        self._statistics.loaded(key)
         return json.dumps(load(), separators=(",", ":"), allow_nan=False)
 
 
