@@ -198,7 +198,7 @@ class PostgresSchedulingStore:
     def _backlogs(self, rows: Iterable[Row]) -> dict[str, TenantBacklog]:
         tracks: dict[str, dict[Track, TrackBacklog]] = {}
         for row in rows:
-            track = Track(row["type"], row["lane"], row["model"])
+            track = Track(row["type"], row["lane"], row["model"], row["step"])
             tracks.setdefault(row["tenant_id"], {})[track] = TrackBacklog(
                 row["waiting"], row["waiting_us"], None, row.get("running", 0), row.get("running_us", 0)
             )
@@ -238,7 +238,7 @@ def _node(row: Row) -> Node:
         node_id=row["node_id"],
         tenant_id=row["tenant_id"],
         user_id=row["user_id"],
-        track=Track(row["type"], row["lane"], row["model"]),
+        track=Track(row["type"], row["lane"], row["model"], row["step"]),
         cost_us=row["cost_us"],
         priority=Priority(row.get("priority", Priority.NORMAL)),
     )
