@@ -15,6 +15,7 @@ from artiway.bootstrap.base import (
     service_database,
     settings,
 )
+from artiway.bootstrap.circuits import circuits
 from artiway.bootstrap.delivery import artefact_objects, due_deliveries, outbound, task_feed, uploads, webhooks
 from artiway.bootstrap.deployment import owner_database_url
 from artiway.bootstrap.geo import geo
@@ -68,6 +69,7 @@ __all__ = [
     "cached_access",
     "callbacks",
     "catalogue",
+    "circuits",
     "clock",
     "database",
     "dead_letters",

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from artiway.audit.repository import AuditLog
+from artiway.circuits import repository as circuits
 from artiway.errors import NotFound
 from artiway.platform import sql
 from artiway.platform.database import Database, Row
@@ -67,10 +68,11 @@ class PostgresSchedulingStore:
         )
 
     def pool(self, pool: str) -> Pool:
-        """Slots that live workers announce, and the limits of lanes and models."""
-        with self._database.service_transaction():
+        """Slots that live workers announce, and the limits of lanes, models and stopped steps."""
+        with self._database.service_transaction() as tx:
             lanes = self._all("lanes_of_pool", pool=pool)
             models = self.model_limits()
+            stopped = circuits.stopped(tx)
             workers = [worker for worker in self._live_workers() if worker.pool == pool]
         slots: dict[str, int] = {}
         for worker in workers:
@@ -88,6 +90,11 @@ class PostgresSchedulingStore:
             },
             models=models,
             capacity=held + self._prefetch * len(served),
+            steps={
+                circuit.step: limit
+                for circuit in stopped.circuits
+                if circuit.pool == pool and (limit := circuit.limit(stopped.now)) is not None
+            },
         )
 
     def workers(self) -> list[WorkerState]:
