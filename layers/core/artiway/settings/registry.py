@@ -8,9 +8,16 @@ from types import ModuleType
 from typing import Any
 
 from artiway.circuits import settings as circuits
+from artiway.delivery.uploads import settings as uploads
+from artiway.geo import settings as geo
+from artiway.health import settings as health
+from artiway.identity import settings as identity
+from artiway.identity.tenants import settings as tiers
+from artiway.payments import settings as payments
 from artiway.settings.model import Setting
+from artiway.tasks import settings as tasks
 
-MODULES: tuple[ModuleType, ...] = (circuits,)
+MODULES: tuple[ModuleType, ...] = (circuits, geo, health, identity, payments, tasks, tiers, uploads)
 
 
 @cache
