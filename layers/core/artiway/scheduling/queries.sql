@@ -94,6 +94,18 @@ SELECT node_id::text, task_id::text, name FROM task_node WHERE node_id = ANY (%(
 -- name: count_waiting
 SELECT count(*) AS waiting FROM task_node WHERE pool = %(pool)s AND status = 'QUEUED' AND dispatched_at IS NULL;
 
+-- name: oldest_waiting
+-- One search in the index of waiting nodes for each lane.
+SELECT lane.pool, extract(epoch FROM clock_timestamp() - min(first.ready_at))::float8 AS age_s
+  FROM lane_policy AS lane
+ CROSS JOIN LATERAL (SELECT ready_at
+                       FROM task_node
+                      WHERE task_node.pool = lane.pool AND task_node.lane = lane.lane
+                        AND task_node.status = 'QUEUED' AND task_node.dispatched_at IS NULL
+                      ORDER BY ready_at
+                      LIMIT 1) AS first
+ GROUP BY lane.pool;
+
 -- name: slots_of_pool
 SELECT node_id::text, tenant_id::text, user_id::text, lane, type, model, step, cost_us, coalesce(charged_us, cost_us) AS charged_us
   FROM slot_in_use

@@ -161,6 +161,10 @@ class PostgresSchedulingStore:
     def count_waiting(self, pool: str) -> int:
         return int(self._all("count_waiting", pool=pool)[0]["waiting"])
 
+    def oldest_waiting_s(self) -> dict[str, float]:
+        """The age of the oldest waiting node of each pool that has one."""
+        return {row["pool"]: max(0.0, row["age_s"]) for row in self._all("oldest_waiting")}
+
     def running(self, pool: str) -> list[Running]:
         return [Running(_node(row), row["charged_us"]) for row in self._all("slots_of_pool", pool=pool)]
 
