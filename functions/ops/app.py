@@ -12,6 +12,7 @@ from pydantic import AfterValidator, AwareDatetime, Field
 
 from artiway import bootstrap
 from artiway.audit.model import AuditEntry, AuditFilter
+from artiway.circuits.model import StoppedSteps
 from artiway.errors import NotFound
 from artiway.ids import from_wire, to_wire
 from artiway.platform import http
@@ -741,10 +742,22 @@ class ReadingBody(http.Wire):
     unit: str
 
 
+class CircuitBody(http.Wire):
+    pool: str
+    step: str
+    state: Literal["OPEN", "HALF_OPEN"]
+    failures: int = Field(description="of its engine in a row, before it opened")
+    probes_failed: int
+    last_error: str
+    opened_at: datetime
+    next_probe_at: datetime = Field(description="from then on one node at a time may run")
+
+
 class GuardBody(http.Wire):
     state: Literal["NORMAL", "DEGRADED"]
-    checks: dict[str, str] = Field(description="PostgreSQL and Redis: ok or away")
+    checks: dict[str, str] = Field(description="PostgreSQL, its reader and Redis: ok or away")
     readings: list[ReadingBody]
+    circuits: list[CircuitBody] | None = Field(description="steps that are stopped; null if they could not be read")
 
 
 @api.get("/ops/health", permission="ops.read")
@@ -764,7 +777,24 @@ def get_guard() -> GuardBody:
             )
             for reading in report.readings
         ],
+        circuits=None if report.stopped is None else _circuit_bodies(report.stopped),
     )
+
+
+def _circuit_bodies(stopped: StoppedSteps) -> list[CircuitBody]:
+    return [
+        CircuitBody(
+            pool=circuit.pool,
+            step=circuit.step,
+            state=circuit.state(stopped.now),
+            failures=circuit.failures,
+            probes_failed=circuit.probes_failed,
+            last_error=circuit.last_error,
+            opened_at=circuit.opened_at,
+            next_probe_at=circuit.probe_at,
+        )
+        for circuit in stopped.circuits
+    ]
 
 
 class SettingBody(http.Wire):

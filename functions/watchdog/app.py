@@ -85,6 +85,7 @@ def _close_sockets() -> None:
 def _measure() -> None:
     try:
         bootstrap.operations().measure()
+        bootstrap.circuits().measure(POOLS)
     except Exception:
         logger.exception("pools not measured")  # a missing metric raises the alarm
 

@@ -6,6 +6,7 @@ decides everything random, so a failed run can be repeated by its number.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -20,8 +21,11 @@ from psycopg.rows import dict_row
 from artiway import bootstrap, ids
 from artiway.bootstrap.base import pause
 from artiway.bootstrap.delivery import webhook_post
+from artiway.bootstrap.live_settings import service_setting_values
 from artiway.bootstrap.outbox import direct_push, sender
 from artiway.bootstrap.tasks import jitter
+from artiway.circuits import repository as circuits
+from artiway.circuits.settings import FAILURES
 from artiway.delivery.webhooks.model import SettledTask
 from artiway.delivery.webhooks.outbound import WebhookPost
 from artiway.outbox.model import Message
@@ -31,6 +35,7 @@ from artiway.platform.outbound import Client
 from artiway.platform.settings import Settings
 from artiway.points.model import Change, Kind
 from artiway.scheduling.queue import FairQueue
+from artiway.settings.model import Fixed
 from artiway.tasks import catalogue
 from artiway.tasks.messages import DEPENDENCIES, WORKER_REGISTERED
 from artiway.tasks.model import FlowNode, ReleasedSlot, Requester, Waiting, WorkerCard
@@ -58,7 +63,7 @@ class MovingClock:
 
 
 class FirstComeScheduler:
-    """Dispatches nodes in the order in which they became ready, from the database alone."""
+    """Dispatches nodes in the order in which they became ready, from the database alone. A circuit stops its step."""
 
     def __init__(self, nodes: PostgresNodes, database: Database, chaos: Chaos, *, slots: int) -> None:
         self._nodes, self._database, self._chaos, self._slots = nodes, database, chaos, slots
@@ -82,13 +87,20 @@ class FirstComeScheduler:
 
     def dispatch(self, _pool: str = POOL) -> int:
         with self._database.service_transaction() as tx:
-            held = tx.one(b"SELECT count(*) AS held FROM slot_in_use")
+            held = tx.all(b"SELECT step FROM slot_in_use")
             rows = tx.all(
-                b"SELECT node_id, cost_us FROM task_node WHERE status = 'QUEUED' AND dispatched_at IS NULL"
+                b"SELECT node_id, cost_us, step FROM task_node WHERE status = 'QUEUED' AND dispatched_at IS NULL"
                 b" ORDER BY ready_at, node_id"
             )
-        assert held is not None
-        chosen = [(row["node_id"], row["cost_us"], 1) for row in rows[: max(0, self._slots - held["held"])]]
+            stopped = circuits.stopped(tx)
+        running = Counter(row["step"] for row in held)
+        chosen = []
+        for row in rows:
+            circuit = stopped.of(POOL, row["step"])
+            limit = None if circuit is None else circuit.limit(stopped.now)
+            if running.total() < self._slots and (limit is None or running[row["step"]] < limit):
+                running[row["step"]] += 1
+                chosen.append((row["node_id"], row["cost_us"], 1))
         return len(self._nodes.dispatch(chosen)) if chosen else 0
 
 
@@ -143,11 +155,14 @@ class World:
         self.machine = Machine(self.network)
         self.clock = self._make_clock()
         self.database, self.service_database, self.superuser = self._connect(addresses)
+        self.superuser.execute(b"DELETE FROM circuit")
         self.redis, self.bucket = client, Bucket()
         self.notices: list[Mapping[str, Any]] = []
         self.feed = self._make_feed(client)
         self.feed.chaos = self.database.chaos = self.service_database.chaos = self.chaos
         self._replace_outside(Settings(**SETTINGS | settings))
+        # In every third seed circuits open often. Live settings would be read by the real time.
+        service_setting_values.supply(Fixed({FAILURES: 2} if seed % 3 == 2 else {}))
         self.node_store = bootstrap.node_store()
         bootstrap.scheduler.supply(FirstComeScheduler(self.node_store, self.service_database, self.chaos, slots=slots))
         self.relay, self.store, self.points = bootstrap.relay(), bootstrap.task_store(), bootstrap.points()
@@ -256,6 +271,11 @@ class World:
                 f"UPDATE {table} SET {changes} WHERE tenant_id = ANY (%(tenants)s)".encode(),
                 {"s": seconds, "tenants": self.tenants},
             )
+        self.superuser.execute(
+            b"UPDATE circuit SET opened_at = opened_at - make_interval(secs => %(s)s),"
+            b" probe_at = probe_at - make_interval(secs => %(s)s)",
+            {"s": seconds},
+        )
 
     def deliver_one(self) -> bool:
         message = self.network.take()

@@ -20,6 +20,7 @@ WITHOUT_TENANT = {
     "bill_day": "a day of the merchant's account at WeChat, in which all tenants pay",
     "live_setting": "settings are the platform's, shared by all tenants",
     "model_setting": "limits of models are the platform's, shared by all tenants",
+    "circuit": "steps that fail in a pool, whatever tenant's nodes they are",
     "worker": "workers are the platform's, shared by all tenants",
 }
 # What a role may do with a table and no more: no emptying past the policies, no triggers, no keys into it.

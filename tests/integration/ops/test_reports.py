@@ -147,7 +147,16 @@ def test_healthy_platform_is_normal_with_readings(call: Call):
     status, answer = call("/ops/health")
     assert (status, answer["state"], answer["checks"]) == (200, "NORMAL", {"postgres": "ok", "redis": "ok"})
     readings = {one["name"]: one for one in answer["readings"]}
-    assert readings.keys() == {"outboxOldest", "nodesWaiting", "redisMemory", "redisConnections"}
+    assert readings.keys() == {
+        "outboxOldest",
+        "nodesWaiting",
+        "redisMemory",
+        "redisConnections",
+        "redisBreaker",
+        "oldestWaiting",
+        "poolsWithoutWorkers",
+    }
+    assert answer["circuits"] == []
     assert readings["outboxOldest"] == {"name": "outboxOldest", "ok": True, "value": 0, "limit": 60, "unit": "s"}
     assert readings["redisConnections"]["value"] >= 1
 
@@ -171,6 +180,71 @@ def test_platform_without_redis_is_degraded_with_readings(call: Call, monkeypatc
     assert (status, answer["state"], answer["checks"]) == (200, "DEGRADED", {"postgres": "ok", "redis": "away"})
     values = {one["name"]: one["value"] for one in answer["readings"]}
     assert (values["outboxOldest"], values["redisMemory"], values["redisConnections"]) == (0, None, None)
+
+
+def test_stopped_step_degrades_the_platform(call: Call, addresses):
+    with psycopg.connect(addresses.superuser) as connection:
+        connection.execute(
+            "INSERT INTO circuit (pool, step, failures, opened_at, probe_at, last_error)"
+            " VALUES ('gpu', 'scene', 5, now(), now() + interval '1 minute', 'ENGINE_FAILED'),"
+            " ('gpu', 'style', 5, now() - interval '1 hour', now(), 'TIME_LIMIT'), ('gpu', 'crop', 4, NULL, NULL, '')"
+        )
+    answer = call("/ops/health")[1]
+    assert (answer["state"], all(one["ok"] for one in answer["readings"])) == ("DEGRADED", True)
+    found = [(one["pool"], one["step"], one["state"], one["lastError"]) for one in answer["circuits"]]
+    assert found == [("gpu", "scene", "OPEN", "ENGINE_FAILED"), ("gpu", "style", "HALF_OPEN", "TIME_LIMIT")]
+
+
+def test_waiting_node_without_worker_degrades(call: Call, addresses):
+    with psycopg.connect(addresses.superuser) as connection:
+        connection.execute("SET session_replication_role = replica")
+        connection.execute(
+            "INSERT INTO task_node (tenant_id, node_id, task_id, user_id, position, name, type, step, model, lane,"
+            " pool, params, inputs, cost_us, price_points, is_result, in_degree, status, ready_at)"
+            " VALUES (%s, gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 0, 'n', 'model', 'scene', '',"
+            " 'vip_short', 'gpu', '{}', '[]', 1, 0, true, 0, 'QUEUED', now() - interval '1 hour')",
+            [TENANT],
+        )
+    answer = call("/ops/health")[1]
+    readings = {one["name"]: one for one in answer["readings"]}
+    assert answer["state"] == "DEGRADED"
+    assert 3_600 <= readings["oldestWaiting"]["value"] < 3_700
+    assert readings["poolsWithoutWorkers"]["value"] == 1
+
+
+class TestReader:
+    @pytest.fixture
+    def through_reader(self, call: Call, addresses, monkeypatch) -> Call:
+        monkeypatch.setenv("ARTIWAY_READER_DATABASE_URL", addresses.service)
+        bootstrap.settings.cache_clear()
+        return call
+
+    @pytest.mark.parametrize("path", ["/ops/audit", "/ops/reconciliations", "/ops/health", "/ops/lanes"])
+    def test_reads_of_operators_work_read_only(self, through_reader: Call, path: str):
+        status, answer = through_reader(path)
+        assert (status, answer.get("state", "NORMAL")) == (200, "NORMAL")
+
+    def test_what_if_works_read_only(self, through_reader: Call):
+        assert through_reader("/ops/simulate", {"changes": {}, "windowSeconds": 3600}) == (200, {"tenants": []})
+
+    def test_server_refuses_writes_through_reader(self, through_reader: Call):
+        reader = bootstrap.reader_database()
+        assert reader is not bootstrap.service_database()
+        with pytest.raises(psycopg.errors.ReadOnlySqlTransaction), reader.service_transaction() as tx:
+            tx.run(b"DELETE FROM circuit")
+
+    def test_without_setting_the_writer_reads(self, call: Call):
+        assert call("/ops/health")[1]["checks"].keys() == {"postgres", "redis"}
+        assert bootstrap.reader_database() is bootstrap.service_database()
+
+    def test_reader_away_is_named(self, call: Call, monkeypatch):
+        monkeypatch.setenv("ARTIWAY_READER_DATABASE_URL", "postgresql://artiway_service@127.0.0.1:1/artiway")
+        bootstrap.settings.cache_clear()
+        status, answer = call("/ops/health")
+        assert (status, answer["state"], answer["checks"]["postgresReader"]) == (200, "DEGRADED", "away")
+        assert answer["circuits"] == []
+        assert call("/ops/audit")[0] == 503
+        assert call("/ops/lanes")[0] == 200
 
 
 def test_lists_in_memory_are_paged(call: Call):

@@ -162,6 +162,12 @@ class Twins:
         if limit is not None:
             self.oracle.pool.models[model] = limit
 
+    def set_step(self, step: str, limit: int | None) -> None:
+        self.queue.set_step_limit(step, limit, now_ms=self.now_ms)
+        self.oracle.pool.steps.pop(step, None)
+        if limit is not None:
+            self.oracle.pool.steps[step] = limit
+
     def set_capacity(self, capacity: int | None) -> None:
         self.queue.set_capacity(capacity, now_ms=self.now_ms)
         self.oracle.pool.capacity = capacity

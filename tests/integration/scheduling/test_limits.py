@@ -52,7 +52,9 @@ class Desk:
         )
         self.nodes = PostgresNodes(service_database, Outbox(lambda *_: None))
         self.scheduler = self.process()
-        self.operations = OperationsService(self.store, self.queue, self.scheduler, self.clock, catalogue.load().models)
+        self.operations = OperationsService(
+            self.store, self.queue, self.scheduler, self.clock, catalogue.load().models, records=self.store
+        )
         self.people = PeopleService(PostgresPeople(database, AuditLog()), QuickPasswords(), RecordedRevocations())
 
     def process(self) -> Dispatcher:

@@ -227,11 +227,11 @@ def test_too_many_tracks_are_refused(valkey: redis.Redis) -> None:
 @pytest.mark.parametrize(
     ("verb", "arguments"),
     [
-        ("enqueue", ["A|1||", "n|A|u|cutout|vip_short||1", "", "0", "30000"]),
-        ("enqueue", ["A|0||", "n|A|u|cutout|vip_short||5|1", "", "0", "30000"]),
-        ("enqueue", ["A|1|-1|", "n|A|u|cutout|vip_short||5|1", "", "0", "30000"]),
-        ("enqueue", ["A|1||", "n|A|u|cutout|vip_short||5|3", "", "0", "30000"]),
-        ("enqueue", ["A|1||", "n|A|u|cutout|vip_short||5|1", "", "all", "30000"]),
+        ("enqueue", ["A|1||", "n|A|u|cutout|vip_short|||1", "", "0", "30000"]),
+        ("enqueue", ["A|0||", "n|A|u|cutout|vip_short|||5|1", "", "0", "30000"]),
+        ("enqueue", ["A|1|-1|", "n|A|u|cutout|vip_short|||5|1", "", "0", "30000"]),
+        ("enqueue", ["A|1||", "n|A|u|cutout|vip_short|||5|3", "", "0", "30000"]),
+        ("enqueue", ["A|1||", "n|A|u|cutout|vip_short|||5|1", "", "all", "30000"]),
         ("dispatch", ["-1", "30000"]),
         ("dispatch", ["1", "soon"]),
         ("complete", ["1", "30000", "n|fast", ""]),
@@ -239,7 +239,7 @@ def test_too_many_tracks_are_refused(valkey: redis.Redis) -> None:
         ("set_user", ["A", "u", "many"]),
         ("configure", ["slots:cutout|-1"]),
         ("configure", ["seq|0"]),
-        ("adopt", ["n|A|u|cutout|vip_short||5|1|5"]),
+        ("adopt", ["n|A|u|cutout|vip_short|||5|1|5"]),
         ("reclaim", ["0.5"]),
     ],
 )

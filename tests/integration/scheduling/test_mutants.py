@@ -14,7 +14,10 @@ from artiway.scheduling.model import Completion, Lane, Node, Pool, Priority, Sna
 from tests.integration.scheduling.support import LEASE_MS, Twins
 
 TRACKS = [
-    Track(kind, lane, model) for kind in ("cutout", "model") for lane in ("vip", "free") for model in ("", "flux")
+    Track(kind, lane, model, step)
+    for kind in ("cutout", "model")
+    for lane in ("vip", "free")
+    for model, step in (("", ""), ("flux", ""), ("", "scene"))
 ]
 COSTS = [1, 2, 3, 7, 1_000_000, 6_000_000, 34_000_000]
 # Of each rule: the text in the scripts, and what breaks it.
@@ -36,6 +39,7 @@ MUTANTS = {
         "not tenant.is_capped and false",
     ),
     "a model's limit is ignored": ("and running_of[c] < limits[c]", ""),
+    "a step's limit is ignored": ("and (not d or running_of[d] < limits[d])", ""),
     "a lane's share is ignored": ("return share and min(", "return false and min("),
     "a user's clock stands still": (
         "work.clock = max(work.clock, users[2] % USER_RANK)",
@@ -52,7 +56,7 @@ def exercise(valkey: redis.Redis, seed: int) -> None:
     """A hundred random steps, each compared with the oracle."""
     valkey.flushall()
     dice = random.Random(seed)
-    pool = Pool({"cutout": 3, "model": 2}, {"free": Lane("free", share_percent=40)}, {"flux": 1})
+    pool = Pool({"cutout": 3, "model": 2}, {"free": Lane("free", share_percent=40)}, {"flux": 1}, steps={"scene": 1})
     policies = [TenantPolicy("A", 3, cap=2), TenantPolicy("B", 2, user_cap=1), TenantPolicy("C", 1)]
     twins = Twins(valkey, Snapshot(pool, policies, user_caps={("C", "u"): 2}))
     owe_and_overpay_when_idle(twins)

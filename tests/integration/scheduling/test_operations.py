@@ -45,7 +45,8 @@ def platform(service_database, valkey):
     )
     nodes = PostgresNodes(service_database, Outbox(lambda *_: None))
     scheduler = Dispatcher(nodes, store, queues.__getitem__, Now())
-    return scheduler, OperationsService(store, queues.__getitem__, scheduler, Now(), catalogue.load().models)
+    models = catalogue.load().models
+    return scheduler, OperationsService(store, queues.__getitem__, scheduler, Now(), models, records=store)
 
 
 def test_lanes_show_waiting_and_running_nodes(platform, yard):

@@ -334,7 +334,7 @@ def test_script_killed_before_its_first_write(own_client: redis.Redis) -> None:
     queue = FairQueue(own_client, "gpu")
     queue.rebuild(Snapshot(POOL, TENANTS, waiting=nodes("n", 5, "t1", 1)), now_ms=0)
     before, failures = dumped(own_client), []
-    lines = "\n".join(f"x{i}|t1|u|cutout|vip_short||1000000|1" for i in range(300_000))
+    lines = "\n".join(f"x{i}|t1|u|cutout|vip_short|||1000000|1" for i in range(300_000))
 
     def call() -> None:
         with client_of_port(port_of(own_client)) as client:

@@ -33,7 +33,8 @@ USERS = st.sampled_from(["u1", "u2"])
 KINDS = st.sampled_from(["cutout", "model"])
 LANES = st.sampled_from(["vip", "free"])
 MODELS = st.sampled_from(["", "", "sdxl", "flux"])
-TRACKS = st.builds(Track, KINDS, LANES, MODELS)
+STEPS = st.sampled_from(["", "scene", "style"])
+TRACKS = st.builds(Track, KINDS, LANES, MODELS, STEPS)
 COSTS = st.sampled_from([1, 2, 3, 7, 1_000_000, 6_000_000, 8_000_000, 34_000_000])
 WEIGHTS = st.sampled_from([1, 2, 3, 5, 10])
 CAPS = st.none() | st.integers(0, 3)
@@ -59,7 +60,8 @@ class Database:
             self.last[one.node.tenant_id] = max(self.last.get(one.node.tenant_id, 0), one.tag_us)
 
     def snapshot(self) -> Snapshot:
-        pool = Pool(dict(self.pool.slots), dict(self.pool.lanes), dict(self.pool.models), self.pool.capacity)
+        known = self.pool
+        pool = Pool(dict(known.slots), dict(known.lanes), dict(known.models), known.capacity, dict(known.steps))
         return Snapshot(
             pool,
             list(self.policies.values()),
@@ -155,6 +157,11 @@ class QueueMachine(RuleBasedStateMachine):
         self.twins.set_slots(kind, count)
         self.twins.set_model("flux", limit)
         self.twins.set_capacity(capacity)
+        self.database.pool = self.twins.oracle.pool
+
+    @rule(step=st.sampled_from(["scene", "style"]), limit=st.none() | st.integers(0, 1))
+    def stop_step(self, step: str, limit: int | None) -> None:
+        self.twins.set_step(step, limit)
         self.database.pool = self.twins.oracle.pool
 
     @rule(seconds=st.integers(1, 40), is_sent=st.booleans())

@@ -178,6 +178,14 @@ class TestBlocked:
         assert forecast.of("A").start(track, 0) is None
         assert forecast.of("A").blocked_by(track) is WaitingFor.MODEL_CAP
 
+    @pytest.mark.parametrize("limit", [0, 1])
+    def test_node_of_stopped_step_has_no_start(self, limit: int) -> None:
+        stopped, other = Track("cutout", "vip_short", "", "cutout"), Track("cutout", "vip_short", "", "crop")
+        forecast = self.forecast(Pool({"cutout": 1}, steps={"cutout": limit}))
+        assert forecast.of("A").start(stopped, 0) is None
+        assert forecast.of("A").blocked_by(stopped) is WaitingFor.CIRCUIT_OPEN
+        assert forecast.of("A").start(other, 0) is not None
+
     def test_suspended_tenant_has_no_start(self) -> None:
         forecast = self.forecast(Pool({"cutout": 1}), TenantPolicy("A", cap=0))
         assert forecast.of("A").start(CUTOUT, 0) is None

@@ -81,6 +81,11 @@ def test_blocked_track_names_the_operators_switch_first() -> None:
     assert Pool({"model": 3}, capacity=2).blocked_by(track, busy) is WaitingFor.TURN
     assert Pool({"cutout": 3}).blocked_by(track, busy) is WaitingFor.NO_WORKER
     assert Pool({"model": 3}, models={"flux": 0}).blocked_by(track, busy) is WaitingFor.MODEL_CAP
+    step, busy_step = Track("model", "vip", "flux", "scene"), {Track("model", "free", "sdxl", "scene"): 1}
+    for limit in (0, 1):
+        assert Pool({"model": 3}, steps={"scene": limit}).blocked_by(step, busy_step) is WaitingFor.CIRCUIT_OPEN
+    assert Pool({"model": 3}, steps={"scene": 2}).blocked_by(step, busy_step) is None
+    assert Pool({"model": 3}, steps={"style": 0}).blocked_by(step, busy_step) is None
     assert Pool({"model": 3}, {"vip": Lane("vip", parallelism=0)}).blocked_by(track, busy) is WaitingFor.LANE_CAP
     assert Pool({}, {"vip": Lane("vip", is_paused=True)}).blocked_by(track, busy) is WaitingFor.LANE_PAUSED
 

@@ -10,12 +10,14 @@ from artiway.bootstrap.base import (
     database,
     locks,
     rate_limiter,
+    reader_database,
     redis,
     redis_breaker,
     service_database,
     settings,
 )
 from artiway.bootstrap.caching import caches, dictionaries, warm_up
+from artiway.bootstrap.circuits import circuits
 from artiway.bootstrap.delivery import artefact_objects, due_deliveries, outbound, task_feed, uploads, webhooks
 from artiway.bootstrap.deployment import owner_database_url
 from artiway.bootstrap.geo import geo
@@ -71,6 +73,7 @@ __all__ = [
     "caches",
     "callbacks",
     "catalogue",
+    "circuits",
     "clock",
     "database",
     "dead_letters",
@@ -103,6 +106,7 @@ __all__ = [
     "purge",
     "push",
     "rate_limiter",
+    "reader_database",
     "reconciliation",
     "redis",
     "redis_breaker",

@@ -22,4 +22,4 @@ def audit() -> AuditLog:
 def audit_trail() -> AuditTrail:
     from artiway.audit.repository import AuditTrail
 
-    return AuditTrail(base.service_database(), audit())
+    return AuditTrail(base.service_database(), base.reader_database(), audit())

@@ -37,7 +37,18 @@ def service_database() -> Database:
     return connect(settings().service_database_url)
 
 
-def connect(url: SecretStr) -> Database:
+@once
+def reader_database() -> Database:
+    """As `artiway_service`, for reads that may be a little old: a replica, or the writer where there is none."""
+    from artiway.platform.database import reader_or_writer
+
+    url = settings().reader_database_url
+    return reader_or_writer(
+        url.get_secret_value(), connect=lambda: connect(url, is_read_only=True), writer=service_database
+    )
+
+
+def connect(url: SecretStr, *, is_read_only: bool = False) -> Database:
     from artiway.platform.database import Database
 
     return Database(
@@ -46,6 +57,7 @@ def connect(url: SecretStr) -> Database:
         begin_timeout_s=settings().database_begin_timeout_s,
         statement_timeout_ms=settings().database_statement_timeout_ms,
         request_timeout_s=settings().database_request_timeout_s,
+        is_read_only=is_read_only,
     )
 
 

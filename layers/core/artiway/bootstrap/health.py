@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from artiway.bootstrap import base
+from artiway.bootstrap.circuits import circuits
 from artiway.bootstrap.live_settings import service_setting_values
 from artiway.bootstrap.once import once
 from artiway.bootstrap.scheduling import operations
@@ -22,21 +23,35 @@ def health() -> HealthService:
 
 
 @once
+def _parts() -> HealthService:
+    """The servers of `health()`, and the replica where there is one."""
+    from artiway.health.checks import with_reader
+    from artiway.health.service import HealthService
+
+    return HealthService(with_reader(base.service_database(), base.reader_database(), base.redis()))
+
+
+@once
 def guard() -> Guard:
     from artiway.health.meters import RedisMeters
     from artiway.health.model import Meter
     from artiway.health.service import Guard, waiting_nodes
-    from artiway.health.settings import OUTBOX_S, REDIS_CONNECTIONS, REDIS_MEMORY_PERCENT, WAITING
+    from artiway.health.settings import OUTBOX_S, QUEUE_AGE_S, REDIS_CONNECTIONS, REDIS_MEMORY_PERCENT, WAITING
     from artiway.outbox.repository import PostgresStore
 
     values, redis = service_setting_values(), RedisMeters(base.redis())
     outbox_age_s = PostgresStore(base.service_database()).oldest_unsent_age_s
+    breaker = base.redis_breaker()
     return Guard(
-        health(),
+        _parts(),
         [
             Meter("outboxOldest", outbox_age_s, lambda: values.get(OUTBOX_S), "s"),
             Meter("nodesWaiting", waiting_nodes(operations().lanes), lambda: values.get(WAITING), "nodes"),
             Meter("redisMemory", redis.memory_percent, lambda: values.get(REDIS_MEMORY_PERCENT), "%"),
             Meter("redisConnections", redis.connections, lambda: values.get(REDIS_CONNECTIONS), "connections"),
+            Meter("redisBreaker", lambda: float(breaker.is_resting()), lambda: 0, "open"),
+            Meter("oldestWaiting", operations().oldest_waiting_s, lambda: values.get(QUEUE_AGE_S), "s"),
+            Meter("poolsWithoutWorkers", operations().pools_without_workers, lambda: 0, "pools"),
         ],
+        stopped=circuits().stopped,
     )

@@ -109,7 +109,7 @@ def order_sweep() -> SweepService:
 def bills() -> PostgresBills:
     from artiway.payments.repository import PostgresBills
 
-    return PostgresBills(base.service_database(), alerts())
+    return PostgresBills(base.service_database(), base.reader_database(), alerts())
 
 
 @once

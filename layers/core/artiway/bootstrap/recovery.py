@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from artiway.bootstrap import base
 from artiway.bootstrap.audit import audit, audit_trail
+from artiway.bootstrap.circuits import circuit_rules
 from artiway.bootstrap.delivery import artefact_objects
 from artiway.bootstrap.identity import accounts
 from artiway.bootstrap.once import once
@@ -37,7 +38,15 @@ def sweeper() -> Sweeper:
         requeued_tools=base.settings().requeued_tools,
     )
     overdue = PostgresOverdueQueries(base.service_database(), service_outbox())
-    return Sweeper(overdue, task_store(), nodes(), points(), artefact_objects(), thresholds)
+    return Sweeper(
+        overdue,
+        task_store(),
+        nodes(),
+        points(),
+        artefact_objects(),
+        thresholds,
+        stopped_wait_s=lambda: circuit_rules().wait_s,
+    )
 
 
 @once

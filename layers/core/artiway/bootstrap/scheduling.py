@@ -11,6 +11,7 @@ from artiway.bootstrap.once import once
 from artiway.bootstrap.tasks import catalogue, node_store
 
 if TYPE_CHECKING:
+    from artiway.platform.database import Database
     from artiway.scheduling.dispatcher import Dispatcher
     from artiway.scheduling.forecasts import PoolForecasts
     from artiway.scheduling.operations import OperationsService
@@ -29,10 +30,14 @@ def fair_queues() -> Callable[[str], FairQueue]:
 
 @once
 def scheduling_store() -> PostgresSchedulingStore:
+    return _scheduling_store(base.service_database())
+
+
+def _scheduling_store(database: Database) -> PostgresSchedulingStore:
     from artiway.scheduling.repository import PostgresSchedulingStore
 
     return PostgresSchedulingStore(
-        base.service_database(),
+        database,
         audit(),
         silence_s=base.settings().worker_silence_s,
         window_s=base.settings().scheduler_window_s,
@@ -70,4 +75,11 @@ def scheduler() -> Dispatcher:
 def operations() -> OperationsService:
     from artiway.scheduling.operations import OperationsService
 
-    return OperationsService(scheduling_store(), fair_queues(), scheduler(), base.clock(), catalogue().models)
+    return OperationsService(
+        scheduling_store(),
+        fair_queues(),
+        scheduler(),
+        base.clock(),
+        catalogue().models,
+        records=_scheduling_store(base.reader_database()),
+    )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from artiway.bootstrap import base
+from artiway.bootstrap.circuits import circuit_rules, circuits
 from artiway.bootstrap.delivery import task_feed, uploads, webhook_post, webhooks
 from artiway.bootstrap.live_settings import setting_values
 from artiway.bootstrap.once import once
@@ -35,6 +36,7 @@ def task_store() -> PostgresTasks:
         outbox(),
         base.clock(),
         announce=announce(task_feed()),
+        count=lambda attempts: circuits().record(attempts),
         schedule=lambda slots, ready: scheduler().release(slots, ready),
     )
 
@@ -67,7 +69,9 @@ def nodes() -> NodeService:
         node_time_limit_s=base.settings().node_time_limit_s,
         progress_interval_s=base.settings().progress_interval_s,
     )
-    return NodeService(task_store(), node_store(), points(), webhooks(), rules, jitter=jitter())
+    return NodeService(
+        task_store(), node_store(), points(), webhooks(), rules, jitter=jitter(), circuit_rules=circuit_rules
+    )
 
 
 @once
@@ -103,6 +107,7 @@ def tasks() -> TaskService:
         # Without a DNS lookup: a submission does not wait for a name server, and each delivery checks the addresses.
         refusal_of=lambda url: webhook_post().refusal(url, is_looked_up=False),
         live_progress=ProgressReader(task_feed()).read,
+        circuit_rules=circuit_rules,
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from artiway.health.model import Check
 from artiway.platform.database import Database
 from artiway.platform.redis import translated
 
@@ -27,3 +29,11 @@ class RedisCheck:
     def __call__(self) -> None:
         with translated():
             self._redis.ping()
+
+
+def with_reader(writer: Database, reader: Database, redis: Redis) -> Mapping[str, Check]:
+    """The servers behind the platform. Where no replica is set, the reader is the writer's own connection."""
+    checks: dict[str, Check] = {"postgres": PostgresCheck(writer)}
+    if reader is not writer:
+        checks["postgresReader"] = PostgresCheck(reader)
+    return {**checks, "redis": RedisCheck(redis)}

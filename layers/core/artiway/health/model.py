@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from artiway.circuits.model import StoppedSteps
+
 # A check returns when its server answers and raises `Unavailable` when it does not.
 Check = Callable[[], None]
 
@@ -50,10 +52,14 @@ class Reading:
 
 @dataclass(frozen=True)
 class GuardReport:
+    """`stopped` has the circuits that are not closed. It is None if they could not be read."""
+
     health: Health
     readings: Sequence[Reading]
+    stopped: StoppedSteps | None
 
     @property
     def state(self) -> State:
-        is_normal = self.health.is_ok and all(reading.is_ok for reading in self.readings)
+        is_running = self.stopped is not None and not self.stopped.circuits
+        is_normal = self.health.is_ok and is_running and all(reading.is_ok for reading in self.readings)
         return State.NORMAL if is_normal else State.DEGRADED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from artiway.circuits.model import StoppedSteps
 from artiway.errors import Unavailable
 from artiway.health.model import Check, GuardReport, Health, Meter, Reading
 from artiway.scheduling.model import LaneState
@@ -28,13 +29,18 @@ def _outcome(check: Check) -> str:
 
 
 class Guard:
-    """The platform is degraded if a check fails or a reading is above its limit. Every report measures anew."""
+    """The platform is degraded if a check fails, a reading is above its limit or a step is stopped. Every report
+    measures anew."""
 
-    def __init__(self, health: HealthService, meters: Sequence[Meter]) -> None:
-        self._health, self._meters = health, meters
+    def __init__(self, health: HealthService, meters: Sequence[Meter], *, stopped: Callable[[], StoppedSteps]) -> None:
+        self._health, self._meters, self._stopped = health, meters, stopped
 
     def report(self) -> GuardReport:
-        return GuardReport(self._health.check(), [_read(meter) for meter in self._meters])
+        health, readings = self._health.check(), [_read(meter) for meter in self._meters]
+        try:
+            return GuardReport(health, readings, self._stopped())
+        except Unavailable:
+            return GuardReport(health, readings, None)
 
 
 def _read(meter: Meter) -> Reading:

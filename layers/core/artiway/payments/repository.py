@@ -207,8 +207,9 @@ class PostgresOrders:
 class PostgresBills:
     """The daily comparison, over all tenants."""
 
-    def __init__(self, service_database: Database, alerts: Alerts) -> None:
-        self._service, self._alerts = service_database, alerts
+    def __init__(self, service_database: Database, reader: Database, alerts: Alerts) -> None:
+        """`reader` serves the reports for operators; the comparison itself reads the writer."""
+        self._service, self._reader, self._alerts = service_database, reader, alerts
 
     def done_days(self, first: date, last: date) -> set[date]:
         with self._service.service_transaction() as tx:
@@ -290,11 +291,11 @@ class PostgresBills:
 
     def days(self, *, before: date, limit: int) -> Sequence[Row]:
         """For the console: newest first."""
-        with self._service.service_transaction() as tx:
+        with self._reader.service_transaction() as tx:
             return tx.all(SQL["bill_days_page"], {"before": before, "limit": limit})
 
     def differences(self, day: date, *, limit: int) -> Sequence[Row]:
-        with self._service.service_transaction() as tx:
+        with self._reader.service_transaction() as tx:
             return tx.all(SQL["differences_of_day"], {"day": day, "limit": limit})
 
 

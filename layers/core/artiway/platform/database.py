@@ -27,6 +27,7 @@ logger = Logger("database")
 
 Row = dict[str, Any]
 RETRY_AFTER_S = 2
+NO_READER = "off"
 # The server's statement_timeout is this much shorter than the client's limit, so that the server stops first.
 HEAD_START_S = 0.2
 # How often psycopg checks for signals while it waits: psycopg's own value.
@@ -144,8 +145,11 @@ class Database:
         statement_timeout_ms: int = 8_000,
         request_timeout_s: float = 60,
         clock: Clock | None = None,
+        is_read_only: bool = False,
     ) -> None:
+        """With `is_read_only` the server refuses every write, also where the address is the writer's."""
         self._url = url
+        self._begin_command = "BEGIN READ ONLY" if is_read_only else "BEGIN"
         self._connect_timeout_s = connect_timeout_s
         self._begin_timeout_s = begin_timeout_s
         self._statement_timeout_ms = statement_timeout_ms
@@ -256,8 +260,9 @@ class Database:
         remaining_s = waits.current().remaining_s(self._statement_limit_s, request_s=self._request_timeout_s)
         timeout_ms = max(1, round((remaining_s - HEAD_START_S) * 1_000))
         return (
-            f"BEGIN; SET LOCAL statement_timeout = {timeout_ms}; SET LOCAL app.tenant_id = '{tenant_id or ''}'".encode()
-        )
+            f"{self._begin_command}; SET LOCAL statement_timeout = {timeout_ms};"
+            f" SET LOCAL app.tenant_id = '{tenant_id or ''}'"
+        ).encode()
 
     @property
     def _statement_limit_s(self) -> float:
@@ -292,6 +297,11 @@ class Database:
         # RDS Proxy pins sessions with prepared statements and refuses start-up options, so neither is used.
         connection.prepare_threshold = None
         return connection
+
+
+def reader_or_writer(reader_url: str, *, connect: Callable[[], Database], writer: Callable[[], Database]) -> Database:
+    """The replica, or the writer's connection where no replica is set."""
+    return writer() if reader_url == NO_READER else connect()
 
 
 def owner_address(url: str, secret: Secret, *, connect_timeout_s: int = 10) -> str:

@@ -16,6 +16,7 @@ class Settings(BaseSettings):
     # Addresses contain a user; a password only without IAM authentication.
     database_url: SecretStr = SecretStr("")
     service_database_url: SecretStr = SecretStr("")
+    reader_database_url: SecretStr = SecretStr("off")  # a replica for reads of operators; "off": the writer
     owner_database_url: SecretStr = SecretStr("")
     owner_secret_arn: str = ""  # RDS's secret of the owner, for the first migration
     # For the API, which answers 503 within three seconds. Functions without a waiting client set longer ones.

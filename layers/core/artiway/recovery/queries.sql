@@ -22,6 +22,23 @@ SELECT node.node_id, node.tenant_id, node.task_id, node.attempt, task.tool,
  ORDER BY node.hinted_at, node.node_id
  LIMIT %(limit)s;
 
+-- name: stopped
+-- Nodes that wait for a stopped step. Without an open circuit no node is read.
+SELECT node.node_id, node.tenant_id, node.task_id, node.attempt, task.tool,
+       extract(epoch FROM clock_timestamp() - greatest(node.ready_at, circuit.opened_at))::float8 AS overdue_s
+  FROM circuit
+ CROSS JOIN LATERAL (SELECT node_id, tenant_id, task_id, attempt, ready_at
+                       FROM task_node
+                      WHERE task_node.pool = circuit.pool AND task_node.step = circuit.step
+                        AND task_node.status = 'QUEUED' AND task_node.dispatched_at IS NULL
+                        AND task_node.ready_at < clock_timestamp() - make_interval(secs => %(age_s)s)
+                      ORDER BY ready_at
+                      LIMIT %(limit)s) AS node
+  JOIN task ON task.task_id = node.task_id
+ WHERE circuit.opened_at < clock_timestamp() - make_interval(secs => %(age_s)s)
+ ORDER BY overdue_s DESC, node.node_id
+ LIMIT %(limit)s;
+
 -- name: resend_work_messages
 -- The same attempt again: the first claim gets it.
 UPDATE task_node SET hinted_at = clock_timestamp()

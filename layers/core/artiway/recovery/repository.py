@@ -32,6 +32,9 @@ class PostgresOverdueQueries:
     def unclaimed(self, *, age_s: int, limit: int) -> Sequence[Overdue]:
         return self._overdue("unclaimed", {"age_s": age_s, "limit": limit})
 
+    def stopped(self, *, age_s: int, limit: int) -> Sequence[Overdue]:
+        return self._overdue("stopped", {"age_s": age_s, "limit": limit})
+
     def resend_work_messages(self, node_ids: Sequence[UUID], *, age_s: int) -> int:
         with self._database.service_transaction() as tx:
             rows = tx.all(SQL["resend_work_messages"], {"node_ids": list(node_ids), "age_s": age_s})

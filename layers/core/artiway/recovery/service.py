@@ -27,6 +27,7 @@ class OverdueQueries(Protocol):
     def unclaimed(self, *, age_s: int, limit: int) -> Sequence[Overdue]: ...
     def resend_work_messages(self, node_ids: Sequence[UUID], *, age_s: int) -> int: ...
     def resend_ready_messages(self, *, age_s: int, limit: int) -> int: ...
+    def stopped(self, *, age_s: int, limit: int) -> Sequence[Overdue]: ...
     def long_running(self, *, age_s: int, limit: int) -> Sequence[Overdue]: ...
     def stale_executions(self, *, age_s: int, limit: int) -> Sequence[tuple[UUID, UUID]]: ...
     def answer_tokens(self, *, age_s: int, limit: int) -> int: ...
@@ -69,15 +70,20 @@ class Sweeper:
         points: PointsService,
         objects: Objects,
         thresholds: SweepThresholds,
+        *,
+        stopped_wait_s: Callable[[], int],
     ) -> None:
+        """`stopped_wait_s` returns for how long a node waits for a stopped step."""
         self._overdue, self._store, self._nodes, self._points = overdue, store, nodes, points
-        self._objects, self._thresholds = objects, thresholds
+        self._objects, self._thresholds, self._stopped_wait_s = objects, thresholds, stopped_wait_s
 
     def quick(self) -> dict[str, int]:
-        """At least every 30 s: expired leases, unclaimed work messages, nodes without a ready message."""
+        """At least every 30 s: expired leases, unclaimed work messages, nodes of stopped steps or without a ready
+        message."""
         return self._counted(
             leases=self.leases,
             unclaimed=self.unclaimed,
+            stopped=self.stopped,
             unready=lambda: self._overdue.resend_ready_messages(
                 age_s=self._thresholds.unready_s, limit=self._thresholds.batch
             ),
@@ -114,6 +120,11 @@ class Sweeper:
         waiting = [one.node_id for one in found if one.overdue_s <= thresholds.abandoned_s]
         resent = self._overdue.resend_work_messages(waiting, age_s=thresholds.unclaimed_s) if waiting else 0
         return resent + sum(self._nodes.time_out_unclaimed(one.node_id, one.attempt) for one in abandoned)
+
+    def stopped(self) -> int:
+        """Fail nodes that wait for a stopped step for too long."""
+        found = self._overdue.stopped(age_s=self._stopped_wait_s(), limit=self._thresholds.batch)
+        return sum(self._nodes.time_out_stopped(one.node_id, one.attempt) for one in found)
 
     def long_running(self) -> int:
         found = self._overdue.long_running(age_s=self._thresholds.running_s, limit=self._thresholds.batch)

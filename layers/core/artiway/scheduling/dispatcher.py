@@ -70,6 +70,8 @@ class ReadyNode(Protocol):
     @property
     def model(self) -> str: ...
     @property
+    def step(self) -> str: ...
+    @property
     def cost_us(self) -> int: ...
     @property
     def weight(self) -> int: ...
@@ -154,6 +156,8 @@ class Queue(Protocol):
     def set_user_cap(self, tenant_id: str, user_id: str, cap: int | None, *, now_ms: int) -> None: ...
 
     def set_model_limit(self, model: str, limit: int | None, *, now_ms: int) -> None: ...
+
+    def set_step_limit(self, step: str, limit: int | None, *, now_ms: int) -> None: ...
 
     def set_slots(self, slots: Mapping[str, int], *, now_ms: int) -> None: ...
 
@@ -381,6 +385,10 @@ class Dispatcher:
             limit = wanted.models.get(model)
             if limit != known.models.get(model):
                 queue.set_model_limit(model, limit, now_ms=now_ms)
+        for step in {**known.steps, **wanted.steps}:
+            limit = wanted.steps.get(step)
+            if limit != known.steps.get(step):
+                queue.set_step_limit(step, limit, now_ms=now_ms)
 
     def _mirror_changed(self, pool: str, queue: Queue, changed: ChangedLimits) -> None:
         """Apply limits of tenants and users that were set lately, for tenants that the queue knows. To another tenant
@@ -497,8 +505,8 @@ class Dispatcher:
 
 
 @cache
-def _track(node_type: str, lane: str, model: str) -> Track:
-    return Track(node_type, lane, model)
+def _track(node_type: str, lane: str, model: str, step: str) -> Track:
+    return Track(node_type, lane, model, step)
 
 
 def _queued(node: ReadyNode) -> Node:
@@ -506,7 +514,7 @@ def _queued(node: ReadyNode) -> Node:
         node_id=node.node_id,
         tenant_id=node.tenant_id,
         user_id=node.user_id,
-        track=_track(node.type, node.lane, node.model),
+        track=_track(node.type, node.lane, node.model, node.step),
         cost_us=node.cost_us,
         priority=Priority(node.priority),
     )

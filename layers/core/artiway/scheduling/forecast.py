@@ -95,9 +95,9 @@ def compute(backlog: Backlog, speed: Speed) -> Computed:
     """The forecast of a pool. The time depends on the number of tenants and tracks that have work."""
     announced = {kind: slots for kind, slots in backlog.pool.slots.items() if slots}
     speed = replace(speed, by_type={kind: speed.scale_with(kind, slots) for kind, slots in announced.items()})
-    limits = _limits(backlog, speed)
+    limits, stopped = _limits(backlog, speed), sorted(backlog.pool.steps)
     tracks = {track for tenant in backlog.tenants.values() for track, work in tenant.tracks.items() if work.waiting}
-    served = sorted((track for track in tracks if _blocked_by(limits, track) is None), key=str)
+    served = sorted((track for track in tracks if _blocked_by(limits, stopped, track) is None), key=str)
     index = {track: place for place, track in enumerate(served)}
     flows = {tenant_id: _flows(tenant, backlog.clock_us, index) for tenant_id, tenant in backlog.tenants.items()}
     shared = [
@@ -111,6 +111,7 @@ def compute(backlog: Backlog, speed: Speed) -> Computed:
     courses = fluid.run()
     tables = {
         "limits": limits,
+        "stopped": stopped,
         "scales": dict(speed.by_type),
         "times": [round(at) for at in fluid.times],
         "positions": [round(position, 1) for position in fluid.positions],
@@ -144,7 +145,8 @@ class Forecast:
 
     def blocked_by(self, track: Track) -> WaitingFor | None:
         """The reason why no node of the track will start, if there is one."""
-        return _blocked_by(self._data["limits"], track)
+        # A forecast that the release before has stored knows no stopped steps.
+        return _blocked_by(self._data["limits"], self._data.get("stopped", ()), track)
 
     def limits(self, track: Track) -> dict[str, int]:
         """The slots that a node of the track shares with others: of its type, lane, model and pool."""
@@ -270,11 +272,14 @@ def _rows(limits: Mapping[str, Any], track: Track) -> list[Mapping[str, Any]]:
     return [row for row in found if row is not None]
 
 
-def _blocked_by(limits: Mapping[str, Any], track: Track) -> WaitingFor | None:
+def _blocked_by(limits: Mapping[str, Any], stopped: Sequence[str], track: Track) -> WaitingFor | None:
+    """A step whose circuit is open, or probed, has no expected start."""
     if limits["lane"].get(track.lane, {"slots": 1})["slots"] == 0:
         return WaitingFor.LANE_PAUSED
     if limits["type"].get(track.node_type, {"slots": 0})["slots"] == 0 or limits["pool"][""]["slots"] == 0:
         return WaitingFor.NO_WORKER
+    if track.step in stopped:
+        return WaitingFor.CIRCUIT_OPEN
     if limits["model"].get(track.model, {"slots": 1})["slots"] == 0:
         return WaitingFor.MODEL_CAP
     return None
@@ -340,7 +345,8 @@ def _changed(snapshot: Snapshot, changes: Changes) -> Snapshot:
 
 def _replay(snapshot: Snapshot, arrivals: Sequence[Arrival]) -> dict[str, Waits]:
     """The policies of the snapshot, none of its nodes: the recorded arrivals are all there is."""
-    oracle = _oracle(replace(snapshot, running=[], waiting=[], clock_us=0, last_us={}, costs={}))
+    pool = replace(snapshot.pool, steps={})  # an open circuit says nothing about the policies
+    oracle = _oracle(replace(snapshot, pool=pool, running=[], waiting=[], clock_us=0, last_us={}, costs={}))
     by_id = {arrival.node.node_id: arrival for arrival in arrivals}
     unknown = sorted({a.node.tenant_id for a in arrivals} - oracle.tenants.keys())
     for tenant_id in unknown:

@@ -9,7 +9,7 @@ from artiway.platform import redis_keys
 from artiway.scheduling.model import named
 
 # The version of what the keys hold. Raise it with any change that an older release could not read or write correctly.
-LAYOUT = 1
+LAYOUT = 2
 
 
 def new_epoch(layout: int = LAYOUT) -> str:

@@ -91,6 +91,7 @@ class WaitingFor(StrEnum):
     """Why a node waits, in the words of the HTTP contract (`dependency` is the task's to say)."""
 
     LANE_PAUSED = "lane_paused"
+    CIRCUIT_OPEN = "circuit_open"
     NO_WORKER = "no_worker"
     LANE_CAP = "lane_cap"
     MODEL_CAP = "model_cap"
@@ -148,15 +149,18 @@ class Track:
     node_type: str
     lane: str
     model: str = ""
+    step: str = ""
 
     def __post_init__(self) -> None:
         named("type", self.node_type)
         named("lane", self.lane)
         if self.model:
             named("model", self.model)
+        if self.step:
+            named("step", self.step)
 
     def __str__(self) -> str:
-        return f"{self.node_type}|{self.lane}|{self.model}"
+        return f"{self.node_type}|{self.lane}|{self.model}|{self.step}"
 
     @staticmethod
     def parse(text: str) -> Track:
@@ -226,12 +230,16 @@ class Lane:
 
 @dataclass(slots=True)
 class Pool:
-    """Workers that share capacity, and the limits on what they take. `capacity` bounds all types together."""
+    """Workers that share capacity, and the limits on what they take. `capacity` bounds all types together.
+
+    `steps` has the limits of steps whose circuit is not closed: 0 while it is open, few while it is probed.
+    """
 
     slots: dict[str, int] = field(default_factory=dict)
     lanes: dict[str, Lane] = field(default_factory=dict)
     models: dict[str, int] = field(default_factory=dict)
     capacity: int | None = None
+    steps: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for node_type, count in self.slots.items():
@@ -239,6 +247,9 @@ class Pool:
             whole("slots", count, 0, COUNT_LIMIT)
         for model, limit in self.models.items():
             named("model", model)
+            whole("limit", limit, 0, COUNT_LIMIT)
+        for step, limit in self.steps.items():
+            named("step", step)
             whole("limit", limit, 0, COUNT_LIMIT)
         if self.capacity is not None:
             whole("capacity", self.capacity, 0, COUNT_LIMIT)
@@ -254,6 +265,10 @@ class Pool:
             return WaitingFor.LANE_PAUSED
         if slots == 0 or self.total_slots() == 0:
             return WaitingFor.NO_WORKER
+        if track.step in self.steps and (
+            sum(n for t, n in running.items() if t.step == track.step) >= self.steps[track.step]
+        ):
+            return WaitingFor.CIRCUIT_OPEN
         if sum(n for t, n in running.items() if t.lane == track.lane) >= lane.limit(self.total_slots()):
             return WaitingFor.LANE_CAP
         if track.model in self.models and (

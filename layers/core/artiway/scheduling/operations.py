@@ -60,6 +60,12 @@ class SchedulingStore(Protocol):
 
     def count_waiting(self, pool: str) -> int: ...
 
+    def oldest_waiting_s(self) -> dict[str, float]: ...
+
+
+class Records(Protocol):
+    """What happened lately, perhaps from a replica."""
+
     def snapshot(self, pool: str) -> Snapshot: ...
 
     def arrivals(self, pool: str, *, window_s: int, limit: int) -> list[Arrival]: ...
@@ -115,10 +121,12 @@ class OperationsService:
         scheduler: Scheduler,
         clock: Clock,
         models: Mapping[str, Sequence[str]],
+        *,
+        records: Records,
     ) -> None:
-        """`models` has the models of the catalogue and the steps that use each."""
+        """`models` has the models of the catalogue and the steps that use each. What-if replays `records`."""
         self._store, self._queue_of, self._scheduler, self._clock = store, queue_of, scheduler, clock
-        self._models = models
+        self._models, self._records = models, records
 
     def lanes(self) -> list[LaneState]:
         return self._store.lanes()
@@ -147,6 +155,16 @@ class OperationsService:
 
     def workers(self) -> list[WorkerState]:
         return self._store.workers()
+
+    def oldest_waiting_s(self) -> float:
+        """How long the node waits that waits longest, in any pool."""
+        waits = self._store.oldest_waiting_s()
+        return max((waits.get(pool, 0.0) for pool in IMAGE_POOLS), default=0.0)
+
+    def pools_without_workers(self) -> int:
+        """Pools in which nodes wait and no worker sends heartbeats."""
+        served = {worker.pool for worker in self._store.workers() if not worker.is_draining}
+        return sum(pool in IMAGE_POOLS and pool not in served for pool in self._store.oldest_waiting_s())
 
     def drain_worker(self, worker_id: str, *, actor_id: UUID | None) -> WorkerState:
         """The worker's slots leave the pool at once. Its next heartbeat is answered with the order to drain."""
@@ -217,10 +235,10 @@ class OperationsService:
         """Replay the recorded arrivals, under the present policies and under changed ones."""
         outcomes = []
         for pool in IMAGE_POOLS:
-            arrivals = self._store.arrivals(pool, window_s=window_s, limit=ARRIVALS_LIMIT)
+            arrivals = self._records.arrivals(pool, window_s=window_s, limit=ARRIVALS_LIMIT)
             changed = slots.get(pool, {})
             changes = Changes(tenants=tenants, slots=changed, capacity=sum(changed.values()) or None)
-            found = forecast.simulate(self._store.snapshot(pool), arrivals, changes)
+            found = forecast.simulate(self._records.snapshot(pool), arrivals, changes)
             outcomes += [
                 Outcome(pool, tenant_id, waits, found.after[tenant_id]) for tenant_id, waits in found.before.items()
             ]

@@ -95,7 +95,11 @@ class Oracle:
     def load(self, snapshot: Snapshot) -> None:
         """Take over a whole state. Tenants come in at the clock, as from a cap, not a node behind it."""
         self.pool = Pool(
-            dict(snapshot.pool.slots), dict(snapshot.pool.lanes), dict(snapshot.pool.models), snapshot.pool.capacity
+            dict(snapshot.pool.slots),
+            dict(snapshot.pool.lanes),
+            dict(snapshot.pool.models),
+            snapshot.pool.capacity,
+            dict(snapshot.pool.steps),
         )
         self.clock, self.costs, self.user_caps = snapshot.clock_us, dict(snapshot.costs), dict(snapshot.user_caps)
         for policy in snapshot.tenants:

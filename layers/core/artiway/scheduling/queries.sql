@@ -68,14 +68,14 @@ UPDATE worker SET drain_at = coalesce(drain_at, clock_timestamp())
 RETURNING pool;
 
 -- name: waiting_of_pool
-SELECT node_id::text, tenant_id::text, user_id::text, lane, type, model, cost_us, priority
+SELECT node_id::text, tenant_id::text, user_id::text, lane, type, model, step, cost_us, priority
   FROM task_node
  WHERE pool = %(pool)s AND status = 'QUEUED' AND dispatched_at IS NULL
  ORDER BY ready_at, node_id;
 
 -- name: waiting_page
 -- A page of the waiting nodes, behind the last node of the page before. The order is that of the index.
-SELECT node_id::text, tenant_id::text, user_id::text, lane, type, model, cost_us, priority, ready_at
+SELECT node_id::text, tenant_id::text, user_id::text, lane, type, model, step, cost_us, priority, ready_at
   FROM task_node
  WHERE pool = %(pool)s AND status = 'QUEUED' AND dispatched_at IS NULL
    AND (lane, ready_at, node_id) > (%(lane)s, %(ready_at)s::timestamptz, %(node_id)s::uuid)
@@ -94,30 +94,42 @@ SELECT node_id::text, task_id::text, name FROM task_node WHERE node_id = ANY (%(
 -- name: count_waiting
 SELECT count(*) AS waiting FROM task_node WHERE pool = %(pool)s AND status = 'QUEUED' AND dispatched_at IS NULL;
 
+-- name: oldest_waiting
+-- One search in the index of waiting nodes for each lane.
+SELECT lane.pool, extract(epoch FROM clock_timestamp() - min(first.ready_at))::float8 AS age_s
+  FROM lane_policy AS lane
+ CROSS JOIN LATERAL (SELECT ready_at
+                       FROM task_node
+                      WHERE task_node.pool = lane.pool AND task_node.lane = lane.lane
+                        AND task_node.status = 'QUEUED' AND task_node.dispatched_at IS NULL
+                      ORDER BY ready_at
+                      LIMIT 1) AS first
+ GROUP BY lane.pool;
+
 -- name: slots_of_pool
-SELECT node_id::text, tenant_id::text, user_id::text, lane, type, model, cost_us, coalesce(charged_us, cost_us) AS charged_us
+SELECT node_id::text, tenant_id::text, user_id::text, lane, type, model, step, cost_us, coalesce(charged_us, cost_us) AS charged_us
   FROM slot_in_use
  WHERE pool = %(pool)s;
 
 -- name: backlog_of_pool
-SELECT tenant_id::text, lane, type, model,
+SELECT tenant_id::text, lane, type, model, step,
        (count(*) FILTER (WHERE NOT is_running))::integer AS waiting,
        coalesce(sum(cost_us) FILTER (WHERE NOT is_running), 0)::bigint AS waiting_us,
        (count(*) FILTER (WHERE is_running))::integer AS running,
        coalesce(sum(cost_us) FILTER (WHERE is_running), 0)::bigint AS running_us
-  FROM (SELECT tenant_id, lane, type, model, cost_us, false AS is_running FROM task_node
+  FROM (SELECT tenant_id, lane, type, model, step, cost_us, false AS is_running FROM task_node
          WHERE pool = %(pool)s AND status = 'QUEUED' AND dispatched_at IS NULL
          UNION ALL
-        SELECT tenant_id, lane, type, model, cost_us, true FROM slot_in_use WHERE pool = %(pool)s) AS live
- GROUP BY tenant_id, lane, type, model;
+        SELECT tenant_id, lane, type, model, step, cost_us, true FROM slot_in_use WHERE pool = %(pool)s) AS live
+ GROUP BY tenant_id, lane, type, model, step;
 
 -- name: pending_of_pool
 -- Nodes that wait for their dependencies. The count stops at a limit, so that a flood does not slow submissions down.
-SELECT tenant_id::text, lane, type, model, count(*)::integer AS waiting, sum(cost_us)::bigint AS waiting_us
-  FROM (SELECT tenant_id, lane, type, model, cost_us FROM task_node
+SELECT tenant_id::text, lane, type, model, step, count(*)::integer AS waiting, sum(cost_us)::bigint AS waiting_us
+  FROM (SELECT tenant_id, lane, type, model, step, cost_us FROM task_node
          WHERE status = 'PENDING' AND lane IN (SELECT lane FROM lane_policy WHERE pool = %(pool)s)
          LIMIT 50000) AS pending
- GROUP BY tenant_id, lane, type, model;
+ GROUP BY tenant_id, lane, type, model, step;
 
 -- name: holding
 SELECT node_id::text FROM slot_in_use WHERE node_id = ANY (%(node_ids)s::uuid[]);
@@ -167,7 +179,7 @@ UPDATE lane_setting
 
 -- name: arrivals
 -- What was never measured is taken to run as long as it was estimated.
-SELECT node_id::text, tenant_id::text, user_id::text, lane, type, model, cost_us, priority, coalesce(nullif(gpu_us, 0), cost_us) AS runs_us,
+SELECT node_id::text, tenant_id::text, user_id::text, lane, type, model, step, cost_us, priority, coalesce(nullif(gpu_us, 0), cost_us) AS runs_us,
        (extract(epoch FROM ready_at) * 1000000)::bigint AS at_us
   FROM task_node
  WHERE pool = %(pool)s AND ready_at > clock_timestamp() - make_interval(secs => %(window_s)s)

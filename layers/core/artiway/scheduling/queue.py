@@ -195,6 +195,9 @@ class FairQueue:
     def set_model_limit(self, model: str, limit: int | None, *, now_ms: int) -> None:
         self._configure(now_ms, {f"model:{named('model', model)}": limit})
 
+    def set_step_limit(self, step: str, limit: int | None, *, now_ms: int) -> None:
+        self._configure(now_ms, {f"step:{named('step', step)}": limit})
+
     def set_slots(self, slots: Mapping[str, int], *, now_ms: int) -> None:
         """Slots that live workers announce, by type, a little prefetch included. Types left out keep theirs."""
         self._configure(now_ms, {f"slots:{named('type', kind)}": count for kind, count in slots.items()})
@@ -242,6 +245,7 @@ class FairQueue:
         fields: dict[str, int | str | None] = {"clock": snapshot.clock_us, "capacity": pool.capacity}
         fields |= {f"slots:{kind}": count for kind, count in pool.slots.items()}
         fields |= {f"model:{model}": limit for model, limit in pool.models.items()}
+        fields |= {f"step:{step}": limit for step, limit in pool.steps.items()}
         fields |= {f"paused:{lane.name}": 1 for lane in pool.lanes.values() if lane.is_paused}
         fields |= {f"parallelism:{lane.name}": lane.parallelism for lane in pool.lanes.values()}
         fields |= {f"share:{lane.name}": lane.share_percent for lane in pool.lanes.values()}
@@ -434,8 +438,8 @@ class FairQueue:
             leases = cast("list[Any]", self._client.zrange(self._part("leases"), 0, -1, withscores=True))
         confirm_by = {self._text(member)[14:]: int(score) for member, score in leases}
         for node_id, text in self._scan("running"):
-            tenant, user, kind, lane, model, cost, rank, charged, _, _ = text.split("|")
-            node = Node(node_id, tenant, user, _track(kind, lane, model), int(cost), _PRIORITIES[int(rank)])
+            tenant, user, kind, lane, model, step, cost, rank, charged, _, _ = text.split("|")
+            node = Node(node_id, tenant, user, _track(kind, lane, model, step), int(cost), _PRIORITIES[int(rank)])
             yield Running(node, int(charged), confirm_by.get(node_id))
 
     def service_us(self, first_minute: int, last_minute: int | None = None) -> dict[str, int]:
@@ -468,7 +472,7 @@ class FairQueue:
         if answer.startswith("unknown_tenant\n"):
             raise UnknownTenant(sorted(answer.split("\n")[1:]))
         if answer == "too_many_tracks":
-            raise TooManyTracks("too many combinations of type, lane and model")
+            raise TooManyTracks("too many combinations of type, lane, model and step")
         return answer
 
     def _stale(self) -> StaleEpoch:
@@ -537,6 +541,7 @@ class _View:
                 for lane in lanes
             },
             models={model: int(limit) for model, limit in by_kind.get("model", {}).items()},
+            steps={step: int(limit) for step, limit in by_kind.get("step", {}).items()},
             capacity=_number(fields.get("capacity", "")),
         )
 
@@ -629,22 +634,22 @@ def _field_lines(fields: Mapping[str, int | str | None]) -> str:
 
 
 @cache
-def _track(node_type: str, lane: str, model: str) -> Track:
-    return Track(node_type, lane, model)
+def _track(node_type: str, lane: str, model: str, step: str) -> Track:
+    return Track(node_type, lane, model, step)
 
 
 def _dispatched(lines: str) -> list[Dispatched]:
     found = []
     for line in lines.split("\n") if lines else ():
-        node_id, tenant, user, kind, lane, model, cost, rank, charged, tag = line.split("|")
-        node = Node(node_id, tenant, user, _track(kind, lane, model), int(cost), _PRIORITIES[int(rank)])
+        node_id, tenant, user, kind, lane, model, step, cost, rank, charged, tag = line.split("|")
+        node = Node(node_id, tenant, user, _track(kind, lane, model, step), int(cost), _PRIORITIES[int(rank)])
         found.append(Dispatched(node, int(charged), int(tag)))
     return found
 
 
 def _decision(line: str) -> Decision:
     """As lua/includes/dispatch.lua writes it."""
-    at, node_id, tenant, user, kind, lane, model, _, _, charged, tag, other, other_tag = line.split("|")
+    at, node_id, tenant, user, kind, lane, model, step, _, _, charged, tag, other, other_tag = line.split("|")
     if not other:
         reason = DecisionReason.ONLY_CANDIDATE
     else:
@@ -654,7 +659,7 @@ def _decision(line: str) -> Decision:
         node_id=node_id,
         tenant_id=tenant,
         user_id=user,
-        track=_track(kind, lane, model),
+        track=_track(kind, lane, model, step),
         charged_us=int(charged),
         tag_us=int(tag),
         runner_up_tenant_id=other or None,

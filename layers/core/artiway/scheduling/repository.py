@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from artiway.audit.repository import AuditLog
+from artiway.circuits import repository as circuits
 from artiway.errors import NotFound
 from artiway.platform import sql
 from artiway.platform.database import Database, Row
@@ -67,10 +68,11 @@ class PostgresSchedulingStore:
         )
 
     def pool(self, pool: str) -> Pool:
-        """Slots that live workers announce, and the limits of lanes and models."""
-        with self._database.service_transaction():
+        """Slots that live workers announce, and the limits of lanes, models and stopped steps."""
+        with self._database.service_transaction() as tx:
             lanes = self._all("lanes_of_pool", pool=pool)
             models = self.model_limits()
+            stopped = circuits.stopped(tx)
             workers = [worker for worker in self._live_workers() if worker.pool == pool]
         slots: dict[str, int] = {}
         for worker in workers:
@@ -88,6 +90,11 @@ class PostgresSchedulingStore:
             },
             models=models,
             capacity=held + self._prefetch * len(served),
+            steps={
+                circuit.step: limit
+                for circuit in stopped.circuits
+                if circuit.pool == pool and (limit := circuit.limit(stopped.now)) is not None
+            },
         )
 
     def workers(self) -> list[WorkerState]:
@@ -154,6 +161,10 @@ class PostgresSchedulingStore:
     def count_waiting(self, pool: str) -> int:
         return int(self._all("count_waiting", pool=pool)[0]["waiting"])
 
+    def oldest_waiting_s(self) -> dict[str, float]:
+        """The age of the oldest waiting node of each pool that has one."""
+        return {row["pool"]: max(0.0, row["age_s"]) for row in self._all("oldest_waiting")}
+
     def running(self, pool: str) -> list[Running]:
         return [Running(_node(row), row["charged_us"]) for row in self._all("slots_of_pool", pool=pool)]
 
@@ -198,7 +209,7 @@ class PostgresSchedulingStore:
     def _backlogs(self, rows: Iterable[Row]) -> dict[str, TenantBacklog]:
         tracks: dict[str, dict[Track, TrackBacklog]] = {}
         for row in rows:
-            track = Track(row["type"], row["lane"], row["model"])
+            track = Track(row["type"], row["lane"], row["model"], row["step"])
             tracks.setdefault(row["tenant_id"], {})[track] = TrackBacklog(
                 row["waiting"], row["waiting_us"], None, row.get("running", 0), row.get("running_us", 0)
             )
@@ -238,7 +249,7 @@ def _node(row: Row) -> Node:
         node_id=row["node_id"],
         tenant_id=row["tenant_id"],
         user_id=row["user_id"],
-        track=Track(row["type"], row["lane"], row["model"]),
+        track=Track(row["type"], row["lane"], row["model"], row["step"]),
         cost_us=row["cost_us"],
         priority=Priority(row.get("priority", Priority.NORMAL)),
     )

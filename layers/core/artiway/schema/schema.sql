@@ -143,7 +143,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION public.node_ready(the_nodes uuid[]) RETURNS TABLE(node_id text, tenant_id text, user_id text, pool text, lane text, type text, model text, cost_us bigint, priority text, weight integer, cap integer, user_cap integer, own_cap integer)
+CREATE FUNCTION public.node_ready(the_nodes uuid[]) RETURNS TABLE(node_id text, tenant_id text, user_id text, pool text, lane text, type text, model text, cost_us bigint, priority text, weight integer, cap integer, user_cap integer, own_cap integer, step text)
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     AS $$
@@ -168,7 +168,8 @@ BEGIN
     SELECT node.node_id::text, node.tenant_id::text, node.user_id::text, node.pool, node.lane, node.type, node.model,
            node.cost_us, node.priority, policy.weight, policy.cap, policy.user_concurrency,
            (SELECT concurrency FROM app_user AS person
-             WHERE person.tenant_id = node.tenant_id AND person.user_id = node.user_id)
+             WHERE person.tenant_id = node.tenant_id AND person.user_id = node.user_id),
+           node.step
       FROM task_node AS node JOIN tenant_policy AS policy ON policy.tenant_id = node.tenant_id
      WHERE node.node_id = ANY (the_nodes) AND CASE WHEN node.dispatched_at IS NULL THEN node.status = 'QUEUED' END
      ORDER BY node.ready_at, node.node_id;
@@ -560,6 +561,24 @@ CREATE VIEW public.built_in_role WITH (security_invoker='true') AS
     string_to_array(permissions, ' '::text) AS permissions,
     (name = 'platform_admin'::text) AS is_platform
    FROM ( VALUES ('owner'::text,'task.submit task.read task.cancel task.manage points.read points.transfer order.create order.refund job.read job.write job.run job.ops webhook.manage user.manage'::text), ('admin'::text,'task.submit task.read task.cancel task.manage points.read points.transfer order.create job.read job.write job.run job.ops webhook.manage user.manage'::text), ('operator'::text,'task.submit task.read task.cancel task.manage points.read job.read job.write job.run job.ops webhook.manage'::text), ('member'::text,'task.submit task.read task.cancel points.read order.create job.read'::text), ('viewer'::text,'task.read points.read job.read'::text), ('platform_admin'::text,'task.submit task.read task.cancel task.manage points.read points.grant points.transfer order.create order.refund job.read job.write job.run job.ops webhook.manage user.manage tenant.manage ops.read ops.write'::text)) role(name, permissions);
+
+CREATE TABLE public.circuit (
+    pool text NOT NULL,
+    step text NOT NULL,
+    failures integer DEFAULT 0 NOT NULL,
+    opened_at timestamp with time zone,
+    probe_at timestamp with time zone,
+    probes_failed integer DEFAULT 0 NOT NULL,
+    last_error text DEFAULT ''::text NOT NULL,
+    updated_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT circuit_check CHECK (((probe_at IS NULL) = (opened_at IS NULL))),
+    CONSTRAINT circuit_failures_check CHECK ((failures >= 0)),
+    CONSTRAINT circuit_pool_check CHECK (((length(pool) >= 1) AND (length(pool) <= 64))),
+    CONSTRAINT circuit_probes_failed_check CHECK ((probes_failed >= 0)),
+    CONSTRAINT circuit_step_check CHECK (((length(step) >= 1) AND (length(step) <= 64)))
+);
+
+ALTER TABLE ONLY public.circuit FORCE ROW LEVEL SECURITY;
 
 CREATE TABLE public.idempotency_key (
     tenant_id uuid NOT NULL,
@@ -1079,7 +1098,8 @@ CREATE VIEW public.slot_in_use WITH (security_invoker='true') AS
     charged_us,
     tag_us,
     status,
-    worker_id
+    worker_id,
+    step
    FROM public.task_node
   WHERE ((status = ANY (ARRAY['QUEUED'::text, 'PROCESSING'::text])) AND (dispatched_at IS NOT NULL));
 
@@ -1340,6 +1360,9 @@ ALTER TABLE ONLY public.bill_day
 
 ALTER TABLE ONLY public.bill_difference
     ADD CONSTRAINT bill_difference_pkey PRIMARY KEY (day, kind, reference);
+
+ALTER TABLE ONLY public.circuit
+    ADD CONSTRAINT circuit_pkey PRIMARY KEY (pool, step);
 
 ALTER TABLE ONLY public.idempotency_key
     ADD CONSTRAINT idempotency_key_pkey PRIMARY KEY (tenant_id, idempotency_key);
@@ -1718,6 +1741,8 @@ CREATE POLICY all_rows ON public.bill_day TO artiway_service USING (true) WITH C
 
 CREATE POLICY all_rows ON public.bill_difference TO artiway_service USING (true) WITH CHECK (true);
 
+CREATE POLICY all_rows ON public.circuit TO artiway_service USING (true) WITH CHECK (true);
+
 CREATE POLICY all_rows ON public.idempotency_key TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.invariant_pass TO artiway_service USING (true) WITH CHECK (true);
@@ -1784,6 +1809,8 @@ ALTER TABLE public.bill_difference ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY by_trigger ON public.node_history AS RESTRICTIVE FOR INSERT TO artiway_app, artiway_service WITH CHECK ((pg_trigger_depth() > 0));
 
+ALTER TABLE public.circuit ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE public.idempotency_key ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.invariant_pass ENABLE ROW LEVEL SECURITY;
@@ -1837,6 +1864,8 @@ CREATE POLICY read_all ON public.points_hold_lot FOR SELECT TO artiway_service U
 CREATE POLICY read_all ON public.points_ledger FOR SELECT TO artiway_service USING (true);
 
 CREATE POLICY read_all ON public.points_lot FOR SELECT TO artiway_service USING (true);
+
+CREATE POLICY readable ON public.circuit FOR SELECT TO artiway_app USING (true);
 
 CREATE POLICY readable ON public.lane_setting FOR SELECT TO artiway_app USING (true);
 
@@ -2075,6 +2104,10 @@ GRANT UPDATE(resolved_at) ON TABLE public.bill_difference TO artiway_service;
 GRANT SELECT ON TABLE public.built_in_role TO artiway_app;
 
 GRANT SELECT ON TABLE public.built_in_role TO artiway_service;
+
+GRANT SELECT ON TABLE public.circuit TO artiway_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.circuit TO artiway_service;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.idempotency_key TO artiway_app;
 

@@ -7,6 +7,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
+from artiway.circuits import settings as circuits
 from artiway.delivery.uploads import settings as uploads
 from artiway.geo import settings as geo
 from artiway.health import settings as health
@@ -16,7 +17,7 @@ from artiway.payments import settings as payments
 from artiway.settings.model import Setting
 from artiway.tasks import settings as tasks
 
-MODULES: tuple[ModuleType, ...] = (geo, health, identity, payments, tasks, tiers, uploads)
+MODULES: tuple[ModuleType, ...] = (circuits, geo, health, identity, payments, tasks, tiers, uploads)
 
 
 @cache

@@ -17,6 +17,7 @@ from artiway.tasks.model import Plan, TenantLimits
 NO_START = {
     WaitingFor.LANE_PAUSED: "the lane is paused by an operator: there is no expected start",
     WaitingFor.NO_WORKER: "no worker serves {type} now: there is no expected start",
+    WaitingFor.CIRCUIT_OPEN: "the step {step} fails at present and is stopped: there is no expected start",
     WaitingFor.MODEL_CAP: "the model {model} is switched off: there is no expected start",
     WaitingFor.TENANT_CAP: "your organisation may run no node now: there is no expected start",
 }
@@ -26,13 +27,15 @@ NO_START = {
 class Timing:
     """Seconds from now. Both are None where the task cannot start, and `detail` has the reason.
 
-    `model_s` is the end before it was corrected by lateness, if all of its steps were measured before.
+    `model_s` is the end before it was corrected by lateness, if all of its steps were measured before. `stopped_step`
+    is the step whose circuit is open, if that is the reason.
     """
 
     start_s: int | None
     end_s: int | None
     detail: str | None = None
     model_s: float | None = None
+    stopped_step: str | None = None
 
 
 class Estimator:
@@ -67,7 +70,7 @@ def timing(
     starts: list[float] = []
     slots: dict[str, list[float]] = defaultdict(list)
     for node in plan.nodes:
-        track = Track(node.type, lane, node.model)
+        track = Track(node.type, lane, node.model, node.step)
         ready_us = max((ends[name] for name in node.depends_on), default=0.0) + durations.ready_us
         expected = forecast.arrival(
             track,
@@ -78,7 +81,9 @@ def timing(
         )
         if expected is None:
             reason = forecast.blocked_by(track) or WaitingFor.TENANT_CAP
-            return Timing(None, None, NO_START[reason].format(type=node.type, model=node.model))
+            detail = NO_START[reason].format(type=node.type, model=node.model, step=node.step)
+            stopped_step = node.step if reason is WaitingFor.CIRCUIT_OPEN else None
+            return Timing(None, None, detail, stopped_step=stopped_step)
         start_us = expected.start_us + durations.claim_us
         shared = forecast.limits(track) | {"tenant": limits.concurrency}
         for name, limit in shared.items():

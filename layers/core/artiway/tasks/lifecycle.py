@@ -12,6 +12,8 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from artiway import ids
+from artiway.circuits.model import ENGINE_FAULTS, Attempt
+from artiway.circuits.model import Rules as CircuitRules
 from artiway.delivery.webhooks.service import WebhookService
 from artiway.events import Event
 from artiway.platform import metrics
@@ -30,6 +32,7 @@ from artiway.tasks.model import (
     ReportKind,
     Task,
     TaskStatus,
+    Trial,
     WorkerCard,
 )
 from artiway.tasks.transaction import TaskStore, TaskTransaction
@@ -39,6 +42,7 @@ LEASE_LOST = Failure("WORKER_LOST", "the worker sent no heartbeat for a whole le
 UNCLAIMED = Failure("NOT_CLAIMED", "no worker claimed the node", is_retryable=True)
 HANDED_BACK = Failure("HANDED_BACK", "the worker shut down and returned the node", is_retryable=True)
 EXECUTION_TIMED_OUT = Failure("EXECUTION_TIMED_OUT", "execution timed out")
+STEP_UNAVAILABLE = Failure("STEP_UNAVAILABLE", "the step kept failing and the task waited too long; it is not charged")
 BY_REQUEST = Failure("CANCELLED", "cancelled by request")
 DEPENDENCY_FAILED = Failure("DEPENDENCY_FAILED", "a node that this one depends on failed")
 
@@ -75,10 +79,11 @@ class NodeService:
         rules: Rules,
         *,
         jitter: Callable[[], float],
+        circuit_rules: Callable[[], CircuitRules] = CircuitRules,
     ) -> None:
-        """`jitter` returns a number from 0 to 1."""
+        """`jitter` returns a number from 0 to 1, `circuit_rules` the rules in force."""
         self._store, self._nodes, self._points, self._webhooks = store, nodes, points, webhooks
-        self.rules, self._jitter = rules, jitter
+        self.rules, self._jitter, self._circuit_rules = rules, jitter, circuit_rules
 
     # Calls of workers
 
@@ -137,11 +142,7 @@ class NodeService:
             assert report.failure is not None
             if node is None or node.task_id != task.task_id:
                 return False
-            if not tx.fail(node, report.attempt, report.failure, gpu_us=report.gpu_us):
-                return False
-            ended = replace(node, status=NodeStatus.FAILED, failures=node.failures + 1, attempt=report.attempt)
-            self._after_failure(tx, task, ended, report.failure)
-            return True
+            return self._fail(tx, task, node, report, report.failure)
 
     def note_progress(self, report: Report, *, is_forced: bool = False) -> bool:
         """Store progress in the database, at most once per interval."""
@@ -157,6 +158,10 @@ class NodeService:
     def time_out_unclaimed(self, node_id: UUID, attempt: int) -> bool:
         """Return the slot. That does not count as a failure of the node."""
         return self._time_out("time_out_unclaimed", node_id, attempt, UNCLAIMED)
+
+    def time_out_stopped(self, node_id: UUID, attempt: int) -> bool:
+        """The step of a waiting node is stopped for too long: the node fails, although it never ran."""
+        return self._time_out("time_out_stopped", node_id, attempt, STEP_UNAVAILABLE)
 
     def time_out_running(self, node_id: UUID, attempt: int, *, is_requeued: bool) -> bool:
         failure = Failure(EXECUTION_TIMED_OUT.code, EXECUTION_TIMED_OUT.message, is_retryable=is_requeued)
@@ -240,6 +245,25 @@ class NodeService:
             self.conclude(tx, task)
         return True
 
+    def _fail(self, tx: TaskTransaction, task: Task, node: Node, report: Report, failure: Failure) -> bool:
+        """While the circuit of its step is open, a node keeps its retries: the engine fails, not the node."""
+        is_engine = failure.code in ENGINE_FAULTS
+        trial = tx.trial(node) if is_engine else None
+        is_spared = trial is not None and trial.circuit.is_sparing(trial.now, self._circuit_rules())
+        if not tx.fail(node, report.attempt, failure, gpu_us=report.gpu_us, is_counted=not is_spared):
+            return False
+        if trial is not None:
+            self._count(tx, node, trial, failure)
+        failures = node.failures + (not is_spared)
+        ended = replace(node, status=NodeStatus.FAILED, failures=failures, attempt=report.attempt)
+        self._after_failure(tx, task, ended, failure, is_spared=is_spared)
+        return True
+
+    @staticmethod
+    def _count(tx: TaskTransaction, node: Node, trial: Trial, failure: Failure) -> None:
+        if trial.dispatched_at is not None:
+            tx.count_attempt(Attempt(node.pool, node.step, trial.dispatched_at, failure.code))
+
     def _time_out(self, verb: str, node_id: UUID, attempt: int, failure: Failure, *, worker_id: str = "") -> bool:
         place = self._nodes.places([node_id]).get(node_id)
         if place is None:
@@ -250,17 +274,22 @@ class NodeService:
             node = tx.node(node_id)
             if task is None or node is None:
                 return False
+            trial = tx.trial(node) if failure.code in ENGINE_FAULTS else None
             if not tx.time_out(verb, node, attempt, failure, worker_id=worker_id):
                 return False
+            if trial is not None:
+                self._count(tx, node, trial, failure)
             failures = node.failures + (verb in ("time_out_lease", "time_out_running"))
             ended = replace(node, status=NodeStatus.TIMEOUT, failures=failures, attempt=attempt)
             self._after_failure(tx, task, ended, failure)
             return True
 
-    def _after_failure(self, tx: TaskTransaction, task: Task, node: Node, failure: Failure) -> None:
+    def _after_failure(
+        self, tx: TaskTransaction, task: Task, node: Node, failure: Failure, *, is_spared: bool = False
+    ) -> None:
         """Retry the node if the failure allows it and retries remain. Otherwise cancel the nodes that depend on it."""
         error, attempt = failure.as_json(), node.attempt
-        if failure.is_retryable and node.failures <= self.rules.retries:
+        if is_spared or (failure.is_retryable and node.failures <= self.rules.retries):
             delay_s = self._backoff_s(node.failures)
             tx.retry(node, attempt, delay_s=delay_s)
             tx.send(

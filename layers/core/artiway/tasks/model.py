@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from artiway.circuits.model import Circuit
 from artiway.errors import Conflict, NotAllowed, NotFound, Refused, TooMany, Unavailable
 from artiway.events import Event
 from artiway.scheduling.model import Priority
@@ -364,6 +365,16 @@ class Waiting:
     user_cap: int | None
     own_cap: int | None
     priority: str
+    step: str
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The present attempt of a node and the circuit of its step, read at `now` on the database's clock."""
+
+    now: datetime
+    dispatched_at: datetime | None
+    circuit: Circuit
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,7 @@ SELECT tenant_id, node_id, task_id, user_id, position, name, type, step, model, 
 -- the tenant do not take turns here.
 SELECT node_id, rank
   FROM (SELECT node_id, task_id,
-               row_number() OVER (PARTITION BY type, model ORDER BY array_position('{HIGH,NORMAL,LOW}'::text[], priority), ready_at, node_id) - 1 AS rank
+               row_number() OVER (PARTITION BY type, model, step ORDER BY array_position('{HIGH,NORMAL,LOW}'::text[], priority), ready_at, node_id) - 1 AS rank
           FROM task_node
          WHERE tenant_id = current_tenant() AND pool = %(pool)s AND lane = %(lane)s
            AND status = 'QUEUED' AND dispatched_at IS NULL) AS waiting
@@ -163,12 +163,23 @@ SELECT node.node_id
 SELECT node_id, tenant_id, task_id FROM task_node WHERE node_id = ANY (%(node_ids)s::uuid[]);
 
 -- name: finish
-SELECT name, pool, is_leaf, ready, answers
-  FROM node_finish(%(task_id)s, %(node_id)s, %(attempt)s, %(output)s, %(engine)s, %(gpu_us)s, %(artefacts)s::json);
+-- `step` is null unless the step failed since its last success.
+SELECT name, finished.pool, is_leaf, ready, answers, troubled.step, troubled.dispatched_at
+  FROM node_finish(%(task_id)s, %(node_id)s, %(attempt)s, %(output)s, %(engine)s, %(gpu_us)s, %(artefacts)s::json) AS finished
+  LEFT JOIN (SELECT step, dispatched_at FROM circuit JOIN task_node USING (pool, step) WHERE node_id = %(node_id)s) AS troubled
+    ON true;
+
+-- name: trial
+SELECT clock_timestamp() AS now, node.dispatched_at, node.pool, node.step, coalesce(failures_in_row, 0) AS failures, opened_at,
+       probe_at, coalesce(probes_failed, 0) AS probes_failed, coalesce(last_error, '') AS last_error
+  FROM task_node AS node
+  LEFT JOIN (SELECT pool, step, failures AS failures_in_row, opened_at, probe_at, probes_failed, last_error FROM circuit) AS circuit
+    ON circuit.pool = node.pool AND circuit.step = node.step
+ WHERE node.node_id = %(node_id)s;
 
 -- name: fail
 UPDATE task_node
-   SET status = 'FAILED', version = version + 1, error = %(error)s, failures = failures + 1, gpu_us = %(gpu_us)s,
+   SET status = 'FAILED', version = version + 1, error = %(error)s, failures = failures + %(counted)s, gpu_us = %(gpu_us)s,
        lease_until = NULL, ended_at = clock_timestamp()
  WHERE node_id = %(node_id)s AND status = 'PROCESSING' AND attempt = %(attempt)s;
 
@@ -190,6 +201,14 @@ UPDATE task_node
 UPDATE task_node
    SET status = 'TIMEOUT', version = version + 1, error = %(error)s, ended_at = clock_timestamp()
  WHERE node_id = %(node_id)s AND status = 'QUEUED' AND dispatched_at IS NOT NULL AND attempt = %(attempt)s;
+
+-- name: time_out_stopped
+-- The circuit is checked again, because it may have closed. The node holds no slot, and the attempt is the last one, or 0.
+UPDATE task_node AS node
+   SET status = 'TIMEOUT', version = version + 1, error = %(error)s, ended_at = clock_timestamp()
+ WHERE node_id = %(node_id)s AND status = 'QUEUED' AND dispatched_at IS NULL AND attempt = %(attempt)s
+   AND EXISTS (SELECT FROM circuit
+                WHERE circuit.pool = node.pool AND circuit.step = node.step AND circuit.opened_at IS NOT NULL);
 
 -- name: hand_back
 -- The worker shuts down. That does not count as a failure of the node.

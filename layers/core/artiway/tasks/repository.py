@@ -11,6 +11,8 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from artiway import ids
+from artiway.circuits.model import Attempt, Circuit, StoppedSteps
+from artiway.circuits.repository import stopped
 from artiway.outbox.model import Message
 from artiway.outbox.repository import Outbox
 from artiway.platform import sql
@@ -41,6 +43,7 @@ from artiway.tasks.model import (
     TaskStatus,
     TenantLimits,
     TokenKind,
+    Trial,
     Waiting,
     WorkerCard,
 )
@@ -57,6 +60,7 @@ class PostgresTaskTransaction:
         self.released: list[ReleasedSlot] = []
         self.ready: list[Waiting] = []
         self.published: list[Published] = []
+        self.attempts: list[Attempt] = []
         self._occurrences: list[tuple[Task, Occurrence]] = []
         self._sequences: dict[UUID, int] = {}
 
@@ -256,14 +260,36 @@ class PostgresTaskTransaction:
         self.released.append(ReleasedSlot(report.node_id, row["pool"], report.gpu_us))
         self.ready += [Waiting(**one) for one in row["ready"] or ()]
         self.messages += token_answers(row["answers"] or ())
+        if row["step"] is not None:
+            self.count_attempt(Attempt(row["pool"], row["step"], row["dispatched_at"]))
         return Finished(row["name"], is_leaf=row["is_leaf"])
 
-    def fail(self, node: Node, attempt: int, failure: Failure, *, gpu_us: int | None) -> bool:
-        parameters = {"node_id": node.node_id, "attempt": attempt, "error": Jsonb(failure.as_json()), "gpu_us": gpu_us}
+    def trial(self, node: Node) -> Trial:
+        row = self._tx.one(SQL["trial"], {"node_id": node.node_id})
+        assert row is not None, node.node_id
+        now, dispatched_at = row.pop("now"), row.pop("dispatched_at")
+        return Trial(now, dispatched_at, Circuit(**row))
+
+    def count_attempt(self, attempt: Attempt) -> None:
+        """Count the end of an attempt in the circuit of its step, after the commit."""
+        self.attempts.append(attempt)
+
+    def stopped_steps(self) -> StoppedSteps:
+        return stopped(self._tx)
+
+    def fail(self, node: Node, attempt: int, failure: Failure, *, gpu_us: int | None, is_counted: bool = True) -> bool:
+        """`is_counted`: the failure uses up a retry of the node."""
+        parameters = {
+            "node_id": node.node_id,
+            "attempt": attempt,
+            "error": Jsonb(failure.as_json()),
+            "gpu_us": gpu_us,
+            "counted": int(is_counted),
+        }
         return self._ended(node, self._tx.run(SQL["fail"], parameters), gpu_us)
 
     def time_out(self, verb: str, node: Node, attempt: int, failure: Failure, *, worker_id: str = "") -> bool:
-        """`verb` is one of time_out_lease, time_out_running, time_out_unclaimed, hand_back."""
+        """`verb` is one of time_out_lease, time_out_running, time_out_unclaimed, time_out_stopped, hand_back."""
         parameters = {
             "node_id": node.node_id,
             "attempt": attempt,
@@ -341,20 +367,24 @@ class PostgresTasks:
         clock: Clock,
         *,
         announce: Callable[[Sequence[Published]], object],
+        count: Callable[[Sequence[Attempt]], object],
         schedule: Callable[[Sequence[ReleasedSlot], Sequence[Waiting]], object],
     ) -> None:
         self._database, self._outbox, self._clock = database, outbox, clock
-        self._announce, self._schedule = announce, schedule
+        self._announce, self._count, self._schedule = announce, count, schedule
 
     @contextlib.contextmanager
     def open(self, tenant_id: UUID) -> Iterator[PostgresTaskTransaction]:
-        """Begin a transaction. After its commit the events are announced, slots released and ready nodes enqueued."""
+        """Begin a transaction. After its commit events are announced, attempts counted, slots released and ready nodes
+        enqueued."""
         with self._database.tenant_transaction(tenant_id) as tx:
             task_tx = PostgresTaskTransaction(tx, tenant_id, self._clock)
             yield task_tx
             task_tx.flush(self._outbox)
             if task_tx.published:
                 tx.after_commit(lambda: self._announce(task_tx.published))
+            if task_tx.attempts:  # before the slots: a circuit that opens keeps them from its step
+                tx.after_commit(lambda: self._count(task_tx.attempts))
             if task_tx.released:
                 tx.after_commit(lambda: self._schedule(task_tx.released, task_tx.ready))
 

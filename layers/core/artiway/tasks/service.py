@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from uuid import UUID, uuid5
 
 from artiway import ids
+from artiway.circuits.model import Rules, StepUnavailable, StoppedSteps, next_probe
 from artiway.errors import Conflict
 from artiway.events import Event
 from artiway.identity.model import TenantSuspended
@@ -127,15 +128,17 @@ class TaskService:
         hold_ttl_s: int,
         refusal_of: Callable[[str], str | None],
         live_progress: Callable[[Sequence[UUID]], Mapping[UUID, NodeProgress]],
+        circuit_rules: Callable[[], Rules],
     ) -> None:
         """`load_of` returns a lane's load, `timing_of` the expected times of a plan; both may be seconds old.
 
         `refusal_of` returns the reason why a webhook's URL can never be called, or None.
         `live_progress` returns the newest progress of the running nodes of tasks.
+        `circuit_rules` returns the rules by which tasks that need a stopped step are refused.
         """
         self._store, self._points, self._inputs, self._catalogue = store, points, inputs, catalogue
         self._nodes, self._clock, self._load_of, self._refusal_of = nodes, clock, load_of, refusal_of
-        self._live_progress, self._timing = live_progress, timing_of
+        self._live_progress, self._timing, self._circuit_rules = live_progress, timing_of, circuit_rules
         self._hold_ttl = timedelta(seconds=hold_ttl_s)
 
     # Submissions
@@ -187,6 +190,9 @@ class TaskService:
             limits = tx.limits()
         lane = _lane(limits, plan)
         timing = self._timing(plan, tenant_id=tenant_id, limits=limits, lane=lane, priority=priority)
+        if timing.stopped_step is not None:
+            with self._store.open(tenant_id) as tx:
+                timing = _probed(timing, tx.stopped_steps(), LANES[lane].pool)
         return Estimate(plan.price_points, lane, timing, len(plan.nodes))
 
     def _accept(self, tenant_id: UUID, user_id: UUID, task_id: UUID, plan: Plan, wishes: _Wishes) -> Accepted:
@@ -199,6 +205,8 @@ class TaskService:
             lane = _lane(limits, plan)
             # Before the lock of the tenant's submissions, which a forecast must not make longer.
             timing = self._timing(plan, tenant_id=tenant_id, limits=limits, lane=lane, priority=wishes.priority)
+            if timing.stopped_step is not None:
+                timing = self._check_steps(tx, timing, LANES[lane].pool, [node.step for node in plan.nodes])
             self._check_room(tx, limits, lane, nodes=len(plan.nodes))
             # The hold has the id of the task, so a repeated call holds no more points.
             self._hold(tenant_id, user_id, task_id, hold_id=task_id, points=plan.price_points)
@@ -224,6 +232,19 @@ class TaskService:
             self._start(tx, task)
         metrics.emit("TasksAccepted", 1, lane=lane)
         return Accepted(task, timing)
+
+    def _check_steps(self, tx: TaskTransaction, timing: Timing, pool: str, steps: Sequence[str]) -> Timing:
+        """Accept a task that needs a stopped step, because most stops are short; refuse it once the stop is a long one.
+
+        A refusal comes before points are held.
+        """
+        stopped, rules = tx.stopped_steps(), self._circuit_rules()
+        for step in dict.fromkeys(steps):
+            circuit = stopped.of(pool, step)
+            refused_s = None if circuit is None else circuit.refuses_for_s(stopped.now, rules)
+            if refused_s is not None:
+                raise StepUnavailable(step, retry_after_s=refused_s)
+        return _probed(timing, stopped, pool)
 
     def _check_room(self, tx: TaskTransaction, limits: TenantLimits, lane: str, *, nodes: int) -> None:
         """Back-pressure, before points are held: check the tenant's queue depth, then the lane's."""
@@ -274,6 +295,10 @@ class TaskService:
             nodes = tx.nodes(task_id)
             return TaskGraph(task, nodes, tx.dependencies([node.node_id for node in nodes]))
 
+    def stopped_steps(self, *, tenant_id: UUID) -> StoppedSteps:
+        with self._store.open(tenant_id) as tx:
+            return tx.stopped_steps()
+
     def ranks(self, task: Task) -> Mapping[UUID, int]:
         """How many nodes of its tenant wait before each waiting node of a task, by PostgreSQL alone."""
         with self._store.open(task.tenant_id) as tx:
@@ -310,6 +335,7 @@ class TaskService:
                 raise NotRetryable("only a task that failed or is partial can be retried", status=task.status)
             nodes = tx.nodes(task_id)
             undone = [node for node in nodes if node.status is not NodeStatus.COMPLETED]
+            self._check_steps(tx, Timing(None, None), task.pool, [node.step for node in undone])
             points = sum(node.price_points for node in undone)
             self._check_room(tx, tx.limits(), task.lane, nodes=len(undone))
             hold_id = uuid5(task.task_id, str(task.run + 1))
@@ -415,3 +441,11 @@ def _input(source: Source, pictures: Mapping[UUID, Picture]) -> dict[str, str]:
 def _drain_s(wanted: int, ended: int, window_s: int) -> int:
     """When there will be room, at the rate at which tasks ended in the window."""
     return max(1, min(RETRY_AFTER_LIMIT_S, math.ceil(wanted * window_s / max(1, ended))))
+
+
+def _probed(timing: Timing, stopped: StoppedSteps, pool: str) -> Timing:
+    """Add when the stopped step is tried again."""
+    circuit = stopped.of(pool, timing.stopped_step or "")
+    if circuit is None:
+        return timing
+    return replace(timing, detail=f"{timing.detail}; {next_probe(circuit.probes_in_s(stopped.now))}")

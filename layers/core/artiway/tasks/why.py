@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 from uuid import UUID
 
+from artiway.circuits.model import next_probe
 from artiway.errors import Unavailable
 from artiway.platform.clock import Clock
 from artiway.scheduling.forecast import Expected, Forecast
@@ -20,6 +21,7 @@ EXPLAINED_NODES = 10
 DETAILS = {
     WaitingFor.LANE_PAUSED: "its lane is paused by an operator: it has no expected start",
     WaitingFor.NO_WORKER: "no worker serves its type now: it has no expected start",
+    WaitingFor.CIRCUIT_OPEN: "its step fails at present and is stopped: it has no expected start",
     WaitingFor.LANE_CAP: "its lane runs as many nodes as it may",
     WaitingFor.MODEL_CAP: "its model runs as many nodes as it may",
     WaitingFor.TENANT_CAP: "your organisation runs as many nodes as it may",
@@ -99,7 +101,20 @@ class WhyService:
             before = [by_id[other] for other in graph.dependencies.get(node.node_id, ())]
             waiting = sorted(other.name for other in before if other.status is not NodeStatus.COMPLETED)
             reasons.append(self._reason(graph.task, node, waiting, places.get(node.node_id), forecast))
-        return Explanation(graph.task.priority, reasons)
+        return Explanation(graph.task.priority, self._with_probes(graph.task, reasons))
+
+    def _with_probes(self, task: Task, reasons: Sequence[Reason]) -> Sequence[Reason]:
+        """Add to each node of a stopped step when the step is tried again."""
+        if not any(reason.waiting_for == WaitingFor.CIRCUIT_OPEN for reason in reasons):
+            return reasons
+        stopped = self._tasks.stopped_steps(tenant_id=task.tenant_id)
+        return [
+            replace(reason, detail=f"{reason.detail}; {next_probe(circuit.probes_in_s(stopped.now))}")
+            if reason.waiting_for == WaitingFor.CIRCUIT_OPEN
+            and (circuit := stopped.of(task.pool, reason.node.step)) is not None
+            else reason
+            for reason in reasons
+        ]
 
     # --- where the nodes stand in the queue
 
@@ -108,7 +123,7 @@ class WhyService:
             return {}
         by_track: dict[Track, list[Node]] = {}
         for node in nodes:
-            by_track.setdefault(Track(node.type, node.lane, node.model), []).append(node)
+            by_track.setdefault(Track(node.type, node.lane, node.model, node.step), []).append(node)
         queue = self._queue_of(graph.task.pool)
         try:
             if queue.attach():
@@ -174,12 +189,12 @@ def _place(answer: Explained) -> _Place:
 
 
 def _track(node: Node) -> Track:
-    return Track(node.type, node.lane, node.model)
+    return Track(node.type, node.lane, node.model, node.step)
 
 
 def _expected(node: Node, place: _Place, forecast: Forecast) -> Expected | None:
     """Where the user's own limit decides, its nodes start as those before them end."""
-    if place.waiting_for in (WaitingFor.LANE_PAUSED, WaitingFor.NO_WORKER):
+    if place.waiting_for in (WaitingFor.LANE_PAUSED, WaitingFor.NO_WORKER, WaitingFor.CIRCUIT_OPEN):
         return None
     expected = forecast.start(_track(node), place.rank)
     if expected is None or place.user_cap is None:

@@ -3,7 +3,7 @@
 their slots. One that is known, waiting or running, stays as it is.
   KEYS     as in includes/keys.lua
   ARGV[1] epoch   ARGV[2] now_ms
-  ARGV[3] nodes   lines node|tenant|user|type|lane|model|cost|rank|charged|lease_ms; an empty lease is a confirmed node ]]
+  ARGV[3] nodes   lines node|tenant|user|type|lane|model|step|cost|rank|charged|lease_ms; an empty lease is a confirmed node ]]
 --@include keys
 --@include arguments
 --@include pool

@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
---[[ configure -> "set"; "stale": slots, lanes, model limits. Tags do not depend on them: the next dispatch reads them.
+--[[ configure -> "set"; "stale": slots, lanes, limits of models and steps. Tags do not depend on them: the next dispatch reads them.
   KEYS     as in includes/keys.lua
   ARGV[1] epoch   ARGV[2] now_ms
   ARGV[3] fields  lines field|value as in includes/pool.lua; an empty value removes the field
 Each switch is a field of its own, so that a paused lane stays paused when its parallelism changes. ]]
 --@include keys
 --@include arguments
-local COUNTED = { slots = true, paused = true, parallelism = true, share = true, model = true }
+local COUNTED = { slots = true, paused = true, parallelism = true, share = true, model = true, step = true }
 local rows, set, gone = check_lines(ARGV[3], "^([^|\n]+)|([%d ]*)", "field"), {}, {}
 for _, row in ipairs(rows) do
   local field, value = row[1], row[2]

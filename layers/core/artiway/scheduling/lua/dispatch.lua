@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
---[[ dispatch -> lines node|tenant|user|type|lane|model|cost|rank|charged|tag; "stale": take up to `limit` nodes that may run.
+--[[ dispatch -> lines node|tenant|user|type|lane|model|step|cost|rank|charged|tag; "stale": take up to `limit` nodes that may run.
   KEYS     as in includes/keys.lua
   ARGV[1] epoch   ARGV[2] now_ms
   ARGV[3] limit

@@ -4,7 +4,7 @@
   KEYS     as in includes/keys.lua
   ARGV[1] epoch   ARGV[2] now_ms
   ARGV[3] policies  lines tenant|weight|cap|user_cap, set before the nodes; an empty cap is no limit
-  ARGV[4] nodes     lines node|tenant|user|type|lane|model|cost|rank, in order of arrival; rank 0 is HIGH, 2 is LOW
+  ARGV[4] nodes     lines node|tenant|user|type|lane|model|step|cost|rank, in order of arrival; rank 0 is HIGH, 2 is LOW
   ARGV[5] is_load   "1" while the queue is rebuilt
   ARGV[6] limit     of the dispatch that follows in the same call; 0 for none
   ARGV[7] lease_ms  as in dispatch ]]

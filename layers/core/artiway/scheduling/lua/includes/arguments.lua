@@ -1,6 +1,6 @@
 --[[ arguments: a script is not rolled back, so every argument is checked before the first write. ]]
 local POLICY = "^([^|\n]+)|(0*[1-9]%d*)|(%d*)|(%d*)"
-local NODE = "^([^|\n]+)|([^|\n]+)|([^|\n]+)|([^|\n]+|[^|\n]+|[^|\n]*)|(%d+)|([012])"
+local NODE = "^([^|\n]+)|([^|\n]+)|([^|\n]+)|([^|\n]+|[^|\n]+|[^|\n]*|[^|\n]*)|(%d+)|([012])"
 
 local function invalid(what, text)
   error({ err = "INVALID " .. what .. ": " .. tostring(text) })

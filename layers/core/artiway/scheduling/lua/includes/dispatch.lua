@@ -1,5 +1,5 @@
 --[[ dispatch: takes the smallest tags whose tracks are open, one after the other.
-  DECISIONS  list of "at|node|tenant|user|type|lane|model|cost|rank|charged|tag|runner_up|runner_up_tag", the newest last
+  DECISIONS  list of "at|node|tenant|user|type|lane|model|step|cost|rank|charged|tag|runner_up|runner_up_tag", the newest last
 
 A window is the beginning of heads:<track>, read once: rows from Redis, and `extra` heads that were tagged since then. Its top
 is the first of both: tag on the track's clock, turn and tenant. ]]
@@ -29,6 +29,11 @@ local function read_limits()
     limits[of_type] = limits[of_type] or tonumber(switches.slots[track.type]) or 0
     limits[of_lane] = limits[of_lane] or lane_limit(track.lane, pool_slots)
     limits[of_model] = limits[of_model] or tonumber(switches.model[track.model]) or UNLIMITED
+    -- Few steps have a limit, so the others are not counted.
+    if switches.step[track.step] then
+      local of_step = "s" .. track.step
+      track.counts[4], limits[of_step] = of_step, tonumber(switches.step[track.step])
+    end
     for _, name in ipairs(track.counts) do
       running_of[name] = (running_of[name] or 0) + track.running
     end
@@ -39,15 +44,15 @@ end
 
 local function has_room(track)
   local counts = track.counts
-  local a, b, c = counts[1], counts[2], counts[3]
+  local a, b, c, d = counts[1], counts[2], counts[3], counts[4]
   return running_of[a] < limits[a] and running_of[b] < limits[b] and running_of[c] < limits[c]
-    and running_of.all < limits.all
+    and (not d or running_of[d] < limits[d]) and running_of.all < limits.all
 end
 
 -- Counts a node that was taken. Answers whether a limit is full now.
 local function count_running(track)
   local counts, is_full = track.counts, false
-  for i = 1, 3 do
+  for i = 1, #counts do
     local name = counts[i]
     running_of[name] = running_of[name] + 1
     is_full = is_full or running_of[name] >= limits[name]
@@ -275,7 +280,7 @@ local function take(work, tag)
   return id, cost, user, charged, nodes[2], false
 end
 
--- Answers one line per node: id|tenant|user|type|lane|model|cost|rank|charged|tag.
+-- Answers one line per node: id|tenant|user|type|lane|model|step|cost|rank|charged|tag.
 local function dispatch(limit, lease_ms)
   if limit == 0 then
     return ""

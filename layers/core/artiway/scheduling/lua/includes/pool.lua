@@ -1,10 +1,10 @@
 --[[ pool: the clock, the switches and the tracks. Read once per call, what changed is written once.
   POOL  hash: clock, seq (arrivals), turn (tagged heads), capacity; slots:<type>, paused:<lane>, parallelism:<lane>,
-        share:<lane>, model:<model>, cost:<type> "samples average",
-        track:<index> "lag blocked_at waiting running type|lane|model"; `damaged` once keys were found missing ]]
-local TRACK = "^(%-?%d+) (%S+) (%d+) (%d+) (([^|]+)|([^|]+)|([^|]*))$"
+        share:<lane>, model:<model>, step:<step>, cost:<type> "samples average",
+        track:<index> "lag blocked_at waiting running type|lane|model|step"; `damaged` once keys were found missing ]]
+local TRACK = "^(%-?%d+) (%S+) (%d+) (%d+) (([^|]+)|([^|]+)|([^|]*)|([^|]*))$"
 local clock, seq, turn, capacity
-local switches = { slots = {}, paused = {}, parallelism = {}, share = {}, model = {} }
+local switches = { slots = {}, paused = {}, parallelism = {}, share = {}, model = {}, step = {} }
 local tracks, track_named, costs = {}, {}, {}
 
 -- Answers whether there is a queue to work on. One that lost keys, or whose clock nears the end of exact doubles, counts
@@ -18,9 +18,10 @@ local function read_pool()
     local field, value = flat[i], flat[i + 1]
     local kind, name = match(field, "^(%l+):(.+)$")
     if kind == "track" then
-      local lag, blocked_at, waiting, running, full, node_type, lane, model = match(value, TRACK)
+      local lag, blocked_at, waiting, running, full, node_type, lane, model, step = match(value, TRACK)
       local track = { index = tonumber(name), lag = tonumber(lag), blocked_at = tonumber(blocked_at),
-        waiting = tonumber(waiting), running = tonumber(running), name = full, type = node_type, lane = lane, model = model }
+        waiting = tonumber(waiting), running = tonumber(running), name = full,
+        type = node_type, lane = lane, model = model, step = step }
       tracks[track.index], track_named[full] = track, track
     elseif kind == "cost" then
       local samples, average = match(value, "^(%d+) (%d+)$")
@@ -42,9 +43,9 @@ end
 local function track_for(name)
   local track = track_named[name]
   if not track then
-    local node_type, lane, model = match(name, "^([^|]+)|([^|]+)|([^|]*)$")
+    local node_type, lane, model, step = match(name, "^([^|]+)|([^|]+)|([^|]*)|([^|]*)$")
     track = { index = #tracks + 1, lag = 0, waiting = 0, running = 0, name = name,
-      type = node_type, lane = lane, model = model }
+      type = node_type, lane = lane, model = model, step = step }
     tracks[track.index], track_named[name] = track, track
   end
   return track

@@ -1,8 +1,8 @@
 --[[ slots: what a running node holds, and what follows when it takes or frees it.
-  RUNNING  hash: node -> "tenant|user|type|lane|model|cost|rank|charged|tag|seq"
+  RUNNING  hash: node -> "tenant|user|type|lane|model|step|cost|rank|charged|tag|seq"
   LEASES   zset: arrival|node by the time by which the node has to be confirmed
   service:<minute>  hash: tenant -> GPU time, of minutes that are over for the tenant ]]
-local RUN = "^([^|]+)|([^|]+)|([^|]+|[^|]+|[^|]*)|(%d+)|(%d)|(%d+)|%-?%d+|(%d+)$"
+local RUN = "^([^|]+)|([^|]+)|([^|]+|[^|]+|[^|]*|[^|]*)|(%d+)|(%d)|(%d+)|%-?%d+|(%d+)$"
 
 local function serve(tenant, cost)
   local minute = floor(now_ms / 60000)
