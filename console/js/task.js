@@ -82,7 +82,7 @@ const step = (node) => el("div", { class: `node ${node.status.toLowerCase()}`, t
 /** The result, with a slider that shows the original over it. */
 function picture(result, original) {
   const made = el("img", { src: result.url, alt: result.name, width: result.width, height: result.height });
-  const link = el("figcaption", {}, el("a", { href: result.url, download: result.name, target: "_blank", rel: "noopener" }, `${result.name} · ${result.width}×${result.height}`));
+  const link = el("figcaption", {}, el("a", { href: result.downloadUrl }, `${result.name} · ${result.width}×${result.height}`));
   if (!original) return el("figure", {}, el("div", { class: "compare" }, made), link);
   const before = el("img", { src: original, alt: t("original"), class: "before" });
   const slide = ({ target }) => before.style.setProperty("clip-path", `inset(0 ${100 - target.value}% 0 0)`);

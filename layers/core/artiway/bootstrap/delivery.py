@@ -11,7 +11,7 @@ from artiway.bootstrap.outbox import outbox, service_outbox
 if TYPE_CHECKING:
     from artiway.delivery.feed.queue import RedisFeed
     from artiway.delivery.uploads.repository import S3Objects
-    from artiway.delivery.uploads.service import UploadService
+    from artiway.delivery.uploads.service import Pictures, UploadService
     from artiway.delivery.webhooks.outbound import WebhookPost
     from artiway.delivery.webhooks.repository import PostgresDueDeliveries
     from artiway.delivery.webhooks.service import WebhookService
@@ -33,6 +33,23 @@ def artefact_objects() -> S3Objects:
 
 
 @once
+def pictures() -> Pictures:
+    """Addresses of pictures: CloudFront's, or S3's in a stack without a distribution."""
+    from artiway.delivery.uploads.repository import CloudFrontPictures, S3Pictures
+    from artiway.platform import picture_keys
+    from artiway.platform.secrets import Secret
+    from artiway.platform.signed_urls import UrlSigner
+
+    settings = base.settings()
+    kept_s = settings.result_url_s + settings.result_url_step_s
+    if not settings.picture_key_id:
+        return S3Pictures(artefact_objects(), base.clock(), kept_s=kept_s)
+    secret, name = Secret(settings.picture_secret_arn), settings.picture_key
+    signer = UrlSigner(settings.picture_key_id, lambda: picture_keys.private_key(secret.text(), name))
+    return CloudFrontPictures(signer, kept_s=kept_s)
+
+
+@once
 def uploads() -> UploadService:
     from artiway.delivery.uploads.model import OpenLimits
     from artiway.delivery.uploads.repository import PostgresUploads
@@ -43,10 +60,11 @@ def uploads() -> UploadService:
         pixels=base.settings().upload_pixels,
         side=base.settings().upload_side,
         url_ttl_s=base.settings().result_url_s,
+        url_step_s=base.settings().result_url_step_s,
         upload_ttl_s=base.settings().upload_url_s,
         opened=OpenLimits(base.settings().uploads_open_per_user, base.settings().uploads_open_per_tenant),
     )
-    return UploadService(PostgresUploads(base.database()), artefact_objects(), base.clock(), bounds)
+    return UploadService(PostgresUploads(base.database()), artefact_objects(), pictures(), base.clock(), bounds)
 
 
 @once
