@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 import aiohttp
 from aiohttp import web
+from botocore.config import Config
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, EllipticCurvePublicKey
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -62,7 +63,7 @@ class Pictures:
     """`keys` is the key group: CloudFront's ids and the public keys."""
 
     def __init__(self, aws_url: str, bucket: str, keys: PublicKeys, *, now: Callable[[], float] = time.time) -> None:
-        self._s3 = emulator.client("s3", aws_url)
+        self._s3 = emulator.client("s3", aws_url, Config(signature_version="s3v4"))
         self._bucket, self._keys, self._now = bucket, keys, now
 
     def is_signed(self, url: str) -> bool:

@@ -20,7 +20,7 @@ from artiway.platform import redis as platform_redis
 from artiway.platform.database import Database
 from local.servers import free_port
 from tests.fakes.users import add_users
-from tests.integration.tasks.test_delivery import Objects, png
+from tests.integration.tasks.test_delivery import PICTURES, Objects, png
 from tests.integration.tasks.test_life import submit
 
 PER_USER, PER_TENANT = 3, 5
@@ -34,7 +34,7 @@ class TestUploads:
 
     @pytest.fixture
     def uploads(self, world, objects):
-        return UploadService(PostgresUploads(world.database), objects, world.clock, BOUNDS)
+        return UploadService(PostgresUploads(world.database), objects, PICTURES, world.clock, BOUNDS)
 
     @pytest.fixture
     def tenant(self, world):
@@ -86,7 +86,7 @@ class TestUploads:
             return bool(world.rows(query))
 
         with contextlib.closing(Database(addresses.app)) as database, ThreadPoolExecutor(1) as pool:
-            second = UploadService(PostgresUploads(database), Objects(), world.clock, BOUNDS)
+            second = UploadService(PostgresUploads(database), Objects(), PICTURES, world.clock, BOUNDS)
             with world.database.tenant_transaction(tenant[0]):
                 for _ in range(PER_USER):
                     self.make(uploads, *tenant)

@@ -30,7 +30,7 @@ def ensure(secret_arn: str, versions: dict[str, str]) -> dict[str, str]:
     if not wanted:
         raise ValueError("no slot has a key, so that no picture could be shown")
     others = [name for name in stored if name not in wanted][-KEPT_KEYS:]
-    keys = {name: stored[name] for name in others} | {name: stored.get(name) or _new_key() for name in wanted}
+    keys = {name: stored[name] for name in others} | {name: stored.get(name) or new_key() for name in wanted}
     if keys != stored:
         secrets.put_secret_value(SecretId=secret_arn, SecretString=json.dumps(keys))
     return {slot: public_key(keys[name]) if name else "" for slot, name in names.items()}
@@ -52,7 +52,7 @@ def public_key(private: str) -> str:
     return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
 
 
-def _new_key() -> str:
+def new_key() -> str:
     from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 

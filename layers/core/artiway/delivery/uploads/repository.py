@@ -140,7 +140,8 @@ class CloudFrontPictures:
         self, key: str, *, base_url: str, content_type: str, expires_at: datetime, file_name: str | None = None
     ) -> str:
         headers = answer_headers(content_type, self._kept_s, file_name)
-        query = urlencode({f"response-{name}": value for name, value in headers.items()}, quote_via=quote)
+        # Some clients decode %2F and %2C before they send an address, and then its signature would be wrong.
+        query = urlencode({f"response-{name}": value for name, value in headers.items()}, quote_via=quote, safe="/,")
         return self._signer.sign(f"{base_url}/{quote(key)}?{query}", int(expires_at.timestamp()))
 
 
