@@ -24,7 +24,7 @@ from tests.integration.tasks.test_delivery import PICTURES, Objects, png
 from tests.integration.tasks.test_life import submit
 
 PER_USER, PER_TENANT = 3, 5
-BOUNDS = Bounds(1_000, 1_000_000, 4_000, 900, 900, OpenLimits(PER_USER, PER_TENANT))
+BOUNDS = Bounds(1_000, 1_000_000, 4_000, 900, 600, 900, OpenLimits(PER_USER, PER_TENANT))
 
 
 class TestUploads:

@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurv
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from artiway.platform import aws, picture_keys
+from artiway.platform.picture_keys import StoredKey
 
 BOTH = {"first": "1", "second": "1"}
 
@@ -77,7 +78,8 @@ def test_stack_without_any_key_is_refused(arn, stored):
     assert stored() == {}
 
 
-def test_key_that_was_not_made_raises(arn, stored):
+def test_signer_reads_its_key_by_name(arn, stored):
     picture_keys.ensure(arn, BOTH)
+    assert StoredKey(arn, "second-1").pem() == stored()["second-1"]
     with pytest.raises(KeyError, match="first-2"):
-        picture_keys.private_key(json.dumps(stored()), "first-2")
+        StoredKey(arn, "first-2").pem()

@@ -8,8 +8,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from botocore.exceptions import ClientError
 
-from artiway.delivery.uploads.repository import S3Objects, S3Pictures
+from artiway.delivery.uploads.repository import CloudFrontPictures, S3Objects, S3Pictures, stored_pictures
 from artiway.platform import aws
+from artiway.platform.signed_urls import UrlSigner
 from tests.fakes.clock import FixedClock
 
 BUCKET = "artefacts"
@@ -46,8 +47,11 @@ def test_download_link_names_content_type(objects):
     assert (query["response-content-type"], query["X-Amz-Expires"]) == (["image/png"], ["60"])
 
 
-def test_stack_without_cloudfront_signs_with_s3(s3, objects):
-    pictures = S3Pictures(objects, FixedClock(NOW), kept_s=60)
+def test_stack_without_cloudfront_signs_with_s3(objects):
+    clock = FixedClock(NOW)
+    assert isinstance(stored_pictures(objects, UrlSigner("K1", str), clock, kept_s=60), CloudFrontPictures)
+    pictures = stored_pictures(objects, UrlSigner("", str), clock, kept_s=60)
+    assert isinstance(pictures, S3Pictures)
     until = NOW + timedelta(seconds=90)
     url = pictures.address(
         "out/1", base_url="https://x.example", content_type="image/png", expires_at=until, file_name="a-1.png"

@@ -35,18 +35,14 @@ def artefact_objects() -> S3Objects:
 @once
 def pictures() -> Pictures:
     """Addresses of pictures: CloudFront's, or S3's in a stack without a distribution."""
-    from artiway.delivery.uploads.repository import CloudFrontPictures, S3Pictures
-    from artiway.platform import picture_keys
-    from artiway.platform.secrets import Secret
+    from artiway.delivery.uploads.repository import stored_pictures
+    from artiway.platform.picture_keys import StoredKey
     from artiway.platform.signed_urls import UrlSigner
 
     settings = base.settings()
+    signer = UrlSigner(settings.picture_key_id, StoredKey(settings.picture_secret_arn, settings.picture_key).pem)
     kept_s = settings.result_url_s + settings.result_url_step_s
-    if not settings.picture_key_id:
-        return S3Pictures(artefact_objects(), base.clock(), kept_s=kept_s)
-    secret, name = Secret(settings.picture_secret_arn), settings.picture_key
-    signer = UrlSigner(settings.picture_key_id, lambda: picture_keys.private_key(secret.text(), name))
-    return CloudFrontPictures(signer, kept_s=kept_s)
+    return stored_pictures(artefact_objects(), signer, base.clock(), kept_s=kept_s)
 
 
 @once

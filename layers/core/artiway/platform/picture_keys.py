@@ -10,6 +10,7 @@ import json
 from typing import TYPE_CHECKING
 
 from artiway.platform import aws
+from artiway.platform.secrets import Secret
 
 if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient
@@ -19,6 +20,15 @@ SLOTS = ("first", "second")
 NONE = "none"
 # Keys that no slot has any more stay for the rollback of a deployment. CloudFront does not accept them.
 KEPT_KEYS = 2
+
+
+class StoredKey:
+    def __init__(self, secret_arn: str, name: str) -> None:
+        self._secret, self._name = Secret(secret_arn), name
+
+    def pem(self) -> str:
+        """The private key. Raises KeyError for one that no deployment made."""
+        return str(json.loads(self._secret.text())[self._name])
 
 
 def ensure(secret_arn: str, versions: dict[str, str]) -> dict[str, str]:
@@ -38,11 +48,6 @@ def ensure(secret_arn: str, versions: dict[str, str]) -> dict[str, str]:
 
 def name_of(slot: str, version: str) -> str:
     return "" if version == NONE else f"{slot}-{version}"
-
-
-def private_key(secret: str, name: str) -> str:
-    """Raises KeyError for a key that no deployment made."""
-    return str(json.loads(secret)[name])
 
 
 def public_key(private: str) -> str:

@@ -23,7 +23,7 @@ class UrlSigner:
     """`key_id` is CloudFront's id of the public key, `private_key` returns the PEM of the other half."""
 
     def __init__(self, key_id: str, private_key: Callable[[], str]) -> None:
-        self._key_id, self._private_key = key_id, private_key
+        self.key_id, self._private_key = key_id, private_key
         self.sign = lru_cache(maxsize=KEPT_ADDRESSES)(self._sign)
 
     @cached_property
@@ -47,4 +47,4 @@ class UrlSigner:
         policy = f'{{"Statement":[{{"Resource":"{url}","Condition":{until}}}]}}'
         signed = self._key.sign(policy.encode(), ECDSA(SHA256(), deterministic_signing=True))
         signature = base64.b64encode(signed).decode().translate(_QUERY_SAFE)
-        return f"{url}&Expires={expires_at_s}&Signature={signature}&Key-Pair-Id={self._key_id}&Hash-Algorithm=SHA256"
+        return f"{url}&Expires={expires_at_s}&Signature={signature}&Key-Pair-Id={self.key_id}&Hash-Algorithm=SHA256"

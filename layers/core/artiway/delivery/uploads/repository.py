@@ -129,7 +129,7 @@ class S3Objects:
 class CloudFrontPictures:
     """Addresses under the caller's own host. The path is the object's key (stacks/edge.yaml).
 
-    The query tells S3 with which headers it answers. It is signed with the address: a viewer cannot change it, and no
+    The query names the headers with which S3 answers. It is signed with the address: a viewer cannot change it, and no
     picture is served as anything but a picture.
     """
 
@@ -157,6 +157,13 @@ class S3Pictures:
         headers = answer_headers(content_type, self._kept_s, file_name)
         ttl_s = max(1, int((expires_at - self._clock.now()).total_seconds()))
         return self._objects.download_url(key, headers, ttl_s=ttl_s)
+
+
+def stored_pictures(
+    objects: S3Objects, signer: UrlSigner, clock: Clock, *, kept_s: int
+) -> CloudFrontPictures | S3Pictures:
+    """A stack without a distribution has no key in CloudFront."""
+    return CloudFrontPictures(signer, kept_s=kept_s) if signer.key_id else S3Pictures(objects, clock, kept_s=kept_s)
 
 
 def answer_headers(content_type: str, kept_s: int, file_name: str | None) -> dict[str, str]:
