@@ -63,7 +63,7 @@ def test_picture_is_shown_and_can_be_kept(studio: Studio) -> None:
         answer, body = await read(person, made["url"])
         assert (answer.status, answer.content_type, body[:4]) == (200, "image/png", b"\x89PNG")
         assert made["url"].startswith(f"{studio.stack.url}/outputs/")
-        assert answer.headers["Cache-Control"] == "private, max-age=1800, immutable"
+        assert answer.headers["Cache-Control"] == "private, max-age=86400, immutable"
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
         assert "sandbox" in answer.headers["Content-Security-Policy"]
         assert "Content-Disposition" not in answer.headers

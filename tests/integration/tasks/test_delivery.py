@@ -39,7 +39,7 @@ BOUNDS = Bounds(
     opened=OpenLimits(3, 5),
 )
 SIGNER = UrlSigner("K1", picture_keys.new_key)
-PICTURES = CloudFrontPictures(SIGNER, kept_s=900)
+PICTURES = CloudFrontPictures(SIGNER)
 HERE = "https://shop.example"
 
 

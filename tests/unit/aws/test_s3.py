@@ -49,8 +49,8 @@ def test_download_link_names_content_type(objects):
 
 def test_stack_without_cloudfront_signs_with_s3(objects):
     clock = FixedClock(NOW)
-    assert isinstance(stored_pictures(objects, UrlSigner("K1", str), clock, kept_s=60), CloudFrontPictures)
-    pictures = stored_pictures(objects, UrlSigner("", str), clock, kept_s=60)
+    assert isinstance(stored_pictures(objects, UrlSigner("K1", str), clock), CloudFrontPictures)
+    pictures = stored_pictures(objects, UrlSigner("", str), clock)
     assert isinstance(pictures, S3Pictures)
     until = NOW + timedelta(seconds=90)
     url = pictures.address(
@@ -59,7 +59,7 @@ def test_stack_without_cloudfront_signs_with_s3(objects):
     query = parse_qs(urlsplit(url).query)
     assert query["X-Amz-Expires"] == ["90"]
     assert query["response-content-disposition"] == ['attachment; filename="a-1.png"']
-    assert query["response-cache-control"] == ["private, max-age=60, immutable"]
+    assert query["response-cache-control"] == ["private, max-age=86400, immutable"]
 
 
 @pytest.mark.parametrize("content", [b"12345678", b"123456789abcdef", b"1234"])

@@ -33,7 +33,7 @@ def edge(*names: str, now: float = NOW) -> Pictures:
 
 def address(signing: UrlSigner, key: str = KEY, file_name: str | None = None, content_type: str = "image/png") -> str:
     until = datetime.fromtimestamp(NOW + 900, UTC)
-    pictures = CloudFrontPictures(signing, kept_s=900)
+    pictures = CloudFrontPictures(signing)
     return pictures.address(key, base_url=HERE, content_type=content_type, expires_at=until, file_name=file_name)
 
 

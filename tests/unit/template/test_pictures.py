@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 
+from artiway.delivery.uploads.repository import CACHE_CONTROL
 from artiway.platform.picture_keys import SLOTS
 from local import pictures
 from tests.unit.template.facts import Template, many
@@ -103,6 +105,8 @@ class TestBehaviour:
         assert given["CookiesConfig"] == {"CookieBehavior": "none"}
         assert given["HeadersConfig"] == {"HeaderBehavior": "none"}
         assert policy["MinTTL"] == policy["MaxTTL"] >= 3_600
+        (kept,) = re.findall(r"max-age=(\d+)", CACHE_CONTROL)
+        assert int(kept) > 2 * policy["MaxTTL"], "a browser subtracts the age that CloudFront sends"
         assert "OriginRequestPolicyId" not in behaviour
 
     def test_edge_adds_headers_of_the_policy(self, template: Template, behaviour: Json) -> None:

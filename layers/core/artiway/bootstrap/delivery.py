@@ -41,8 +41,7 @@ def pictures() -> Pictures:
 
     settings = base.settings()
     signer = UrlSigner(settings.picture_key_id, StoredKey(settings.picture_secret_arn, settings.picture_key).pem)
-    kept_s = settings.result_url_s + settings.result_url_step_s
-    return stored_pictures(artefact_objects(), signer, base.clock(), kept_s=kept_s)
+    return stored_pictures(artefact_objects(), signer, base.clock())
 
 
 @once

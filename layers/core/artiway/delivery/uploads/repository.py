@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 SQL = sql.load("artiway.delivery.uploads")
 DELETE_BATCH = 1_000
+# A picture never changes under its key: the attempt is part of it. A browser counts the time that CloudFront kept a
+# picture (stacks/edge.yaml), so this is longer.
+CACHE_CONTROL = "private, max-age=86400, immutable"
 
 
 class PostgresUploads:
@@ -133,13 +136,13 @@ class CloudFrontPictures:
     picture is served as anything but a picture.
     """
 
-    def __init__(self, signer: UrlSigner, *, kept_s: int) -> None:
-        self._signer, self._kept_s = signer, kept_s
+    def __init__(self, signer: UrlSigner) -> None:
+        self._signer = signer
 
     def address(
         self, key: str, *, base_url: str, content_type: str, expires_at: datetime, file_name: str | None = None
     ) -> str:
-        headers = answer_headers(content_type, self._kept_s, file_name)
+        headers = answer_headers(content_type, file_name)
         # Some clients decode %2F and %2C before they send an address, and then its signature would be wrong.
         query = urlencode({f"response-{name}": value for name, value in headers.items()}, quote_via=quote, safe="/,")
         return self._signer.sign(f"{base_url}/{quote(key)}?{query}", int(expires_at.timestamp()))
@@ -148,28 +151,25 @@ class CloudFrontPictures:
 class S3Pictures:
     """Addresses of S3 itself, for a stack without CloudFront. No two are the same, so browsers keep none."""
 
-    def __init__(self, objects: S3Objects, clock: Clock, *, kept_s: int) -> None:
-        self._objects, self._clock, self._kept_s = objects, clock, kept_s
+    def __init__(self, objects: S3Objects, clock: Clock) -> None:
+        self._objects, self._clock = objects, clock
 
     def address(
         self, key: str, *, base_url: str, content_type: str, expires_at: datetime, file_name: str | None = None
     ) -> str:
-        headers = answer_headers(content_type, self._kept_s, file_name)
+        headers = answer_headers(content_type, file_name)
         ttl_s = max(1, int((expires_at - self._clock.now()).total_seconds()))
         return self._objects.download_url(key, headers, ttl_s=ttl_s)
 
 
-def stored_pictures(
-    objects: S3Objects, signer: UrlSigner, clock: Clock, *, kept_s: int
-) -> CloudFrontPictures | S3Pictures:
+def stored_pictures(objects: S3Objects, signer: UrlSigner, clock: Clock) -> CloudFrontPictures | S3Pictures:
     """A stack without a distribution has no key in CloudFront."""
-    return CloudFrontPictures(signer, kept_s=kept_s) if signer.key_id else S3Pictures(objects, clock, kept_s=kept_s)
+    return CloudFrontPictures(signer) if signer.key_id else S3Pictures(objects, clock)
 
 
-def answer_headers(content_type: str, kept_s: int, file_name: str | None) -> dict[str, str]:
-    """A picture never changes under its key: the attempt is part of it."""
+def answer_headers(content_type: str, file_name: str | None) -> dict[str, str]:
     headers = {
-        "cache-control": f"private, max-age={kept_s}, immutable",
+        "cache-control": CACHE_CONTROL,
         "content-type": content_type if content_type in CONTENT_TYPES else "application/octet-stream",
     }
     return headers | ({} if file_name is None else {"content-disposition": content_disposition(file_name)})
