@@ -1,4 +1,4 @@
-"""Takes CloudFront's place: one address for the console, /api and /ws, with the headers that CloudFront adds."""
+"""Takes CloudFront's place: one address for console, API, WebSocket and pictures, with the headers that it adds."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from aiohttp import WSMsgType, web
 from multidict import CIMultiDict
 from yarl import URL
 
+from local import pictures
 from local.lambdas import new_trace_id
 from local.template import Api
 
@@ -36,11 +37,12 @@ class Edge:
         http: Api,
         websocket: Api | None,
         origin_secret: str = "",
+        pictures: pictures.Pictures | None = None,
         is_open: bool = True,
     ) -> None:
         self._port, self._console, self._aws_url = port, console.resolve(), aws_url
         self._http, self._websocket = http, websocket
-        self.origin_secret = origin_secret
+        self.origin_secret, self.pictures = origin_secret, pictures
         # Closed until the whole stack runs and while the template is deployed again: a partial API answers wrongly.
         self.is_open = is_open
         self._session: aiohttp.ClientSession | None = None
@@ -59,6 +61,7 @@ class Edge:
         app = web.Application(client_max_size=PAYLOAD_BYTES)
         app.router.add_route("*", r"/api/{tail:[\s\S]*}", self._forward)
         app.router.add_get("/ws", self._connect)
+        app.router.add_route("*", pictures.PREFIX + r"{tail:[\s\S]*}", self._picture)
         app.router.add_get(r"/{tail:[\s\S]*}", self._static)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5, handler_cancellation=True)
         await self._runner.setup()
@@ -144,6 +147,15 @@ class Edge:
                 await upstream.close(code=viewer.close_code or 1000)
                 await viewer.close(code=upstream.close_code or 1000)
         return viewer
+
+    async def _picture(self, request: web.Request) -> web.StreamResponse:
+        assert self._session is not None
+        if not self.is_open or self.pictures is None:
+            return _unreachable()
+        try:
+            return await self.pictures.answer(request, self._session)
+        except (aiohttp.ClientError, TimeoutError):
+            return _unreachable()
 
     async def _static(self, request: web.Request) -> web.StreamResponse:
         """A file of the console, or index.html for a path that the page routes itself."""

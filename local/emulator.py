@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from local.lambdas import REGION, Configuration
@@ -65,13 +66,13 @@ def start_emulator(home: Path, port: int, *, python: Path = PYTHON) -> Server:
     return server.wait_until_open()
 
 
-def client(service: str, url: str) -> Any:
+def client(service: str, url: str, config: Config | None = None) -> Any:
     """A boto3 client whose endpoint is on this machine and whose credentials are fake."""
     import boto3
 
     session = boto3.Session(aws_access_key_id="test", aws_secret_access_key="test", region_name=REGION)  # noqa: S106
     make: Callable[..., Any] = session.client
-    return make(service, endpoint_url=url)
+    return make(service, endpoint_url=url, config=config)
 
 
 def deploy(

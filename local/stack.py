@@ -18,8 +18,9 @@ from typing import IO, Any, Protocol, Self, TypeVar
 import aiohttp
 from botocore.exceptions import BotoCoreError, ClientError
 
+from artiway.platform import picture_keys
 from artiway.platform.outbound import parse_targets
-from local import administrator, database, emulator, template
+from local import administrator, database, emulator, pictures, template
 from local.edge import Edge
 from local.files import write_whole
 from local.lambdas import DEFAULT_SANDBOXES, Configuration, Function, LambdaServer
@@ -171,6 +172,7 @@ class Stack:
             http=self._local.http,
             websocket=self._local.websocket,
             origin_secret=self._origin_secret(),
+            pictures=self._pictures(),
             is_open=False,
         )
         self._cleanup.callback(lambda: self._run(self._edge.stop()))
@@ -274,6 +276,7 @@ class Stack:
             "wechatSimUrl": None,
             "admin": None,
         }
+        signing = next(iter(self._picture_keys(translated).values()), "")
         return template.localise(
             translated,
             root=self._template_path.parent,
@@ -286,6 +289,7 @@ class Stack:
                 "ARTIWAY_OWNER_DATABASE_URL": urls["artiway_owner"],
                 "ARTIWAY_OWNER_SECRET_ARN": "",
                 "ARTIWAY_REDIS_URL": redis_url,
+                "ARTIWAY_PICTURE_KEY_ID": pictures.key_id(signing),
                 # Waiting requests leave sandboxes to those that are answered at once.
                 "ARTIWAY_EVENTS_AT_ONCE": str(max(1, self._sandboxes * 3 // 4)),
             },
@@ -377,6 +381,24 @@ class Stack:
         found = emulator.client("secretsmanager", self._aws_url).get_secret_value(SecretId=arn)
         return str(json.loads(found["SecretString"])[self._parameters.get("OriginSecretSlot", "first")])
 
+    def _picture_keys(self, body: Mapping[str, Any]) -> dict[str, str]:
+        """Slot -> name of its key, for the parameters of this stack. The slot that signs is the first."""
+        declared = {name: str(one.get("Default", "")) for name, one in body.get("Parameters", {}).items()}
+        given = declared | self._parameters
+        signing = given.get("PictureKeySlot", "")
+        versions = {slot: given.get(f"{slot.title()}PictureKey", picture_keys.NONE) for slot in picture_keys.SLOTS}
+        names = {slot: name for slot, version in versions.items() if (name := picture_keys.name_of(slot, version))}
+        return dict(sorted(names.items(), key=lambda one: one[0] != signing))
+
+    def _pictures(self) -> pictures.Pictures | None:
+        """The public halves of the keys that the deployment made, as CloudFront has them."""
+        arn = self.outputs.get("PictureSecretArn")
+        if arn is None:
+            return None
+        found = emulator.client("secretsmanager", self._aws_url).get_secret_value(SecretId=arn)
+        keys = pictures.public_keys(found["SecretString"], list(self._picture_keys(self._local.body).values()))
+        return pictures.Pictures(self._aws_url, self.outputs["ArtefactBucketName"], keys)
+
     def _write_facts(self) -> None:
         """Write stack.json, which exists only while the stack runs. It holds passwords: only the owner can read it."""
         file = self.home / "stack.json"
@@ -405,7 +427,7 @@ class Stack:
             self._start_server(name)
             if name == "emulator":
                 self._deploy()
-                self._edge.origin_secret = self._origin_secret()
+                self._edge.origin_secret, self._edge.pictures = self._origin_secret(), self._pictures()
                 self._edge.is_open = True
         except (ServerFailed, BotoCoreError, ClientError, OSError) as error:
             self._report_line(f"{ended.name} did not start, next try in {RETRY_SECONDS} s: {error}")

@@ -71,7 +71,7 @@ function view(task, titles, { run, explain }) {
       (task.status === "FAILED" || task.status === "PARTIAL") && button(t("retry"), () => run("retry"))),
     el("div", { class: "dag", tabindex: 0, role: "group", "aria-label": t("steps") }, layers(task.nodes).map((layer) => el("div", {}, layer.map(step)))),
     task.error && el("p", { class: "minus" }, task.error.message),
-    task.results.length > 0 && el("div", { class: "grid results" }, task.results.map((result) => picture(result, originals.get(task.taskId)))),
+    task.results.length > 0 && el("div", { class: "grid results" }, task.results.map((result, place) => picture(task.taskId, place, result))),
   );
 }
 
@@ -79,10 +79,18 @@ const step = (node) => el("div", { class: `node ${node.status.toLowerCase()}`, t
   el("span", {}, node.name), el("span", { class: "soft" }, t(`status_${node.status}`)),
   el("progress", { max: 100, value: node.status === "COMPLETED" ? 100 : node.progress, "aria-label": node.name }));
 
+/** Addresses of pictures expire while a page is open. */
+const save = (taskId, place, { expiresAt }) => attempt(async (event) => {
+  if (Date.now() < Date.parse(expiresAt)) return;
+  event.preventDefault();
+  location.assign((await get(`/tasks/${taskId}`)).results[place].downloadUrl);
+});
+
 /** The result, with a slider that shows the original over it. */
-function picture(result, original) {
+function picture(taskId, place, result) {
+  const original = originals.get(taskId);
   const made = el("img", { src: result.url, alt: result.name, width: result.width, height: result.height });
-  const link = el("figcaption", {}, el("a", { href: result.url, download: result.name, target: "_blank", rel: "noopener" }, `${result.name} · ${result.width}×${result.height}`));
+  const link = el("figcaption", {}, el("a", { href: result.downloadUrl, onclick: save(taskId, place, result) }, `${result.name} · ${result.width}×${result.height}`));
   if (!original) return el("figure", {}, el("div", { class: "compare" }, made), link);
   const before = el("img", { src: original, alt: t("original"), class: "before" });
   const slide = ({ target }) => before.style.setProperty("clip-path", `inset(0 ${100 - target.value}% 0 0)`);

@@ -7,7 +7,7 @@ from typing import Any
 
 from artiway import bootstrap
 from artiway.ids import to_wire
-from artiway.platform import deployment, kms, migrations, origin
+from artiway.platform import deployment, kms, migrations, origin, picture_keys
 from artiway.platform.secrets import Secret
 
 # Invoked asynchronously: a deployment neither waits for a sweep nor fails because of one.
@@ -33,6 +33,9 @@ def _perform(context: Any, action: str, arguments: dict[str, Any]) -> dict[str, 
             return {"Jwks": kms.public_jwks(arguments["KeyIds"], signing_key_id=arguments["SigningKeyId"])}
         case "origin-hashes":
             return {"Hashes": origin.hashes_of(Secret(arguments["SecretArn"]).text())}
+        case "picture-keys":
+            versions = {slot: arguments[slot.title()] for slot in picture_keys.SLOTS}
+            return {slot.title(): key for slot, key in picture_keys.ensure(arguments["SecretArn"], versions).items()}
         case "recover":
             for name in FIRST_PASSES:
                 deployment.call_later(arguments["FunctionArn"], {"pass": name})
@@ -41,4 +44,5 @@ def _perform(context: Any, action: str, arguments: dict[str, Any]) -> dict[str, 
             login, password = arguments["login"], arguments["password"]
             return {"userId": to_wire("usr", bootstrap.administrators().ensure(login=login, password=password))}
         case _:
-            raise ValueError(f"unknown action {action!r}: migrate, token-keys, origin-hashes, recover, bootstrap-admin")
+            known = "migrate, token-keys, origin-hashes, picture-keys, recover, bootstrap-admin"
+            raise ValueError(f"unknown action {action!r}: {known}")

@@ -168,6 +168,7 @@ class NodeBody(http.Wire):
 class ResultBody(http.Wire):
     name: str
     url: str = Field(description="valid until expiresAt; a new request returns a new one")
+    download_url: str = Field(description="the same picture, which a browser saves under a good name")
     content_type: str
     width: int
     height: int
@@ -346,7 +347,7 @@ def get_task(task_id: str) -> TaskViewBody:
     view = bootstrap.tasks().view(tenant_id=api.identity.tenant_id, task_id=place)
     graph = view.graph
     names = {node.node_id: node.name for node in graph.nodes}
-    results = bootstrap.uploads().results(tenant_id=api.identity.tenant_id, task_id=place)
+    results = bootstrap.uploads().results(tenant_id=api.identity.tenant_id, task_id=place, base_url=api.public_url)
     return TaskViewBody(
         **_task(graph.task, view.progress),
         nodes=[
@@ -367,6 +368,7 @@ def get_task(task_id: str) -> TaskViewBody:
             ResultBody(
                 name=result.name,
                 url=result.url,
+                download_url=result.download_url,
                 content_type=result.content_type,
                 width=result.width,
                 height=result.height,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import struct
 from collections import Counter
+from datetime import timedelta
 from uuid import UUID, uuid4
 
 import pytest
 
 from artiway.delivery.feed.model import EntryId, as_text
 from artiway.delivery.uploads.model import NoSuchInput, NotAPicture, NotUploaded, OpenLimits
-from artiway.delivery.uploads.repository import PostgresUploads
+from artiway.delivery.uploads.repository import CloudFrontPictures, PostgresUploads
 from artiway.delivery.uploads.service import Bounds, UploadService
 from artiway.delivery.webhooks.model import (
     BACKOFF_S,
@@ -21,12 +22,25 @@ from artiway.delivery.webhooks.model import (
     NoSuchWebhook,
     signature,
 )
+from artiway.platform import picture_keys
 from artiway.platform.redis import RedisAway
+from artiway.platform.signed_urls import UrlSigner
 from artiway.tasks.model import NodeProgress, TaskFilter
 from artiway.tasks.reports import report_from
 from tests.integration.tasks.test_life import deliver_all, held, submit
 
-BOUNDS = Bounds(bytes=1_000, pixels=1_000_000, side=4_000, url_ttl_s=900, upload_ttl_s=900, opened=OpenLimits(3, 5))
+BOUNDS = Bounds(
+    bytes=1_000,
+    pixels=1_000_000,
+    side=4_000,
+    url_ttl_s=900,
+    url_step_s=600,
+    upload_ttl_s=900,
+    opened=OpenLimits(3, 5),
+)
+SIGNER = UrlSigner("K1", picture_keys.new_key)
+PICTURES = CloudFrontPictures(SIGNER)
+HERE = "https://shop.example"
 
 
 def png(width=64, height=64, size=100):
@@ -43,9 +57,6 @@ class Objects:
     def upload_url(self, key, *, content_type, size, ttl_s):
         return f"s3://{key}", {"Content-Type": content_type, "Content-Length": str(size)}
 
-    def download_url(self, key, *, content_type, ttl_s):
-        return f"s3://{key}"
-
     def head(self, key, *, length):
         self.reads += 1
         body = self.stored.get(key)
@@ -59,7 +70,7 @@ def objects():
 
 @pytest.fixture
 def uploads(world, objects):
-    return UploadService(PostgresUploads(world.database), objects, world.clock, lambda: BOUNDS)
+    return UploadService(PostgresUploads(world.database), objects, PICTURES, world.clock, lambda: BOUNDS)
 
 
 def upload(uploads, objects, tenant, body, content_type="image/png", size=None):
@@ -122,13 +133,46 @@ def test_results_are_listed_until_they_expire(world, uploads):
     world.worker()
     task = submit(world, tenant, "model_photo", count=2)
     world.run_to_end()
-    results = uploads.results(tenant_id=tenant[0], task_id=task.task_id)
+    results = uploads.results(tenant_id=tenant[0], task_id=task.task_id, base_url=HERE)
     assert [result.name for result in results] == ["compose_1", "compose_2"]
-    assert uploads.results(tenant_id=world.tenant()[0], task_id=task.task_id) == []
+    assert uploads.results(tenant_id=world.tenant()[0], task_id=task.task_id, base_url=HERE) == []
     world.superuser.execute(
         "UPDATE artefact SET expires_at = now() - interval '1 s' WHERE task_id = %s", [task.task_id]
     )
-    assert uploads.results(tenant_id=tenant[0], task_id=task.task_id) == []
+    assert uploads.results(tenant_id=tenant[0], task_id=task.task_id, base_url=HERE) == []
+
+
+def test_result_keeps_its_address_for_one_step(world, uploads):
+    tenant = world.tenant()
+    world.worker()
+    task = submit(world, tenant, "model_photo", count=2)
+    world.run_to_end()
+
+    def addresses():
+        found = uploads.results(tenant_id=tenant[0], task_id=task.task_id, base_url=HERE)
+        return [(one.url, one.download_url, one.expires_at) for one in found]
+
+    world.advance(600 - world.clock.now().timestamp() % 600)
+    first = addresses()
+    world.advance(299)
+    assert addresses() == first
+    world.advance(2)
+    assert {one[2] for one in addresses()} == {first[0][2] + timedelta(seconds=600)}
+    assert len({address for url, download, _ in [*first, *addresses()] for address in (url, download)}) == 8
+    assert all(url.startswith(f"{HERE}/outputs/{tenant[0]}/") for url, _, _ in first)
+    assert [f"model_photo-{world.clock.now():%Y-%m-%d}-{number}.png" in first[number - 1][1] for number in (1, 2)]
+
+
+def test_address_ends_with_its_picture(world, uploads):
+    tenant = world.tenant()
+    world.worker()
+    task = submit(world, tenant, "cutout")
+    world.run_to_end()
+    world.superuser.execute("UPDATE artefact SET expires_at = now() + interval '30 s'")
+    (row,) = world.rows("SELECT expires_at FROM artefact")
+    (found,) = uploads.results(tenant_id=tenant[0], task_id=task.task_id, base_url=HERE)
+    assert found.expires_at == row["expires_at"]
+    assert f"&Expires={int(row['expires_at'].timestamp())}&" in found.url
 
 
 # Progress

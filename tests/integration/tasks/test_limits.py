@@ -20,11 +20,11 @@ from artiway.platform import redis as platform_redis
 from artiway.platform.database import Database
 from local.servers import free_port
 from tests.fakes.users import add_users
-from tests.integration.tasks.test_delivery import Objects, png
+from tests.integration.tasks.test_delivery import PICTURES, Objects, png
 from tests.integration.tasks.test_life import submit
 
 PER_USER, PER_TENANT = 3, 5
-BOUNDS = Bounds(1_000, 1_000_000, 4_000, 900, 900, OpenLimits(PER_USER, PER_TENANT))
+BOUNDS = Bounds(1_000, 1_000_000, 4_000, 900, 600, 900, OpenLimits(PER_USER, PER_TENANT))
 
 
 class TestUploads:
@@ -34,7 +34,7 @@ class TestUploads:
 
     @pytest.fixture
     def uploads(self, world, objects):
-        return UploadService(PostgresUploads(world.database), objects, world.clock, lambda: BOUNDS)
+        return UploadService(PostgresUploads(world.database), objects, PICTURES, world.clock, lambda: BOUNDS)
 
     @pytest.fixture
     def tenant(self, world):
@@ -86,7 +86,7 @@ class TestUploads:
             return bool(world.rows(query))
 
         with contextlib.closing(Database(addresses.app)) as database, ThreadPoolExecutor(1) as pool:
-            second = UploadService(PostgresUploads(database), Objects(), world.clock, lambda: BOUNDS)
+            second = UploadService(PostgresUploads(database), Objects(), PICTURES, world.clock, lambda: BOUNDS)
             with world.database.tenant_transaction(tenant[0]):
                 for _ in range(PER_USER):
                     self.make(uploads, *tenant)

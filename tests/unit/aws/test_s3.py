@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from botocore.exceptions import ClientError
 
-from artiway.delivery.uploads.repository import S3Objects
+from artiway.delivery.uploads.repository import CloudFrontPictures, S3Objects, S3Pictures, stored_pictures
 from artiway.platform import aws
+from artiway.platform.signed_urls import UrlSigner
+from tests.fakes.clock import FixedClock
 
 BUCKET = "artefacts"
+NOW = datetime(2026, 11, 17, 12, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -39,8 +43,23 @@ def test_upload_link_signs_type_and_length(objects):
 
 
 def test_download_link_names_content_type(objects):
-    query = parse_qs(urlsplit(objects.download_url("out/1", content_type="image/png", ttl_s=60)).query)
+    query = parse_qs(urlsplit(objects.download_url("out/1", {"content-type": "image/png"}, ttl_s=60)).query)
     assert (query["response-content-type"], query["X-Amz-Expires"]) == (["image/png"], ["60"])
+
+
+def test_stack_without_cloudfront_signs_with_s3(objects):
+    clock = FixedClock(NOW)
+    assert isinstance(stored_pictures(objects, UrlSigner("K1", str), clock), CloudFrontPictures)
+    pictures = stored_pictures(objects, UrlSigner("", str), clock)
+    assert isinstance(pictures, S3Pictures)
+    until = NOW + timedelta(seconds=90)
+    url = pictures.address(
+        "out/1", base_url="https://x.example", content_type="image/png", expires_at=until, file_name="a-1.png"
+    )
+    query = parse_qs(urlsplit(url).query)
+    assert query["X-Amz-Expires"] == ["90"]
+    assert query["response-content-disposition"] == ['attachment; filename="a-1.png"']
+    assert query["response-cache-control"] == ["private, max-age=86400, immutable"]
 
 
 @pytest.mark.parametrize("content", [b"12345678", b"123456789abcdef", b"1234"])

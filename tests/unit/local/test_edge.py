@@ -13,8 +13,11 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from artiway.platform import picture_keys
+from artiway.platform.signed_urls import UrlSigner
 from local import edge
 from local.edge import Edge
+from local.pictures import Pictures, public_keys
 from local.servers import free_port
 from local.template import Api
 
@@ -147,6 +150,28 @@ def test_edge_overwrites_forged_viewer_headers(viewer: Viewer) -> None:
     assert seen["x-viewer-host"] == viewer.url.removeprefix("http://")
     assert "cloudfront-viewer-country" not in seen
     assert seen["x-forwarded-for"] == "6.6.6.6, 127.0.0.1"
+
+
+def test_picture_is_read_with_own_signature(viewer: Viewer) -> None:
+    """S3 gets the parameters of the cache policy, and neither the viewer's signature nor its other headers."""
+    key = picture_keys.new_key()
+    keys = public_keys(json.dumps({"first-1": key}), ["first-1"])
+    plain = f"{viewer.url}/outputs/t/a%20b.png?response-content-type=image/png&x=1"
+    signed = UrlSigner("KFIRST1", lambda: key).sign(plain, 4_000_000_000).removeprefix(viewer.url)
+    assert viewer.request(signed)[0] == 502
+    viewer.edge.pictures = Pictures(viewer.edge._aws_url, "bucket", keys)
+    headers = {"Range": "bytes=0-9", "Authorization": "Bearer x", "Cookie": "a=1"}
+    status, body, answered = viewer.request(signed, headers=headers)
+    assert (status, answered["X-Content-Type-Options"]) == (200, "nosniff")
+    path, _, query = body["path"].partition("?")
+    names = {pair.partition("=")[0] for pair in query.split("&")}
+    assert path == "/bucket/outputs/t/a%20b.png"
+    assert {"response-content-type", "X-Amz-Signature"} <= names
+    assert not names & {"x", "Signature", "Key-Pair-Id", "Expires"}
+    assert body["headers"]["Range"] == "bytes=0-9"
+    assert not {"Authorization", "Cookie"} & body["headers"].keys()
+    assert viewer.request(signed.replace("x=1", "x=2"))[0] == 403
+    assert viewer.request(signed, "DELETE")[0] == 403
 
 
 def test_edge_starts_a_trace_unless_viewer_sent_one(viewer: Viewer) -> None:

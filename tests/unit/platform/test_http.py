@@ -56,6 +56,10 @@ def api():
     def address() -> dict[str, str]:
         return {"address": api.client_address, "host": api.public_host}
 
+    @api.get("/base", public=True)
+    def base() -> dict[str, str]:
+        return {"url": api.public_url}
+
     @api.post("/keyed", public=True, keyed=True)
     def keyed() -> dict[str, str | None]:
         return {"key": api.idempotency_key}
@@ -280,6 +284,13 @@ def test_viewer_of_cloudfront_is_used(api):
 )
 def test_other_headers_name_no_viewer(api, headers):
     assert call(api, "GET", "/address", headers=headers)[1] == {"address": "10.0.0.1", "host": "api.example"}
+
+
+@pytest.mark.parametrize(
+    ("scheme", "url"), [("http", "http://api.example"), ("https", "https://api.example"), ("x", "https://api.example")]
+)
+def test_public_url_has_scheme_of_request(api, scheme, url):
+    assert call(api, "GET", "/base", headers={"x-forwarded-proto": scheme})[1] == {"url": url}
 
 
 @pytest.mark.parametrize("origin", [None, lambda: Origin(OFF)])

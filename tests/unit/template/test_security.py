@@ -61,7 +61,7 @@ class TestOrigin:
         headers = {origin["Id"]: origin.get("OriginCustomHeaders") for origin in origins}
         value = f"{{{{resolve:secretsmanager:OriginSecret:SecretString:{slot}}}}}"
         expected = [{"HeaderName": "x-origin-verify", "HeaderValue": value}]
-        assert headers == {"console": None, "api": expected, "websocket": expected}
+        assert headers == {"console": None, "pictures": None, "api": expected, "websocket": expected}
 
     def test_new_secret_has_a_value_to_send(self, template: Template) -> None:
         made = template.resources["OriginSecret"]["Properties"]["GenerateSecretString"]

@@ -12,7 +12,7 @@ from artiway.bootstrap.outbox import outbox, service_outbox
 if TYPE_CHECKING:
     from artiway.delivery.feed.queue import RedisFeed
     from artiway.delivery.uploads.repository import S3Objects
-    from artiway.delivery.uploads.service import UploadService
+    from artiway.delivery.uploads.service import Pictures, UploadService
     from artiway.delivery.webhooks.outbound import WebhookPost
     from artiway.delivery.webhooks.repository import PostgresDueDeliveries
     from artiway.delivery.webhooks.service import WebhookService
@@ -34,6 +34,18 @@ def artefact_objects() -> S3Objects:
 
 
 @once
+def pictures() -> Pictures:
+    """Addresses of pictures: CloudFront's, or S3's in a stack without a distribution."""
+    from artiway.delivery.uploads.repository import stored_pictures
+    from artiway.platform.picture_keys import StoredKey
+    from artiway.platform.signed_urls import UrlSigner
+
+    settings = base.settings()
+    signer = UrlSigner(settings.picture_key_id, StoredKey(settings.picture_secret_arn, settings.picture_key).pem)
+    return stored_pictures(artefact_objects(), signer, base.clock())
+
+
+@once
 def uploads() -> UploadService:
     from artiway.delivery.uploads.model import OpenLimits
     from artiway.delivery.uploads.repository import PostgresUploads
@@ -46,10 +58,11 @@ def uploads() -> UploadService:
         pixels=values.get(PIXELS),
         side=values.get(SIDE),
         url_ttl_s=settings.result_url_s,
+        url_step_s=settings.result_url_step_s,
         upload_ttl_s=settings.upload_url_s,
         opened=OpenLimits(values.get(OPEN_PER_USER), values.get(OPEN_PER_TENANT)),
     )
-    return UploadService(PostgresUploads(base.database()), artefact_objects(), base.clock(), bounds)
+    return UploadService(PostgresUploads(base.database()), artefact_objects(), pictures(), base.clock(), bounds)
 
 
 @once

@@ -18,6 +18,7 @@ ACTIONS = {
     "Custom::Migration": "migrate",
     "Custom::TokenKeys": "token-keys",
     "Custom::OriginHashes": "origin-hashes",
+    "Custom::PictureKeys": "picture-keys",
     "Custom::Recovery": "recover",
 }
 REASON_LIMIT = 400

@@ -283,6 +283,12 @@ class Api:
         return viewer or str(self._event["requestContext"]["domainName"])
 
     @property
+    def public_url(self) -> str:
+        """Where the client reached the platform. API Gateway sets the scheme, and on AWS it is always https."""
+        scheme = self._event.get("headers", {}).get("x-forwarded-proto")
+        return f"{'http' if scheme == 'http' else 'https'}://{self.public_host}"
+
+    @property
     def idempotency_key(self) -> str | None:
         """The request's Idempotency-Key, for a `keyed` route."""
         key = self._event.get("headers", {}).get("idempotency-key")

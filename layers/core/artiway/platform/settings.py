@@ -74,6 +74,11 @@ class Settings(BaseSettings):
     artefact_bucket: str = ""
     upload_url_s: int = Field(default=900, ge=60, le=3_600)
     result_url_s: int = Field(default=900, ge=60, le=86_400)
+    result_url_step_s: int = Field(default=900, ge=1, le=3_600)  # how long a result keeps one address
+    # The key that signs addresses of pictures: its secret, its name there, its id in CloudFront. No id: S3 signs.
+    picture_secret_arn: str = ""
+    picture_key: str = ""
+    picture_key_id: str = ""
     events_wait_ms: int = Field(default=20_000, ge=0, le=25_000)
     events_retry_ms: int = Field(default=500, ge=0, le=60_000)
     events_per_user: int = Field(default=5, ge=1, le=100)  # each that waits holds a function

@@ -1,4 +1,4 @@
-"""Uploads: a declared picture, the ticket to upload it, and links to results."""
+"""Uploads: a declared picture, the ticket to upload it, and addresses of results."""
 
 from __future__ import annotations
 
@@ -74,10 +74,11 @@ class Ticket:
 
 @dataclass(frozen=True)
 class Result:
-    """A delivered picture with a link that expires soon."""
+    """A delivered picture. Both addresses expire soon; a browser saves what it finds at `download_url`."""
 
     name: str
     url: str
+    download_url: str
     content_type: str
     width: int
     height: int

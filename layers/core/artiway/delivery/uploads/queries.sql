@@ -31,8 +31,10 @@ UPDATE upload
  WHERE policy.tenant_id = current_tenant() AND input_id = ANY (%(input_ids)s::uuid[]) AND cleanup_status = 0;
 
 -- name: results_of_task
-SELECT node.name, artefact.key, artefact.content_type, artefact.width, artefact.height, artefact.expires_at
+SELECT node.name, artefact.key, artefact.content_type, artefact.width, artefact.height, artefact.expires_at,
+       coalesce(nullif(task.name, ''), task.tool) AS title, task.created_at AS made_at
   FROM artefact
+  JOIN task ON task.tenant_id = artefact.tenant_id AND task.task_id = artefact.task_id
   JOIN task_node AS node ON node.tenant_id = artefact.tenant_id AND node.node_id = artefact.node_id
  WHERE artefact.task_id = %(task_id)s AND artefact.is_result AND artefact.cleanup_status = 0
    AND artefact.expires_at > clock_timestamp() AND node.status = 'COMPLETED'

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
 from uuid import UUID
 
-from artiway.delivery.uploads.model import OpenLimits, TooManyUploads, Upload
+from artiway.delivery.uploads.model import CONTENT_TYPES, OpenLimits, TooManyUploads, Upload
+from artiway.delivery.uploads.names import content_disposition
 from artiway.platform import sql
+from artiway.platform.clock import Clock
 from artiway.platform.database import Database
+from artiway.platform.signed_urls import UrlSigner
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 SQL = sql.load("artiway.delivery.uploads")
 DELETE_BATCH = 1_000
+# A picture never changes under its key: the attempt is part of it. A browser counts the time that CloudFront kept a
+# picture (stacks/edge.yaml), so this is longer.
+CACHE_CONTROL = "private, max-age=86400, immutable"
 
 
 class PostgresUploads:
@@ -85,12 +93,11 @@ class S3Objects:
         )
         return url, {"Content-Type": content_type, "Content-Length": str(size)}
 
-    def download_url(self, key: str, *, content_type: str, ttl_s: int) -> str:
-        return self._s3.generate_presigned_url(
-            "get_object",
-            Params={"Bucket": self._bucket, "Key": key, "ResponseContentType": content_type},
-            ExpiresIn=ttl_s,
-        )
+    def download_url(self, key: str, headers: Mapping[str, str], *, ttl_s: int) -> str:
+        """S3 answers with these headers in place of the stored ones."""
+        changed = {f"Response{name.title().replace('-', '')}": value for name, value in headers.items()}
+        params = {"Bucket": self._bucket, "Key": key, **changed}
+        return self._s3.generate_presigned_url("get_object", Params=params, ExpiresIn=ttl_s)
 
     def head(self, key: str, *, length: int) -> tuple[bytes, int] | None:
         from botocore.exceptions import ClientError
@@ -120,3 +127,49 @@ class S3Objects:
             failed = {error["Key"] for error in answer.get("Errors", [])}
             gone += [key for key in batch if key not in failed]
         return gone
+
+
+class CloudFrontPictures:
+    """Addresses under the caller's own host. The path is the object's key (stacks/edge.yaml).
+
+    The query names the headers with which S3 answers. It is signed with the address: a viewer cannot change it, and no
+    picture is served as anything but a picture.
+    """
+
+    def __init__(self, signer: UrlSigner) -> None:
+        self._signer = signer
+
+    def address(
+        self, key: str, *, base_url: str, content_type: str, expires_at: datetime, file_name: str | None = None
+    ) -> str:
+        headers = answer_headers(content_type, file_name)
+        # Some clients decode %2F and %2C before they send an address, and then its signature would be wrong.
+        query = urlencode({f"response-{name}": value for name, value in headers.items()}, quote_via=quote, safe="/,")
+        return self._signer.sign(f"{base_url}/{quote(key)}?{query}", int(expires_at.timestamp()))
+
+
+class S3Pictures:
+    """Addresses of S3 itself, for a stack without CloudFront. No two are the same, so browsers keep none."""
+
+    def __init__(self, objects: S3Objects, clock: Clock) -> None:
+        self._objects, self._clock = objects, clock
+
+    def address(
+        self, key: str, *, base_url: str, content_type: str, expires_at: datetime, file_name: str | None = None
+    ) -> str:
+        headers = answer_headers(content_type, file_name)
+        ttl_s = max(1, int((expires_at - self._clock.now()).total_seconds()))
+        return self._objects.download_url(key, headers, ttl_s=ttl_s)
+
+
+def stored_pictures(objects: S3Objects, signer: UrlSigner, clock: Clock) -> CloudFrontPictures | S3Pictures:
+    """A stack without a distribution has no key in CloudFront."""
+    return CloudFrontPictures(signer) if signer.key_id else S3Pictures(objects, clock)
+
+
+def answer_headers(content_type: str, file_name: str | None) -> dict[str, str]:
+    headers = {
+        "cache-control": CACHE_CONTROL,
+        "content-type": content_type if content_type in CONTENT_TYPES else "application/octet-stream",
+    }
+    return headers | ({} if file_name is None else {"content-disposition": content_disposition(file_name)})

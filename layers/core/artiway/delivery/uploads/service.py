@@ -1,15 +1,16 @@
-"""Uploads with a declared type and size, inspected before their first use; results as links that expire."""
+"""Uploads with a declared type and size, inspected before their first use; results as addresses that expire."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Protocol
 from uuid import UUID
 
 from artiway import ids
-from artiway.delivery.uploads import pictures
+from artiway.delivery.uploads import names, pictures
 from artiway.delivery.uploads.model import NoSuchInput, NotAPicture, NotUploaded, OpenLimits, Result, Ticket, Upload
 from artiway.platform.clock import Clock
 from artiway.tasks.service import Picture
@@ -33,10 +34,15 @@ class UploadStore(Protocol):
 class Objects(Protocol):
     def upload_url(self, key: str, *, content_type: str, size: int, ttl_s: int) -> tuple[str, Mapping[str, str]]: ...
 
-    def download_url(self, key: str, *, content_type: str, ttl_s: int) -> str: ...
-
     def head(self, key: str, *, length: int) -> tuple[bytes, int] | None:
         """The first bytes and the size of an object; None if it does not exist."""
+
+
+class Pictures(Protocol):
+    def address(
+        self, key: str, *, base_url: str, content_type: str, expires_at: datetime, file_name: str | None = None
+    ) -> str:
+        """Where a stored picture can be read until a time; with a name, it is saved under it and not shown."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +51,17 @@ class Bounds:
     pixels: int
     side: int
     url_ttl_s: int
+    url_step_s: int
     upload_ttl_s: int
     opened: OpenLimits
 
 
 class UploadService:
-    def __init__(self, store: UploadStore, objects: Objects, clock: Clock, bounds: Callable[[], Bounds]) -> None:
-        self._store, self._objects, self._clock, self._bounds = store, objects, clock, bounds
+    def __init__(
+        self, store: UploadStore, objects: Objects, pictures: Pictures, clock: Clock, bounds: Callable[[], Bounds]
+    ) -> None:
+        self._store, self._objects, self._pictures = store, objects, pictures
+        self._clock, self._bounds = clock, bounds
 
     @property
     def bounds(self) -> Bounds:
@@ -83,22 +93,35 @@ class UploadService:
         self._store.extend(tenant_id, sizes, input_ids)
         return {input_id: Picture(upload.key, upload.content_type) for input_id, upload in found.items()}
 
-    def results(self, *, tenant_id: UUID, task_id: UUID) -> Sequence[Result]:
-        """The stored results of a task. The links expire soon; a new call returns new ones."""
-        until = self._clock.now() + timedelta(seconds=self.bounds.url_ttl_s)
+    def results(self, *, tenant_id: UUID, task_id: UUID, base_url: str) -> Sequence[Result]:
+        """The stored results of a task. `base_url` is where the caller reached the platform: https://shop.example."""
+        until = self._valid_until()
         return [
-            Result(
-                name=row["name"],
-                url=self._objects.download_url(
-                    row["key"], content_type=row["content_type"], ttl_s=self.bounds.url_ttl_s
-                ),
-                content_type=row["content_type"],
-                width=row["width"],
-                height=row["height"],
-                expires_at=min(until, row["expires_at"]),
-            )
-            for row in self._store.results(tenant_id, task_id)
+            self._result(row, number, base_url, min(until, row["expires_at"]))
+            for number, row in enumerate(self._store.results(tenant_id, task_id), start=1)
         ]
+
+    def _valid_until(self) -> datetime:
+        """At least `url_ttl_s` from now, and the same for all calls of one step: so a browser can keep the picture."""
+        step = self.bounds.url_step_s
+        soonest = int(self._clock.now().timestamp()) + self.bounds.url_ttl_s
+        return datetime.fromtimestamp(-(-soonest // step) * step, UTC)
+
+    def _result(self, row: Mapping[str, Any], number: int, base_url: str, expires_at: datetime) -> Result:
+        content_type = row["content_type"]
+        name = names.file_name(row["title"], row["made_at"], number, content_type)
+        address = partial(
+            self._pictures.address, row["key"], base_url=base_url, content_type=content_type, expires_at=expires_at
+        )
+        return Result(
+            name=row["name"],
+            url=address(),
+            download_url=address(file_name=name),
+            content_type=content_type,
+            width=row["width"],
+            height=row["height"],
+            expires_at=expires_at,
+        )
 
     def _inspect(self, upload: Upload) -> tuple[int, int]:
         picture = self._sniff(upload, HEAD_BYTES)
