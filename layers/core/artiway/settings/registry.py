@@ -7,9 +7,10 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
+from artiway.series import settings as series
 from artiway.settings.model import Setting
 
-MODULES: tuple[ModuleType, ...] = ()
+MODULES: tuple[ModuleType, ...] = (series,)
 
 
 @cache

@@ -1,0 +1,25 @@
+"""Minute aggregates and service levels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from artiway.bootstrap import base
+from artiway.bootstrap.live_settings import service_setting_values
+from artiway.bootstrap.once import once
+from artiway.bootstrap.recovery import dead_letters
+
+if TYPE_CHECKING:
+    from artiway.series.service import SeriesService
+
+
+@once
+def series() -> SeriesService:
+    from artiway.platform.request_counts import RequestCounts
+    from artiway.scheduling.operations import IMAGE_POOLS
+    from artiway.series.repository import PostgresSeries
+    from artiway.series.service import SeriesService
+
+    store = PostgresSeries(base.service_database(), pools=IMAGE_POOLS, beat_s=base.settings().lease_s // 3)
+    counts = RequestCounts(base.redis())
+    return SeriesService(store, counts, lambda: dead_letters().depths(), service_setting_values(), base.clock())
