@@ -21,7 +21,7 @@ POOLS = ("gpu", "enterprise")
 
 
 def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
-    """`{"pass": "quick" | "slow" | "series" | "expire" | "changes" | "invariants"}`. `"once": true`: quick runs once."""
+    """`{"pass": "quick" | "slow" | "series" | "expire" | "changes" | "invariants"}`. `"once": true` runs it once."""
     with tracing.traced(None):
         match event["pass"]:
             case "quick":

@@ -1,4 +1,4 @@
-"""A story of six minutes: tenants, tasks that complete, fail, are retried and cancelled, nodes that still wait or run."""
+"""A story of six minutes: tasks that complete, fail, are retried and cancelled, and nodes that still wait or run."""
 
 from __future__ import annotations
 
