@@ -793,7 +793,7 @@ def _labels(point: Point) -> dict[str, str]:
     return labels
 
 
-@api.get("/ops/metrics", permission="ops.read", media="application/openmetrics-text", slow=True)
+@api.get("/ops/metrics", permission="ops.read", media="application/openmetrics-text")
 def get_metrics() -> Response[str]:
     """The newest closed minute of all series as OpenMetrics text, for Prometheus."""
     page = bootstrap.series().page()

@@ -42,7 +42,8 @@ class Day:
     def newest(self, name: str, objective: str = "availability") -> dict[str, float]:
         with psycopg.connect(self.superuser, row_factory=dict_row) as connection:
             rows = connection.execute(
-                "SELECT labels, value FROM series_minute WHERE name = %s AND minute = %s AND labels ->> 'objective' = %s",
+                "SELECT labels, value FROM series_minute"
+                " WHERE name = %s AND minute = %s AND labels ->> 'objective' = %s",
                 [name, self.minute - MINUTE, objective],
             ).fetchall()
         return {row["labels"].get("window", ""): row["value"] for row in rows}
@@ -121,7 +122,8 @@ def test_waits_are_counted_against_their_target(story: Story, emitted: dict[tupl
     """The target of the lane divides its waits; the number of those within it agrees with SQL."""
     story.close_all(story.service(values=Fixed({WAIT_S["vip_short"]: 25.0})))
     (wanted,) = story.world.rows(
-        "SELECT count(*) FILTER (WHERE started.changed_at - ready.changed_at <= interval '25 s') AS good, count(*) AS total"
+        "SELECT count(*) FILTER (WHERE started.changed_at - ready.changed_at <= interval '25 s') AS good,"
+        "       count(*) AS total"
         "  FROM node_history AS started JOIN task_node AS node USING (node_id)"
         "  JOIN LATERAL (SELECT max(changed_at) AS changed_at FROM node_history AS ready WHERE from_status = 'PENDING'"
         "                   AND ready.node_id = started.node_id AND ready.version < started.version) AS ready ON true"

@@ -14,7 +14,7 @@ from uuid import UUID
 LOCK_FENCE = "lock-fence"
 CACHE_HEAD = "cache:head"
 CACHE_LOG = "cache:log"
-REQUESTS_SINCE = "requests:since"
+REQUESTS_SINCE = "requests-since"
 
 
 class KeyType(StrEnum):

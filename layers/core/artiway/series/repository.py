@@ -10,7 +10,7 @@ from typing import Any
 
 from artiway.platform import sql
 from artiway.platform.database import Database
-from artiway.series.model import GROWTH, MINUTE, Merge, Objective, Outcomes, Range, Row, Series, Stored, floor
+from artiway.series.model import GROWTH, MINUTE, Merge, Objective, Outcomes, Range, Row, Series, Stored
 
 SQL = sql.load("artiway.series")
 
@@ -19,13 +19,13 @@ class PostgresSeries:
     def __init__(self, database: Database, *, pools: Sequence[str], beat_s: int) -> None:
         self._database, self._pools, self._beat_s = database, list(pools), beat_s
 
-    def closed_until(self, now: datetime) -> datetime:
+    def begin(self, minute: datetime) -> None:
         with self._database.service_transaction() as tx:
-            tx.run(SQL["begin_pass"], {"minute": floor(now, MINUTE)})
-            row = tx.one(SQL["closed_until"])
-        assert row is not None
-        closed_until: datetime = row["closed_until"]
-        return closed_until
+            tx.run(SQL["begin_pass"], {"minute": minute})
+
+    def closed_until(self) -> datetime | None:
+        rows = self._all("closed_until", {})
+        return rows[0]["closed_until"] if rows else None
 
     def close(
         self,

@@ -50,7 +50,11 @@ DELETE_LIMIT = 20_000
 
 
 class SeriesStore(Protocol):
-    def closed_until(self, now: datetime) -> datetime: ...
+    def begin(self, minute: datetime) -> None:
+        """Minutes from this one on are closed, unless an earlier one has begun the series."""
+
+    def closed_until(self) -> datetime | None:
+        """The end of the newest closed minute. None before the first pass."""
 
     def close(
         self,
@@ -100,7 +104,8 @@ class SeriesService:
         """Close the minutes that are due, oldest first. Safe to repeat, also at the same time in another process."""
         now = self._clock.now()
         closed = 0
-        while closed < MINUTES_A_PASS and (minute := next_minute(self._store.closed_until(now), now)) is not None:
+        self._store.begin(floor(now, MINUTE))
+        while closed < MINUTES_A_PASS and (minute := next_minute(self._store.closed_until() or now, now)) is not None:
             if not self._close(minute, now):
                 break
             closed += 1
@@ -170,10 +175,10 @@ class SeriesService:
 
     def page(self) -> Page:
         """The newest closed minute as OpenMetrics text."""
-        minute = self._store.closed_until(self._clock.now()) - MINUTE
-        rows = self._store.newest(minute)
+        closed = self._store.closed_until() or floor(self._clock.now(), MINUTE)
+        rows = self._store.newest(closed - MINUTE)
         found = [(series, points_of(series, rows.get(series.rows, []))) for series in SERIES.values()]
-        return openmetrics.page(found, closed=minute + MINUTE)
+        return openmetrics.page(found, closed=closed)
 
 
 def _request_points(counts: tuple[int, int] | None) -> list[Stored]:
