@@ -73,6 +73,7 @@ BODIES: dict[str, Callable[[], Any]] = {
     "POST /users": lambda: {"email": email(), "password": PASSWORD, "roles": ["viewer"]},
     "POST /webhooks": lambda: {"url": f"https://example.com/{uuid4().hex}"},
 }
+QUERIES = {"GET /ops/series": {"name": "waiting"}}
 # They read files of the layer, or SQS, or say what is away.
 NO_DATABASE = {
     "GET /docs",
@@ -127,6 +128,7 @@ class Platform:
             "routeKey": f"{operation.method} {operation.path}",
             "rawPath": f"/api/v1{path}",
             "rawQueryString": "",
+            "queryStringParameters": QUERIES.get(str(operation)),
             "headers": {"content-type": "application/json", "idempotency-key": uuid4().hex},
             "pathParameters": {},
             "requestContext": {

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
+import psycopg
 import pytest
 import redis
+from psycopg.rows import dict_row
 
 from artiway import bootstrap
+from artiway.platform import metrics
+from artiway.platform.database import Database
 from artiway.series.model import MINUTE, floor
 from artiway.series.repository import PostgresSeries
 from artiway.series.service import SeriesService
@@ -101,6 +106,58 @@ def story(played: Story) -> Story:
     return played
 
 
+class Bare:
+    """A database without tasks, to which nodes are added as if they had completed in one minute."""
+
+    def __init__(self, superuser: psycopg.Connection[dict[str, Any]], database: Database) -> None:
+        self._superuser, self._database = superuser, database
+        self.minute = floor(datetime.now(UTC), MINUTE) - 10 * MINUTE
+
+    def rows(self, query: str) -> list[dict[str, Any]]:
+        return self._superuser.execute(query.encode()).fetchall()
+
+    def fill(self, busy: Sequence[tuple[str, int]]) -> None:
+        """One tenant with one node for each: its pool, and how long it ran in ms."""
+        self.empty()
+        self._superuser.execute("INSERT INTO series_pass (closed_until) VALUES (%s)", [self.minute])
+        for pool, ms in busy:
+            tenant_id, node_id = uuid4(), uuid4()
+            lane = "enterprise_exclusive" if pool == "enterprise" else "vip_short"
+            self._superuser.execute(
+                "INSERT INTO task_node (tenant_id, node_id, task_id, user_id, position, name, type, step, lane, pool,"
+                " cost_us, is_result, in_degree, status, ended_at) VALUES"
+                " (%s, %s, %s, %s, 0, 'n', 'cutout', 'crop', %s, %s, 1, true, 0, 'COMPLETED', now())",
+                [tenant_id, node_id, uuid4(), uuid4(), lane, pool],
+            )
+            changes = [("PENDING", "QUEUED", 0), ("QUEUED", "PROCESSING", 0), ("PROCESSING", "COMPLETED", ms)]
+            for version, (before, after, at_ms) in enumerate(changes):
+                self._superuser.execute(
+                    "INSERT INTO node_history VALUES (%s, %s, %s, %s, %s, 1, 'w', NULL, %s)",
+                    [tenant_id, node_id, version, before, after, self._at(at_ms)],
+                )
+
+    def _at(self, ms: int) -> datetime:
+        """The last microsecond of the minute belongs to it."""
+        return self.minute + min(timedelta(milliseconds=ms), MINUTE - timedelta(microseconds=1))
+
+    def service(self, values: SettingValues) -> SeriesService:
+        store = PostgresSeries(self._database, pools=POOLS, beat_s=10)
+        return SeriesService(store, KnownRequests(), dict, values, FixedClock(self.minute + 2 * MINUTE))
+
+    def empty(self) -> None:
+        for table in ("series_minute", "series_day", "series_pass", "node_history", "task_node"):
+            self._superuser.execute(f"DELETE FROM {table}".encode())
+
+
+@pytest.fixture
+def bare(addresses, service_database) -> Iterator[Bare]:
+    with psycopg.connect(addresses.superuser, autocommit=True, row_factory=dict_row) as connection:
+        connection.execute("SET session_replication_role = replica")  # no triggers, no foreign keys
+        bare = Bare(connection, service_database)
+        yield bare
+        bare.empty()
+
+
 def _play(world: World) -> None:
     worker = world.worker(slots=5)
     tenants = [world.tenant("vip") for _ in range(3)]
@@ -144,3 +201,16 @@ def _stretch(world: World, since: datetime) -> None:
             f" WHERE history.node_id = node.node_id AND {condition}) WHERE {column} IS NOT NULL".encode()
         )
     world.superuser.execute("UPDATE worker SET registered_at = %s, beat_at = %s", [since, since + 2 * SPAN])
+
+
+@pytest.fixture
+def emitted(monkeypatch) -> dict[tuple[str, str], float]:
+    """The newest burn rate by objective and windows."""
+    found: dict[tuple[str, str], float] = {}
+
+    def emit(name: str, value: float, _unit: str = "Count", **dimensions: str) -> None:
+        if name == "BurnRate":
+            found[dimensions["objective"], dimensions["windows"]] = value
+
+    monkeypatch.setattr(metrics, "emit", emit)
+    return found

@@ -9,15 +9,14 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
-from artiway.platform import metrics
 from artiway.platform.database import Database
 from artiway.series.model import MINUTE
 from artiway.series.repository import PostgresSeries
 from artiway.series.service import SeriesService
-from artiway.series.settings import AVAILABILITY_PERCENT, WAIT_S
+from artiway.series.settings import AVAILABILITY_PERCENT
 from artiway.settings.model import Defaults, Fixed
 from tests.fakes.clock import FixedClock
-from tests.integration.series.conftest import POOLS, KnownRequests, Story
+from tests.integration.series.conftest import POOLS, KnownRequests
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
@@ -47,19 +46,6 @@ class Day:
                 [name, self.minute - MINUTE, objective],
             ).fetchall()
         return {row["labels"].get("window", ""): row["value"] for row in rows}
-
-
-@pytest.fixture
-def emitted(monkeypatch) -> dict[tuple[str, str], float]:
-    """The newest burn rate by objective and windows."""
-    found: dict[tuple[str, str], float] = {}
-
-    def emit(name: str, value: float, _unit: str = "Count", **dimensions: str) -> None:
-        if name == "BurnRate":
-            found[dimensions["objective"], dimensions["windows"]] = value
-
-    monkeypatch.setattr(metrics, "emit", emit)
-    return found
 
 
 @pytest.fixture
@@ -116,21 +102,3 @@ def test_target_is_a_live_setting(service_database: Database, addresses):
     day = Day(service_database, addresses.superuser, Fixed({AVAILABILITY_PERCENT: 99.0}))
     day.pass_minutes(1, requests=100, errors=1)
     assert day.newest("burn_rate")["5m"] == pytest.approx(1)
-
-
-def test_waits_are_counted_against_their_target(story: Story, emitted: dict[tuple[str, str], float]):
-    """The target of the lane divides its waits; the number of those within it agrees with SQL."""
-    story.close_all(story.service(values=Fixed({WAIT_S["vip_short"]: 25.0})))
-    (wanted,) = story.world.rows(
-        "SELECT count(*) FILTER (WHERE started.changed_at - ready.changed_at <= interval '25 s') AS good,"
-        "       count(*) AS total"
-        "  FROM node_history AS started JOIN task_node AS node USING (node_id)"
-        "  JOIN LATERAL (SELECT max(changed_at) AS changed_at FROM node_history AS ready WHERE from_status = 'PENDING'"
-        "                   AND ready.node_id = started.node_id AND ready.version < started.version) AS ready ON true"
-        " WHERE started.to_status = 'PROCESSING' AND node.lane = 'vip_short'"
-    )
-    rows = [row for row in story.stored("wait_within_target") if row["labels"]["lane"] == "vip_short"]
-    good, total = sum(row["value"] for row in rows), sum(row["weight"] for row in rows)
-    assert (good, total) == (wanted["good"], wanted["total"])
-    assert 0 < good < total
-    assert emitted["wait_vip_short", "slow"] == pytest.approx((1 - good / total) / 0.05)

@@ -15,7 +15,7 @@ from artiway.platform.database import Database
 from artiway.series.model import CATCH_UP, MINUTE, SERIES, floor, quantile
 from artiway.series.repository import PostgresSeries
 from artiway.series.service import SeriesService
-from artiway.series.settings import KEEP_DAYS, TOP_TENANTS
+from artiway.series.settings import KEEP_DAYS, TOP_TENANTS, WAIT_S
 from artiway.settings.model import Defaults, Fixed
 from tests.integration.series.conftest import POOLS, KnownRequests, Story
 
@@ -160,6 +160,24 @@ def test_busy_time_agrees_with_replayed_attempts(story: Story):
     for minute in story.minutes:
         total = sum(seconds for (at, _), seconds in wanted.items() if at == minute)
         assert used[minute] == pytest.approx((total, 5 * 60), abs=0.001)
+
+
+def test_waits_are_counted_against_their_target(story: Story, emitted: dict[tuple[str, str], float]):
+    """The target of the lane divides its waits; the number of those within it agrees with SQL."""
+    story.close_all(story.service(values=Fixed({WAIT_S["vip_short"]: 25.0})))
+    (wanted,) = story.world.rows(
+        "SELECT count(*) FILTER (WHERE started.changed_at - ready.changed_at <= interval '25 s') AS good,"
+        "       count(*) AS total"
+        "  FROM node_history AS started JOIN task_node AS node USING (node_id)"
+        "  JOIN LATERAL (SELECT max(changed_at) AS changed_at FROM node_history AS ready WHERE from_status = 'PENDING'"
+        "                   AND ready.node_id = started.node_id AND ready.version < started.version) AS ready ON true"
+        " WHERE started.to_status = 'PROCESSING' AND node.lane = 'vip_short'"
+    )
+    rows = [row for row in story.stored("wait_within_target") if row["labels"]["lane"] == "vip_short"]
+    good, total = sum(row["value"] for row in rows), sum(row["weight"] for row in rows)
+    assert (good, total) == (wanted["good"], wanted["total"])
+    assert 0 < good < total
+    assert emitted["wait_vip_short", "slow"] == pytest.approx((1 - good / total) / 0.05)
 
 
 class TestPass:
