@@ -137,8 +137,13 @@ def worker_addresses(make_addresses: Callable[..., Addresses]) -> Addresses:
 
 @pytest.fixture
 def addresses(worker_addresses: Addresses) -> Addresses:
-    """This worker's database, emptied. Only tables that hold something are touched: truncating all costs far more."""
-    with psycopg.connect(worker_addresses.superuser, autocommit=True) as connection:
+    """This worker's database, emptied."""
+    return emptied(worker_addresses)
+
+
+def emptied(addresses: Addresses) -> Addresses:
+    """Only tables that hold something are touched: truncating all costs far more."""
+    with psycopg.connect(addresses.superuser, autocommit=True) as connection:
         connection.execute("SET session_replication_role = replica")  # the order of foreign keys does not matter here
         tables = connection.execute(
             "SELECT format('%I', relname) FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace"
@@ -147,7 +152,7 @@ def addresses(worker_addresses: Addresses) -> Addresses:
         probe = " UNION ALL ".join(f"SELECT '{name}' WHERE EXISTS (SELECT FROM {name})" for (name,) in tables)
         for (name,) in connection.execute(probe.encode()).fetchall() if tables else []:
             connection.execute(f"DELETE FROM {name}".encode())
-    return worker_addresses
+    return addresses
 
 
 @pytest.fixture

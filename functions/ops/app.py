@@ -1,4 +1,4 @@
-"""Operations: lanes, models, workers, scheduler, fairness, dead letters, reconciliation, audit, settings, cache."""
+"""Operations: lanes, models, workers, scheduler, fairness, dead letters, audit log, series, settings, cache, health."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
+from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Query
-from pydantic import AfterValidator, AwareDatetime, Field
+from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field
 
 from artiway import bootstrap
 from artiway.audit.model import AuditEntry, AuditFilter
@@ -17,6 +18,7 @@ from artiway.errors import NotFound
 from artiway.ids import from_wire, to_wire
 from artiway.platform import http
 from artiway.scheduling.model import Choice, LaneChange, LaneState, ModelState, TenantPolicy, Waits, WorkerState
+from artiway.series.model import OTHER, SERIES, Point
 from artiway.settings.model import SettingState
 
 api = http.Api("operations", origin=bootstrap.origin, access_check=bootstrap.access_check, warm_up=bootstrap.warm_up)
@@ -732,6 +734,72 @@ def _audit(entry: AuditEntry) -> AuditBody:
         trace_id=entry.trace_id,
         at=entry.at,
     )
+
+
+def _series_name(name: str) -> str:
+    if name not in SERIES:
+        raise ValueError(f"unknown; known are {', '.join(SERIES)}")
+    return name
+
+
+SeriesName = Annotated[str, AfterValidator(_series_name)]
+
+
+class PointBody(http.Wire):
+    """The other fields are the series' labels."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, str]
+
+    at: datetime = Field(description="start of the step")
+    value: float
+
+
+class SeriesBody(http.Wire):
+    name: str
+    unit: str
+    description: str
+    merge: Literal["sum", "maximum", "minimum", "ratio", "share", "quantile"] = Field(
+        description="how the minutes of a step become one value"
+    )
+    step_seconds: int
+    is_measured: bool = Field(description="false: nothing writes this series yet")
+    points: list[PointBody]
+
+
+@api.get("/ops/series", permission="ops.read", slow=True)
+def get_series(
+    name: Annotated[SeriesName, Query(description=f"one of {', '.join(SERIES)}")],
+    since: Annotated[AwareDatetime | None, Query(alias="from", description="an hour before `to` if left out")] = None,
+    until: Annotated[AwareDatetime | None, Query(alias="to", description="now if left out")] = None,
+    step: Annotated[int | None, Query(ge=60, le=86_400, description="seconds, whole minutes")] = None,
+) -> SeriesBody:
+    """Minute aggregates of a series, merged over steps. A range has at most 720 steps."""
+    series = SERIES[name]
+    wanted, points = bootstrap.series().read(series, since, until, step)
+    return SeriesBody(
+        name=name,
+        unit=series.unit,
+        description=series.description,
+        merge=series.merge.value,
+        step_seconds=int(wanted.step.total_seconds()),
+        is_measured=series.is_measured,
+        points=[PointBody(at=point.at, value=point.value, **_labels(point)) for point in points],
+    )
+
+
+def _labels(point: Point) -> dict[str, str]:
+    labels = dict(point.labels)
+    if labels.get("tenantId", OTHER) != OTHER:
+        labels["tenantId"] = _tenant_word(labels["tenantId"])
+    return labels
+
+
+@api.get("/ops/metrics", permission="ops.read", media="application/openmetrics-text")
+def get_metrics() -> Response[str]:
+    """The newest closed minute of all series as OpenMetrics text, for Prometheus."""
+    page = bootstrap.series().page()
+    return Response(status_code=200, content_type=page.content_type, body=page.text)
 
 
 class ReadingBody(http.Wire):

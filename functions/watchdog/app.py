@@ -1,7 +1,7 @@
 """The sweeps: every half minute for running nodes, every five minutes for missed changes, at night for expired objects.
 
-The invariants of changed rows are checked each minute, those of all rows at night. A deployment starts the first
-passes, so that overdue rows do not wait for the schedule.
+The invariants of changed rows are checked each minute, those of all rows at night. Minute aggregates are written each
+minute. A deployment starts the first passes, so that overdue rows do not wait for the schedule.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ POOLS = ("gpu", "enterprise")
 
 
 def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
-    """`{"pass": "quick" | "slow" | "expire" | "changes" | "invariants"}`; with `"once": true` quick is not repeated."""
+    """`{"pass": "quick" | "slow" | "series" | "expire" | "changes" | "invariants"}`. `"once": true` runs it once."""
     with tracing.traced(None):
         match event["pass"]:
             case "quick":
                 return _quick(is_once=bool(event.get("once")))
             case "slow":
                 return _slow()
+            case "series":
+                return bootstrap.series().close_minutes()
             case "expire":
                 return {"expired": bootstrap.sweeper().expire_objects()}
             case "changes":
@@ -35,7 +37,7 @@ def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
             case "invariants":
                 return _verdict(bootstrap.invariants().check())
             case other:
-                raise ValueError(f"unknown pass {other!r}: quick, slow, expire, changes or invariants")
+                raise ValueError(f"unknown pass {other!r}: quick, slow, series, expire, changes or invariants")
 
 
 def _verdict(health: Health) -> dict[str, Any]:

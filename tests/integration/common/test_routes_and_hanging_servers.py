@@ -77,6 +77,7 @@ BODIES: dict[str, Callable[[], Any]] = {
     "POST /users": lambda: {"email": email(), "password": PASSWORD, "roles": ["viewer"]},
     "POST /webhooks": lambda: {"url": f"https://example.com/{uuid4().hex}"},
 }
+QUERIES = {"GET /ops/series": {"name": "waiting"}}
 # They read files of the layer, or SQS, or say what is away.
 NO_DATABASE = {
     "GET /docs",

@@ -12,6 +12,7 @@ from artiway.errors import Conflict, TooMany
 from artiway.platform import http
 from artiway.platform.database import DatabaseAway
 from artiway.platform.origin import OFF, Origin, hashes_of
+from artiway.platform.ratelimit import Decision
 
 TENANT, USER = uuid4(), uuid4()
 SECRET = "between CloudFront and the functions"
@@ -329,3 +330,38 @@ def test_trace_of_the_caller_is_kept(api):
     trace = "1-65f00000-0123456789abcdef01234567"
     _, _, headers = call(api, "GET", "/things", headers={"x-amzn-trace-id": f"Root={trace};Sampled=1"})
     assert headers["x-trace-id"] == trace
+
+
+class CountingAccess:
+    """Lets the test's user in and notes what was counted."""
+
+    def __init__(self) -> None:
+        self.counted: list[bool] = []
+
+    def admit(self, request: http.Request) -> http.Admission:
+        limit = Decision(is_allowed=True, limit=5, remaining=4, reset_s=0, retry_after_s=0)
+        return http.Admission(http.Identity(TENANT, USER, frozenset()), limit)
+
+    def count_failure(self, *, is_counted: bool) -> None:
+        self.counted.append(is_counted)
+        raise ConnectionError("no Redis")
+
+
+@pytest.mark.parametrize(
+    ("route", "status", "counted"),
+    [("/fine", 200, []), ("/refused", 409, []), ("/bug", 500, [True]), ("/away", 503, [True]), ("/open", 503, [False])],
+)
+def test_server_errors_are_counted_once(route, status, counted):
+    """Also that an answer does not depend on its count. `/open` is a public route, which no limiter counted."""
+    access = CountingAccess()
+    api = http.Api("test", origin=None, access_check=lambda: access)
+    raised = {"/refused": Conflict("taken"), "/bug": ZeroDivisionError(), "/fine": None}
+
+    @api.get(route, public=route == "/open")
+    def answer() -> dict[str, str]:
+        if error := raised.get(route, DatabaseAway("gone")):
+            raise error
+        return {}
+
+    assert call(api, "GET", route)[0] == status
+    assert access.counted == counted

@@ -17,6 +17,8 @@ NAMES = {
     "lock:<name>": redis_keys.lock("order:17"),
     "lock-fence": redis_keys.LOCK_FENCE,
     "rate:<bucket>": redis_keys.rate("tenant:1"),
+    "requests-since": redis_keys.REQUESTS_SINCE,
+    "requests:<minute>": redis_keys.requests(29_540_160),
     "cache:value:<key>": redis_keys.cache_value("access:1:session:2"),
     "cache:loading:<key>": redis_keys.cache_loading("k"),
     "cache:statistics:<minute>": redis_keys.cache_statistics(29_000_000),

@@ -44,6 +44,12 @@ def test_every_queue_is_a_destination_or_dead_letters(template):
     assert named == {f"${{{name}.QueueName}}" for name in template.of_type("AWS::SQS::Queue")}
 
 
+def test_watchdog_counts_the_same_dead_letters(template):
+    dead = json.loads(template.variables_of("OpsFunction")["ARTIWAY_DEAD_LETTERS"]["Fn::Sub"])
+    counted = json.loads(template.variables_of("WatchdogFunction")["ARTIWAY_DEAD_LETTER_QUEUES"]["Fn::Sub"])
+    assert counted == {name: queue for name, (queue, _) in dead.items()}
+
+
 def test_dead_letters_go_back_to_their_sources(template):
     """The destinations that a dead-letter queue serves are the queues whose redrive policy names it."""
     queues = template.of_type("AWS::SQS::Queue")

@@ -44,6 +44,7 @@ from artiway.bootstrap.points import grants, points, points_overview
 from artiway.bootstrap.push import push
 from artiway.bootstrap.recovery import dead_letters, invariants, purge, sweeper
 from artiway.bootstrap.scheduling import fair_queues, operations, scheduler, scheduling_store
+from artiway.bootstrap.series import series
 from artiway.bootstrap.tasks import (
     catalogue,
     live_catalogue,
@@ -113,6 +114,7 @@ __all__ = [
     "relay",
     "scheduler",
     "scheduling_store",
+    "series",
     "service_database",
     "service_outbox",
     "service_setting_values",

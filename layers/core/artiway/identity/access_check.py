@@ -54,6 +54,9 @@ class AccessCheck:
         ]
         return Admission(identity, self._limiter.take(buckets))
 
+    def count_failure(self, *, is_counted: bool) -> None:
+        self._limiter.count_failure(is_counted=is_counted)
+
     def once(
         self, identity: Identity, *, key: str, request_hash: str, perform: Callable[[], tuple[int, str]]
     ) -> tuple[int, str]:

@@ -128,6 +128,9 @@ class AccessPort(Protocol):
     def admit(self, request: Request) -> Admission:
         """The caller's identity and rate limit. Raises Unauthenticated for a caller without an identity."""
 
+    def count_failure(self, *, is_counted: bool) -> None:
+        """Count an answer with a 5xx status. `is_counted`: the request itself was counted by `admit`."""
+
     def once(
         self, identity: Identity, *, key: str, request_hash: str, perform: Callable[[], tuple[int, str]]
     ) -> tuple[int, str]:
@@ -322,6 +325,8 @@ class Api:
                 metrics.emit("RequestFailures", 1, area=self.area)
                 bug = ArtiwayError("an internal error occurred")
                 answer = _failed(bug) if is_raw else _rendered(bug, request_id)
+            if answer["statusCode"] >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                self._count_failure()
             answer["headers"] = {
                 "cache-control": "no-store",
                 **({"retry-after": str(RETRY_AFTER_S)} if answer["statusCode"] == 503 else {}),
@@ -340,6 +345,14 @@ class Api:
             self._warm_up()
         except Exception:
             logger.exception("warm-up failed")  # the request loads what it needs
+
+    def _count_failure(self) -> None:
+        if self.access_check is None:
+            return
+        try:
+            self.access_check().count_failure(is_counted=self._limit is not None)
+        except Exception:  # the answer matters more than its count
+            logger.exception("failure not counted")
 
     def _answer(self, event: Mapping[str, Any], rule: _Rule | None, context: Any) -> dict[str, Any]:
         if self.origin is not None:

@@ -1,4 +1,4 @@
-"""Token buckets in Redis: one call takes a token from each bucket of a request, or from none."""
+"""Token buckets in Redis: one call counts a request and takes a token from each of its buckets, or from none."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from artiway.platform import redis_keys, scripts
 from artiway.platform.breaker import Breaker
 from artiway.platform.redis import RedisAway
+from artiway.platform.request_counts import RequestCounter
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -38,21 +39,25 @@ class RateLimiter:
         redis: Redis,
         *,
         breaker: Breaker | None = None,
+        requests: RequestCounter | None = None,
         server_now_ms: Callable[[], int] | None = None,
     ) -> None:
         self._take = scripts.load(redis, "take_tokens")
+        self._requests = requests or RequestCounter(redis)
         self._guarded = (breaker or Breaker()).guard("RateLimiterAway")
         self._server_now_ms = server_now_ms
 
     def take(self, buckets: Sequence[Bucket]) -> Decision:
         _check(buckets)
-        keys = [redis_keys.rate(key) for key, _, _ in buckets]
+        keys = [*(redis_keys.rate(key) for key, _, _ in buckets), self._requests.key()]
         now_ms: str | int = "" if self._server_now_ms is None else self._server_now_ms()
         sizes = [number for _, rate_per_s, burst in buckets for number in (rate_per_s, burst)]
         try:
             with self._guarded:
                 is_allowed, index, remaining, reset_ms, retry_ms = self._take(keys, [now_ms, *sizes])
+                self._requests.close_gap()
         except RedisAway:
+            self._requests.note_gap()
             limit = min(burst for _, _, burst in buckets)
             return Decision(is_allowed=True, limit=limit, remaining=limit, reset_s=0, retry_after_s=0)
         return Decision(
@@ -62,6 +67,14 @@ class RateLimiter:
             reset_s=-(-reset_ms // 1000),
             retry_after_s=-(-retry_ms // 1000),
         )
+
+    def count_failure(self, *, is_counted: bool) -> None:
+        """Count an answer with a 5xx status. `is_counted`: `take` has counted the request."""
+        try:
+            with self._guarded:
+                self._requests.count_failure(is_counted=is_counted)
+        except RedisAway:
+            self._requests.note_gap()
 
 
 def _check(buckets: Sequence[Bucket]) -> None:

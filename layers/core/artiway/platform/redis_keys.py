@@ -14,6 +14,7 @@ from uuid import UUID
 LOCK_FENCE = "lock-fence"
 CACHE_HEAD = "cache:head"
 CACHE_LOG = "cache:log"
+REQUESTS_SINCE = "requests-since"
 
 
 class KeyType(StrEnum):
@@ -62,6 +63,10 @@ REGISTRY = (
     KeyPattern("lock:<name>", KeyType.HASH, True, "platform.lock", "a lock's token, fence and deadline"),
     KeyPattern(LOCK_FENCE, KeyType.STRING, False, "platform.lock", "counter: each lock that is taken gets the next"),
     KeyPattern("rate:<bucket>", KeyType.HASH, True, "platform.ratelimit", "a token bucket; it expires once it is full"),
+    KeyPattern(
+        REQUESTS_SINCE, KeyType.STRING, False, "platform.request_counts", "start of whole counts"
+    ),
+    KeyPattern("requests:<minute>", KeyType.HASH, True, "platform.request_counts", "requests and 5xx answers"),
     KeyPattern("cache:value:<key>", KeyType.STRING, True, "platform.cache", "a cached value with its time of expiry"),
     KeyPattern("cache:loading:<key>", KeyType.STRING, True, "platform.cache", "token of the reader that loads a value"),
     KeyPattern("cache:statistics:<minute>", KeyType.HASH, True, "platform.cache", "reads of all processes by name"),
@@ -103,6 +108,11 @@ def lock(name: str) -> str:
 
 def rate(bucket: str) -> str:
     return f"rate:{bucket}"
+
+
+def requests(minute: int) -> str:
+    """`minute` is counted from 1970."""
+    return f"requests:{minute}"
 
 
 def cache_value(key: str) -> str:

@@ -99,6 +99,7 @@ class Settings(BaseSettings):
 
     # Name -> name of the dead-letter queue, and the destinations that it serves: "work:gpu:*".
     dead_letters: dict[str, tuple[str, str]] = Field(default_factory=dict, max_length=100)
+    dead_letter_queues: dict[str, str] = Field(default_factory=dict, max_length=100)  # names only, for the watchdog
     dead_letter_lock_s: float = Field(default=60, ge=1, le=600)
     watchdog_interval_s: int = Field(default=20, ge=0, le=25)  # 30 s are promised, and the schedule may be late
     watchdog_work_s: int = Field(default=55, ge=0, le=600)

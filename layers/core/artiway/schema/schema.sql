@@ -1018,6 +1018,37 @@ CREATE TABLE public.refresh_token (
 
 ALTER TABLE ONLY public.refresh_token FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE public.series_day (
+    name text NOT NULL,
+    day date NOT NULL,
+    labels jsonb DEFAULT '{}'::jsonb NOT NULL,
+    value double precision NOT NULL,
+    weight double precision NOT NULL
+);
+
+ALTER TABLE ONLY public.series_day FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.series_minute (
+    name text NOT NULL,
+    minute timestamp with time zone NOT NULL,
+    labels jsonb DEFAULT '{}'::jsonb NOT NULL,
+    value double precision NOT NULL,
+    weight double precision,
+    buckets jsonb,
+    CONSTRAINT series_minute_minute_check CHECK ((date_bin('00:01:00'::interval, minute, '1970-01-01 00:00:00+00'::timestamp with time zone) = minute)),
+    CONSTRAINT series_minute_name_check CHECK (((length(name) >= 1) AND (length(name) <= 64)))
+);
+
+ALTER TABLE ONLY public.series_minute FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.series_pass (
+    is_only boolean DEFAULT true NOT NULL,
+    closed_until timestamp with time zone NOT NULL,
+    CONSTRAINT series_pass_is_only_check CHECK (is_only)
+);
+
+ALTER TABLE ONLY public.series_pass FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE public.task_node (
     tenant_id uuid NOT NULL,
     node_id uuid NOT NULL,
@@ -1448,6 +1479,15 @@ ALTER TABLE ONLY public.points_lot
 ALTER TABLE ONLY public.refresh_token
     ADD CONSTRAINT refresh_token_pkey PRIMARY KEY (token_hash);
 
+ALTER TABLE ONLY public.series_day
+    ADD CONSTRAINT series_day_pkey PRIMARY KEY (name, day, labels);
+
+ALTER TABLE ONLY public.series_minute
+    ADD CONSTRAINT series_minute_pkey PRIMARY KEY (name, minute, labels);
+
+ALTER TABLE ONLY public.series_pass
+    ADD CONSTRAINT series_pass_pkey PRIMARY KEY (is_only);
+
 ALTER TABLE ONLY public.session
     ADD CONSTRAINT session_pkey PRIMARY KEY (tenant_id, session_id);
 
@@ -1563,6 +1603,8 @@ CREATE INDEX points_lot_of_user ON public.points_lot USING btree (tenant_id, use
 CREATE UNIQUE INDEX refresh_token_live ON public.refresh_token USING btree (tenant_id, session_id) WHERE (used_at IS NULL);
 
 CREATE INDEX refresh_token_of_session ON public.refresh_token USING btree (tenant_id, session_id);
+
+CREATE INDEX series_minute_age ON public.series_minute USING btree (minute);
 
 CREATE INDEX session_ended ON public.session USING btree (revoked_at) WHERE (revoked_at IS NOT NULL);
 
@@ -1771,6 +1813,12 @@ CREATE POLICY all_rows ON public.pay_transaction TO artiway_service USING (true)
 
 CREATE POLICY all_rows ON public.refresh_token TO artiway_service USING (true) WITH CHECK (true);
 
+CREATE POLICY all_rows ON public.series_day TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.series_minute TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.series_pass TO artiway_service USING (true) WITH CHECK (true);
+
 CREATE POLICY all_rows ON public.session TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.task TO artiway_service USING (true) WITH CHECK (true);
@@ -1878,6 +1926,12 @@ CREATE POLICY readable ON public.webhook FOR SELECT TO artiway_service USING (tr
 CREATE POLICY readable ON public.webhook_delivery FOR SELECT TO artiway_service USING (true);
 
 ALTER TABLE public.refresh_token ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.series_day ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.series_minute ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.series_pass ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.session ENABLE ROW LEVEL SECURITY;
 
@@ -2338,6 +2392,18 @@ GRANT UPDATE(remaining) ON TABLE public.points_lot TO artiway_app;
 GRANT SELECT,INSERT,DELETE ON TABLE public.refresh_token TO artiway_service;
 
 GRANT UPDATE(used_at) ON TABLE public.refresh_token TO artiway_service;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.series_day TO artiway_service;
+
+GRANT UPDATE(value) ON TABLE public.series_day TO artiway_service;
+
+GRANT UPDATE(weight) ON TABLE public.series_day TO artiway_service;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.series_minute TO artiway_service;
+
+GRANT SELECT,INSERT ON TABLE public.series_pass TO artiway_service;
+
+GRANT UPDATE(closed_until) ON TABLE public.series_pass TO artiway_service;
 
 GRANT SELECT,INSERT ON TABLE public.task_node TO artiway_app;
 

@@ -14,10 +14,11 @@ from artiway.health import settings as health
 from artiway.identity import settings as identity
 from artiway.identity.tenants import settings as tiers
 from artiway.payments import settings as payments
+from artiway.series import settings as series
 from artiway.settings.model import Setting
 from artiway.tasks import settings as tasks
 
-MODULES: tuple[ModuleType, ...] = (circuits, geo, health, identity, payments, tasks, tiers, uploads)
+MODULES: tuple[ModuleType, ...] = (circuits, geo, health, identity, payments, series, tasks, tiers, uploads)
 
 
 @cache

@@ -1,10 +1,12 @@
 --[[ take_tokens -> {is_allowed, index, remaining, reset_ms, retry_ms}: take one token from every bucket, or none.
   The result describes the limiting bucket: the one with the longest wait, else the one with the fewest tokens.
-  KEYS[i]          bucket i   hash, fields level (thousandths of a token) and at_ms; a missing bucket is full
+  KEYS[1..n]       bucket i   hash, fields level (thousandths of a token) and at_ms; a missing bucket is full
+  KEYS[n+1]        requests   hash, field all: the requests of this minute, refused ones included
   ARGV[1] now_ms   "" for the server's own clock
   ARGV[2i]         rate       tokens a second of bucket i, which is thousandths a millisecond, so all values are integers
   ARGV[2i+1]       burst      tokens that bucket i holds ]]
-local ONE = 1000
+local ONE, COUNTS_KEPT_S = 1000, 3600
+local requests = table.remove(KEYS)
 local now_ms = tonumber(ARGV[1])
 if not now_ms then
   local time = redis.call("TIME")
@@ -39,6 +41,9 @@ for i, bucket in ipairs(KEYS) do
       index = i
     end
   end
+end
+if redis.call("HINCRBY", requests, "all", 1) == 1 then
+  redis.call("EXPIRE", requests, COUNTS_KEPT_S)
 end
 local reset_ms = math.ceil((ARGV[2 * index + 1] * ONE - levels[index]) / ARGV[2 * index])
 return {is_allowed and 1 or 0, index, math.max(0, math.floor(levels[index] / ONE)), reset_ms, retry_ms}

@@ -1,0 +1,34 @@
+"""Minute aggregates and service levels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from artiway.bootstrap import base
+from artiway.bootstrap.live_settings import service_setting_values
+from artiway.bootstrap.once import once
+
+if TYPE_CHECKING:
+    from artiway.series.service import SeriesService
+
+
+def dead_letter_depths() -> Mapping[str, int]:
+    from artiway.recovery.queue import SqsQueues
+
+    queues, settings = SqsQueues(), base.settings()
+    return {
+        name: queues.depth(f"{settings.queue_address}/{queue}") for name, queue in settings.dead_letter_queues.items()
+    }
+
+
+@once
+def series() -> SeriesService:
+    from artiway.platform.request_counts import RequestCounts
+    from artiway.scheduling.operations import IMAGE_POOLS
+    from artiway.series.repository import PostgresSeries
+    from artiway.series.service import SeriesService
+
+    store = PostgresSeries(base.service_database(), pools=IMAGE_POOLS, beat_s=base.settings().lease_s // 3)
+    counts = RequestCounts(base.redis())
+    return SeriesService(store, counts, dead_letter_depths, service_setting_values(), base.clock())
