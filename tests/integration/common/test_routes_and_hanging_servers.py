@@ -62,7 +62,7 @@ IDS = {
 }
 PARAMETERS = {"lane": "vip_short", "queue": "push", "day": "2026-01-01", "name": "editor"}
 PARAMETERS |= {"model": "diffusion", "worker_id": "worker-1", "key": "price.cutout", "type": "tools"}
-QUERIES = {"DELETE /ops/cache": {"prefix": "geo:"}}
+QUERIES = {"DELETE /ops/cache": {"prefix": "geo:"}, "GET /ops/series": {"name": "waiting"}}
 # Where the least body of the document is refused for what it says.
 BODIES: dict[str, Callable[[], Any]] = {
     "PUT /ops/models/{model}": lambda: {"limit": None},
@@ -77,7 +77,6 @@ BODIES: dict[str, Callable[[], Any]] = {
     "POST /users": lambda: {"email": email(), "password": PASSWORD, "roles": ["viewer"]},
     "POST /webhooks": lambda: {"url": f"https://example.com/{uuid4().hex}"},
 }
-QUERIES = {"GET /ops/series": {"name": "waiting"}}
 # They read files of the layer, or SQS, or say what is away.
 NO_DATABASE = {
     "GET /docs",
