@@ -18,6 +18,7 @@ WITHOUT_TENANT = {
     "invariant_pass": "when the books of all tenants were last found right",
     "lane_setting": "lanes are the platform's, shared by all tenants",
     "bill_day": "a day of the merchant's account at WeChat, in which all tenants pay",
+    "live_setting": "settings are the platform's, shared by all tenants",
     "model_setting": "limits of models are the platform's, shared by all tenants",
     "worker": "workers are the platform's, shared by all tenants",
 }

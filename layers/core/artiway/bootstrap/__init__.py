@@ -33,6 +33,7 @@ from artiway.bootstrap.identity import (
     tenants,
     token_verifier,
 )
+from artiway.bootstrap.live_settings import live_settings, service_setting_values, setting_values
 from artiway.bootstrap.once import forget_all
 from artiway.bootstrap.outbox import outbox, relay, service_outbox
 from artiway.bootstrap.payments import alerts, bills, callbacks, order_sweep, orders, reconciliation, wechat_pay
@@ -79,6 +80,7 @@ __all__ = [
     "health",
     "idempotency",
     "invariants",
+    "live_settings",
     "locks",
     "node_store",
     "nodes",
@@ -104,6 +106,8 @@ __all__ = [
     "scheduling_store",
     "service_database",
     "service_outbox",
+    "service_setting_values",
+    "setting_values",
     "settings",
     "sweeper",
     "task_events",

@@ -77,6 +77,33 @@ class Cache:
             self.invalidate(key)
             return load()
 
+    def refresh(
+        self,
+        key: str,
+        load: Callable[[], T | None],
+        *,
+        ttl_s: float,
+        jitter_s: float = JITTER_S,
+        is_current: Callable[[T], bool] = lambda _value: False,
+    ) -> T | None:
+        """Load the value again, unless the shared one `is_current`, and replace it in all processes.
+
+        One reader loads; the others get the older value meanwhile. If the load fails, the older value stays.
+        """
+        self._first.forget(lambda known: known == key)
+        older = self._read(key, self._now())
+        if older is None:
+            return self.get(key, load, ttl_s=ttl_s, jitter_s=jitter_s)
+        value = cast("T | None", _decode(older)[0])
+        if value is not None and is_current(value):
+            return value
+        text = self._loader.load_again(key, load, Life(ttl_s, jitter_s))
+        if text is None:
+            return value
+        if text != older:
+            self._drop_shared(lambda: self._append(key, []))
+        return cast("T | None", _decode(text)[0])
+
     def invalidate(self, key: str) -> bool:
         """Drop a key in all processes. False if Redis does not answer: others then keep it until its TTL ends."""
         self._drop_here(lambda known: known == key)

@@ -101,6 +101,16 @@ class Loader:
                     del self._loads[key]
             own.finished.set()
 
+    def load_again(self, key: str, load: Callable[[], Any], life: Life) -> str | None:
+        """Replace the value in Redis. None if another reader loads it now."""
+        token = secrets.token_hex(8)
+        try:
+            with self._guarded:
+                outcome, *_ = self._claim(_keys(key), [token, int(self._limits.load_s * 1000), "1"])
+        except RedisAway:
+            return self._load_alone(key, load)
+        return self._load_and_store(key, token, load, life) if outcome == "claimed" else None
+
     def forget(self, is_affected: Callable[[str], bool]) -> None:
         """A load in progress began before this invalidation, so new readers do not wait for it."""
         with self._guard:
@@ -114,7 +124,7 @@ class Loader:
             asked_at = self._now()
             try:
                 with self._guarded:
-                    outcome, *found = self._claim(_keys(key), [token, int(self._limits.load_s * 1000)])
+                    outcome, *found = self._claim(_keys(key), [token, int(self._limits.load_s * 1000), "0"])
             except RedisAway:
                 return self._load_alone(key, load)
             if outcome == "found":

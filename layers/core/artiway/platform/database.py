@@ -168,6 +168,11 @@ class Database:
         with self._transaction(None) as tx:
             yield tx
 
+    def read_shared(self, query: bytes) -> list[Row]:
+        """Rows that every tenant may read; inside an open transaction, whatever its tenant."""
+        with self._transaction(None if self._active is None else self._active.tenant_id) as tx:
+            return tx.all(query)
+
     def run_alone(self, query: bytes, parameters: Mapping[str, Any]) -> None:
         """Run one statement as a transaction of its own, in one round trip. The statement sets its tenant itself."""
         if self._active is not None:

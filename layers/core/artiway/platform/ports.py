@@ -14,6 +14,16 @@ class Cache(Protocol):
 
     def get(self, key: str, load: Callable[[], T | None], *, ttl_s: float, jitter_s: float = JITTER_S) -> T | None: ...
 
+    def refresh(
+        self,
+        key: str,
+        load: Callable[[], T | None],
+        *,
+        ttl_s: float,
+        jitter_s: float = JITTER_S,
+        is_current: Callable[[T], bool] = ...,
+    ) -> T | None: ...
+
     def invalidate(self, key: str) -> object: ...
 
     def invalidate_prefix(self, prefix: str) -> object: ...

@@ -593,6 +593,16 @@ CREATE VIEW public.lane_policy WITH (security_invoker='true') AS
    FROM (public.lane_default base
      LEFT JOIN public.lane_setting setting USING (lane));
 
+CREATE TABLE public.live_setting (
+    key text NOT NULL,
+    value jsonb NOT NULL,
+    updated_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    updated_by uuid,
+    CONSTRAINT live_setting_key_check CHECK (((length(key) >= 1) AND (length(key) <= 100)))
+);
+
+ALTER TABLE ONLY public.live_setting FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE public.login_event (
     tenant_id uuid NOT NULL,
     login_id uuid NOT NULL,
@@ -1325,6 +1335,9 @@ ALTER TABLE ONLY public.invariant_pass
 ALTER TABLE ONLY public.lane_setting
     ADD CONSTRAINT lane_setting_pkey PRIMARY KEY (lane);
 
+ALTER TABLE ONLY public.live_setting
+    ADD CONSTRAINT live_setting_pkey PRIMARY KEY (key);
+
 ALTER TABLE ONLY public.login_event
     ADD CONSTRAINT login_event_pkey PRIMARY KEY (tenant_id, login_id);
 
@@ -1711,6 +1724,8 @@ CREATE POLICY all_rows ON public.invariant_pass TO artiway_service USING (true) 
 
 CREATE POLICY all_rows ON public.lane_setting TO artiway_service USING (true) WITH CHECK (true);
 
+CREATE POLICY all_rows ON public.live_setting TO artiway_service USING (true) WITH CHECK (true);
+
 CREATE POLICY all_rows ON public.login_event TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.login_failure TO artiway_service USING (true) WITH CHECK (true);
@@ -1777,6 +1792,8 @@ ALTER TABLE public.invariant_pass ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.lane_setting ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE public.live_setting ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE public.login_event ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.login_failure ENABLE ROW LEVEL SECURITY;
@@ -1826,6 +1843,8 @@ CREATE POLICY read_all ON public.points_ledger FOR SELECT TO artiway_service USI
 CREATE POLICY read_all ON public.points_lot FOR SELECT TO artiway_service USING (true);
 
 CREATE POLICY readable ON public.lane_setting FOR SELECT TO artiway_app USING (true);
+
+CREATE POLICY readable ON public.live_setting FOR SELECT TO artiway_app USING (true);
 
 CREATE POLICY readable ON public.node_dependency FOR SELECT TO artiway_service USING (true);
 
@@ -2076,6 +2095,10 @@ GRANT SELECT,INSERT,UPDATE ON TABLE public.lane_setting TO artiway_service;
 GRANT SELECT ON TABLE public.lane_policy TO artiway_app;
 
 GRANT SELECT ON TABLE public.lane_policy TO artiway_service;
+
+GRANT SELECT ON TABLE public.live_setting TO artiway_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.live_setting TO artiway_service;
 
 GRANT SELECT ON TABLE public.login_event TO artiway_app;
 

@@ -1,0 +1,33 @@
+"""All settings: each feature declares its own in `<feature>/settings.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+from artiway.settings.model import Setting
+
+MODULES: tuple[ModuleType, ...] = ()
+
+
+@cache
+def settings() -> Mapping[str, Setting[Any]]:
+    """By key, in the order of the keys."""
+    found = [setting for module in MODULES for setting in declared(module)]
+    keys = [setting.key for setting in found]
+    if repeated := {key for key in keys if keys.count(key) > 1}:
+        raise ValueError(f"two settings have the key {min(repeated)}")
+    for setting in found:
+        setting.parsed(setting.default)
+    return {setting.key: setting for setting in sorted(found, key=lambda setting: setting.key)}
+
+
+def declared(module: ModuleType) -> Iterator[Setting[Any]]:
+    """The constants of a module that are settings, and the settings in its mappings."""
+    for value in vars(module).values():
+        if isinstance(value, Setting):
+            yield value
+        elif isinstance(value, Mapping):
+            yield from (one for one in value.values() if isinstance(one, Setting))
