@@ -51,6 +51,7 @@ from artiway.bootstrap.tasks import (
     tasks,
     why,
 )
+from artiway.bootstrap.workers import object_urls, workers
 
 __all__ = [
     "access",
@@ -84,6 +85,7 @@ __all__ = [
     "locks",
     "node_store",
     "nodes",
+    "object_urls",
     "operations",
     "order_sweep",
     "orders",
@@ -120,4 +122,5 @@ __all__ = [
     "webhooks",
     "wechat_pay",
     "why",
+    "workers",
 ]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from artiway.bootstrap import base
 from artiway.bootstrap.delivery import task_feed, uploads, webhook_post, webhooks
+from artiway.bootstrap.live_settings import setting_values
 from artiway.bootstrap.once import once
 from artiway.bootstrap.outbox import direct_push, outbox, service_outbox
 from artiway.bootstrap.points import points
@@ -57,16 +58,22 @@ def jitter() -> Callable[[], float]:
 def nodes() -> NodeService:
     """The life of a node: claims, heartbeats, reports, tokens, ends."""
     from artiway.tasks.lifecycle import NodeService, Rules
+    from artiway.workers.settings import terms
 
     rules = Rules(
-        lease_s=base.settings().lease_s,
-        beat_s=base.settings().beat_s,
         retries=base.settings().node_retries,
         backoff_s=base.settings().node_backoff_s,
-        node_time_limit_s=base.settings().node_time_limit_s,
         progress_interval_s=base.settings().progress_interval_s,
     )
-    return NodeService(task_store(), node_store(), points(), webhooks(), rules, jitter=jitter())
+    return NodeService(
+        task_store(),
+        node_store(),
+        points(),
+        webhooks(),
+        rules,
+        jitter=jitter(),
+        terms=lambda: terms(setting_values()),
+    )
 
 
 @once

@@ -8,8 +8,9 @@ from types import ModuleType
 from typing import Any
 
 from artiway.settings.model import Setting
+from artiway.workers import settings as workers
 
-MODULES: tuple[ModuleType, ...] = ()
+MODULES: tuple[ModuleType, ...] = (workers,)
 
 
 @cache
