@@ -109,7 +109,7 @@ class WorkerService:
         step = self._catalogue.steps.get(params.get("step"))
         if step is None:  # of an older release; the worker fails the node
             return []
-        content_type, ending = FORMATS[params.get("format") or step.params["format"]["default"]]
+        content_type, ending = FORMATS[self._catalogue.picture_format(params)]
         key = f"{order['outputPrefix']}{step.output}.{ending}"
         # S3 refuses to replace an object, so a result stays as it was reported.
         headers = {"content-type": content_type, "if-none-match": "*"}
