@@ -62,6 +62,7 @@ def _answer(request: contract.Call, pool: str | None) -> contract.Wire:
                 node_id=UUID(request.node_id),
                 attempt=request.attempt,
                 asset_id=UUID(request.asset_id),
+                pool=pool,
             )
             return contract.AssetAnswer.model_validate(asdict(access))
 

@@ -418,10 +418,10 @@ def test_upload_without_answer_counts_once_stored():
 def test_output_that_exists_before_upload_fails():
     bench = Bench(node())
     key = node().outputs[0].key
-    bench.store.objects[key] = b"of somebody else"
+    bench.store.objects[key] = b"of another upload"
     bench.finish(message())
     assert data_of(bench.progress.sent[-1])["error"]["code"] == "STORE_UNAVAILABLE"
-    assert bench.store.objects[key] == b"of somebody else"
+    assert bench.store.objects[key] == b"of another upload"
 
 
 def test_output_without_an_address_fails_finally():

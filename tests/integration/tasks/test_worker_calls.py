@@ -285,7 +285,9 @@ class TestAssets:
         assert self.ask(desk, node, raw)["outcome"] == "not_found"
 
     @pytest.mark.parametrize(
-        "changes", [{"worker_id": "w2"}, {"attempt": 2}, {"nodeId": str(uuid4())}], ids=["worker", "attempt", "node"]
+        "changes",
+        [{"worker_id": "w2"}, {"attempt": 2}, {"nodeId": str(uuid4())}, {"alias": "enterprise"}],
+        ids=["worker", "attempt", "node", "pool"],
     )
     def test_node_that_is_not_held_gets_refusal(self, desk, node, upload, changes):
         answer = self.ask(desk, node, upload, **changes)

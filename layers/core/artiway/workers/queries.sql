@@ -14,4 +14,5 @@ SELECT coalesce((SELECT status FROM app_user WHERE user_id = node.user_id) = 'AC
          FROM artefact
         WHERE artefact_id = %(asset_id)s AND cleanup_status = 0 AND expires_at > clock_timestamp()) AS asset ON true
  WHERE node.node_id = %(node_id)s AND node.attempt = %(attempt)s AND node.worker_id = %(worker_id)s
+   AND (%(pool)s::text IS NULL OR node.pool = %(pool)s)
    AND node.status = 'PROCESSING' AND node.lease_until > clock_timestamp();

@@ -15,9 +15,11 @@ class PostgresAssets:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def asset(self, tenant_id: UUID, *, node_id: UUID, attempt: int, worker_id: str, asset_id: UUID) -> Asset | None:
+    def asset(
+        self, tenant_id: UUID, *, node_id: UUID, attempt: int, worker_id: str, pool: str | None, asset_id: UUID
+    ) -> Asset | None:
         """None: the worker does not hold the node."""
-        held = {"node_id": node_id, "attempt": attempt, "worker_id": worker_id, "asset_id": asset_id}
+        held = {"node_id": node_id, "attempt": attempt, "worker_id": worker_id, "pool": pool, "asset_id": asset_id}
         with self._database.tenant_transaction(tenant_id) as tx:
             row = tx.one(SQL["asset"], held)
         return None if row is None else Asset(**row)

@@ -33,7 +33,7 @@ class Places(Protocol):
 
 class Assets(Protocol):
     def asset(
-        self, tenant_id: UUID, *, node_id: UUID, attempt: int, worker_id: str, asset_id: UUID
+        self, tenant_id: UUID, *, node_id: UUID, attempt: int, worker_id: str, pool: str | None, asset_id: UUID
     ) -> Asset | None: ...
 
 
@@ -82,11 +82,13 @@ class WorkerService:
     def release(self, *, worker_id: str, held: Sequence[tuple[UUID, int]]) -> int:
         return self._nodes.release(worker_id=worker_id, held=held)
 
-    def asset(self, *, worker_id: str, node_id: UUID, attempt: int, asset_id: UUID) -> AssetAccess:
+    def asset(
+        self, *, worker_id: str, node_id: UUID, attempt: int, asset_id: UUID, pool: str | None = None
+    ) -> AssetAccess:
         """May the user of a node that this worker holds use an asset? That of another tenant is not found."""
         place = self._places.places([node_id]).get(node_id)
         found = place and self._assets.asset(
-            place[0], node_id=node_id, attempt=attempt, worker_id=worker_id, asset_id=asset_id
+            place[0], node_id=node_id, attempt=attempt, worker_id=worker_id, pool=pool, asset_id=asset_id
         )
         if not found:
             return AssetAccess("refused", "this worker does not hold the node")
