@@ -78,6 +78,7 @@ class Invocation:
     request_id: str
     payload: bytes
     trace_id: str
+    qualifier: str = ""  # an alias or a version; the function sees it in its ARN
     timeout_seconds: int = INIT_SECONDS
     taken: asyncio.Event = field(default_factory=asyncio.Event)
     outcome: asyncio.Future[Outcome] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
@@ -224,7 +225,7 @@ class Sandbox(asyncio.SubprocessProtocol):
             headers={
                 "Lambda-Runtime-Aws-Request-Id": invocation.request_id,
                 "Lambda-Runtime-Deadline-Ms": str(int((time.time() + invocation.timeout_seconds) * 1000)),
-                "Lambda-Runtime-Invoked-Function-Arn": function_arn(self.function.name),
+                "Lambda-Runtime-Invoked-Function-Arn": function_arn(self.function.name, invocation.qualifier),
                 "Lambda-Runtime-Trace-Id": invocation.trace_id,
             },
         )
@@ -264,8 +265,8 @@ class Pool:
         self._checked_at = 0.0
         self._log = LogFile(server.logs / f"{function.name}.log")
 
-    async def invoke(self, payload: bytes, request_id: str, trace_id: str) -> Outcome:
-        invocation = Invocation(request_id, payload, trace_id)
+    async def invoke(self, payload: bytes, request_id: str, trace_id: str, qualifier: str = "") -> Outcome:
+        invocation = Invocation(request_id, payload, trace_id, qualifier)
         try:
             await asyncio.wait_for(self._slots.acquire(), QUEUE_SECONDS)
         except TimeoutError:
@@ -461,9 +462,9 @@ class LambdaServer:
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
-    async def _call(self, pool: Pool, payload: bytes, request_id: str, trace_id: str) -> Outcome:
+    async def _call(self, pool: Pool, payload: bytes, request_id: str, trace_id: str, qualifier: str = "") -> Outcome:
         """Invoke a function. It keeps running when the caller disconnects."""
-        task = asyncio.create_task(pool.invoke(payload, request_id, trace_id))
+        task = asyncio.create_task(pool.invoke(payload, request_id, trace_id, qualifier))
         self._track(task)
         return await asyncio.shield(task)
 
@@ -471,7 +472,7 @@ class LambdaServer:
         """The Lambda Invoke API, as boto3 calls it."""
         if self._is_stopping:
             return _refusal(503, "ServiceException", "the stack is stopping")
-        name = function_name(request.match_info["name"])
+        name, qualifier = function_name(request.match_info["name"])
         pool = self._pools.get(name)
         if pool is None:
             return _refusal(404, "ResourceNotFoundException", f"Function not found: {function_arn(name)}")
@@ -487,9 +488,9 @@ class LambdaServer:
             case "DryRun":
                 return web.Response(status=204, headers=headers)
             case "Event":
-                self._track(asyncio.create_task(pool.invoke(payload, request_id, trace_id)))
+                self._track(asyncio.create_task(pool.invoke(payload, request_id, trace_id, qualifier)))
                 return web.Response(status=202, headers=headers)
-        outcome = await self._call(pool, payload, request_id, trace_id)
+        outcome = await self._call(pool, payload, request_id, trace_id, qualifier)
         if outcome.is_error:
             headers["X-Amz-Function-Error"] = "Unhandled"
         if request.headers.get("X-Amz-Log-Type") == "Tail":
@@ -520,14 +521,15 @@ def _runner(*routes: web.RouteDef) -> web.AppRunner:
     return web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
 
 
-def function_arn(name: str) -> str:
-    return f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{name}"
+def function_arn(name: str, qualifier: str = "") -> str:
+    return f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{name}" + (f":{qualifier}" if qualifier else "")
 
 
-def function_name(reference: str) -> str:
-    """The function name in a name, a partial or a full ARN, each with or without a version or an alias."""
+def function_name(reference: str) -> tuple[str, str]:
+    """The name and the version or alias in a name, a partial or a full ARN; the second may be empty."""
     tail = reference.rpartition("function:")[2]
-    return tail.partition(":")[0]
+    name, _, qualifier = tail.partition(":")
+    return name, qualifier
 
 
 def _is_json(payload: bytes) -> bool:

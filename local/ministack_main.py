@@ -3,7 +3,7 @@
 - A function's error keeps its name and text: Step Functions catches errors by name.
 - A new deployment adopts a bucket whose objects are on disk; MiniStack would refuse its name.
 - A signing key survives a restart, so issued tokens stay valid.
-- S3 answers signed requests only, as a private bucket does.
+- S3 answers signed requests only, as a private bucket does. The key of the workers reads models/* and nothing else.
 - Calls start without polling delays: a long poll ends when a message arrives, a consumer is called when its queue has
   messages, an execution starts at once, and calls to functions reuse connections.
 """
@@ -15,6 +15,7 @@ import contextlib
 import http.client
 import json
 import os
+import re
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -30,8 +31,12 @@ from ministack.services.cloudformation import provisioners  # type: ignore[impor
 
 Json = dict[str, Any]
 Answer = tuple[int, Json, Any]
-# The access key of the whole local stack.
-ACCESS_KEY = SECRET = "test"  # noqa: S105 (of an emulator)
+# The access key of the local stack.
+ACCESS_KEY = "test"
+# The key of the workers has the permissions of their role in S3.
+WORKER_KEY = "worker"
+SECRETS = {ACCESS_KEY: "test", WORKER_KEY: "worker"}
+MODEL = re.compile(r"/[^/]+/models/.+")
 # Shorter than the Lambda server's time-out for idle connections, so that a reused connection is still open.
 IDLE_SECONDS = 20
 # A long poll also checks at this interval for messages whose delay or visibility timeout has ended.
@@ -175,6 +180,8 @@ def create_key(logical_id: str, properties: Json, stack_name: str) -> tuple[str,
 def signature_fault(method: str, path: str, headers: Json, query: Json, body: bytes) -> tuple[str, str] | None:
     """Code and message for an S3 request without a valid signature. MiniStack checks presigned URLs, not headers."""
     is_presigned = "X-Amz-Signature" in query
+    if is_presigned and query.get("X-Amz-Credential", [""])[0].startswith(f"{WORKER_KEY}/"):
+        return "AccessDenied", "Access Denied"
     if is_presigned and query.get("X-Amz-Algorithm") == ["AWS4-HMAC-SHA256"]:
         return None  # MiniStack checks access key, signature and expiry of a presigned URL
     if is_presigned or not headers.get("authorization", "").startswith("AWS4-HMAC-SHA256 "):
@@ -182,13 +189,15 @@ def signature_fault(method: str, path: str, headers: Json, query: Json, body: by
     signature = sigv4.parse_header_signature(headers)
     if isinstance(signature, tuple):
         return "AccessDenied", "Access Denied"
-    if signature.access_key_id != ACCESS_KEY:
+    if signature.access_key_id not in SECRETS:
         return "InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist in our records."
+    if signature.access_key_id == WORKER_KEY and not (method == "GET" and MODEL.fullmatch(path)):
+        return "AccessDenied", "Access Denied"
     if (late := sigv4.request_time_failure(signature)) is not None:
         return "RequestTimeTooSkewed", late[1]
     sent = sigv4.uri_encode(path, encode_slash=False)
     mismatch: tuple[str, str] | None = sigv4.header_signature_failure(
-        signature, SECRET, method, sent, query, headers, body
+        signature, SECRETS[signature.access_key_id], method, sent, query, headers, body
     )
     return mismatch
 

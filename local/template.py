@@ -245,7 +245,7 @@ def localise(
 def _without_aliases(template: Json) -> Json:
     """Only one release runs here: a reference to a function's alias means the function."""
     resources: Json = template["Resources"]
-    functions = {name: alias["Properties"]["FunctionName"]["Ref"] for name, alias in _of_type(resources, ALIAS)}
+    functions = {name: _function_of(alias["Properties"]["FunctionName"]) for name, alias in _of_type(resources, ALIAS)}
     for name in [*functions, *(version for version, _ in _of_type(resources, "AWS::Lambda::Version"))]:
         del resources[name]
 
@@ -254,6 +254,10 @@ def _without_aliases(template: Json) -> Json:
 
     without: Json = nesting.replaced(template, function_of)
     return without
+
+
+def _function_of(reference: Json) -> str:
+    return str(reference["Ref"] if "Ref" in reference else reference["Fn::GetAtt"][0])
 
 
 def _of_type(resources: Json, kind: str) -> list[tuple[str, Json]]:

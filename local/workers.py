@@ -121,7 +121,7 @@ def settings_of(assignment: Assignment, physical: Mapping[str, str]) -> dict[str
     """The worker's settings, as its ECS task has them."""
     urls = {kind: physical[queue_of(assignment.pool, kind)] for kind in assignment.types}
     return {
-        "ARTIWAY_INTERNAL_FUNCTION": "InternalFunction",
+        "ARTIWAY_INTERNAL_FUNCTION": f"InternalFunction:{assignment.pool}",
         "ARTIWAY_PROGRESS_QUEUE_URL": physical["ProgressQueue"],
         "ARTIWAY_ARTEFACT_BUCKET": physical["DataArtefactBucket"],
         "ARTIWAY_WORK_QUEUE_URLS": json.dumps(urls),
@@ -138,8 +138,9 @@ def _environment(facts: Mapping[str, Any]) -> dict[str, str]:
         "PYTHONPATH": str(ROOT / "layers/core"),  # the image copies the modules that the worker shares with the layer
         "AWS_REGION": REGION,
         "AWS_DEFAULT_REGION": REGION,
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
+        # A key of its own, for which the emulator's S3 reads models/* only, as the role on AWS.
+        "AWS_ACCESS_KEY_ID": "worker",
+        "AWS_SECRET_ACCESS_KEY": "worker",
         "AWS_ENDPOINT_URL": facts["awsUrl"],
         "AWS_ENDPOINT_URL_LAMBDA": facts["lambdaUrl"],
         "OMP_NUM_THREADS": "1",  # several workers share a few cores

@@ -11,14 +11,15 @@ from dataclasses import asdict
 from worker.aws import LambdaInternal, S3Store, SqsProgressQueue, SqsWorkQueue
 from worker.engines.weights import Weights
 from worker.loop import Worker
+from worker.objects import HttpObjects
 from worker.runner import Runner
 from worker.sandbox import Sandbox
 from worker.settings import WorkerSettings
+from worker.transfer import Transfer
 
 
 def main() -> None:
     settings = WorkerSettings()
-    store = S3Store(settings.artefact_bucket)
     is_preview_only = settings.engine_names == "preview"
     config = {
         "memoryMb": settings.child_memory_mb
@@ -36,7 +37,7 @@ def main() -> None:
         queue=SqsWorkQueue({str(key): url for key, url in settings.work_queue_urls.items()}),
         progress=SqsProgressQueue(settings.progress_queue_url),
         internal=LambdaInternal(settings.internal_function),
-        runner=Runner(settings, store, Weights(store, settings)),
+        runner=Runner(settings, Transfer(HttpObjects()), Weights(S3Store(settings.artefact_bucket), settings)),
         slots=slots,
     )
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 
 from artiway.tasks.contract import Node
@@ -29,6 +29,8 @@ class Attempt:
     def __init__(self, node: Node, *, claimed_at: float, trace_id: str = "") -> None:
         self.node, self.trace_id = node, trace_id
         self._renewed_at = claimed_at
+        self._lease_s = node.lease_seconds
+        self._urls: Mapping[str, str] = node.urls
         self._lock = threading.Lock()
         self._reason: Stop | None = None
         self._is_reporting = False
@@ -67,11 +69,22 @@ class Attempt:
                 raise Stopped(self._reason)
             self._is_reporting = True
 
-    def renew(self, at: float) -> None:
-        self._renewed_at = max(self._renewed_at, at)
+    def renew(self, at: float, *, urls: Mapping[str, str] | None = None, lease_s: float | None = None) -> None:
+        """`at` is before the heartbeat. Of two heartbeats at once the later one counts."""
+        with self._lock:
+            if at < self._renewed_at:
+                return
+            self._renewed_at = at
+            self._urls = urls or self._urls
+            self._lease_s = lease_s or self._lease_s
+
+    def url(self, key: str) -> str:
+        """The newest address of an input or output."""
+        with self._lock:
+            return self._urls.get(key, "")
 
     def is_lease_over(self, now: float) -> bool:
-        return now - self._renewed_at >= self.node.lease_seconds
+        return now - self._renewed_at >= self._lease_s
 
 
 class Leases:

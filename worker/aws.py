@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 Answer = TypeVar("Answer", bound=Wire)
-Request = contract.Register | contract.Claim | contract.Beat | contract.Release
 CONNECT_S, READ_S = 3, 10
 BASE = {"connect_timeout": CONNECT_S, "retries": {"mode": "standard", "total_max_attempts": 3}}
 
@@ -106,7 +105,7 @@ class LambdaInternal:
             contract.Release(worker_id=worker_id, nodes=held_nodes(nodes)), contract.ReleaseAnswer
         ).released
 
-    def _call(self, request: Request, model: type[Answer]) -> Answer:
+    def _call(self, request: contract.Call, model: type[Answer]) -> Answer:
         try:
             answer = self._lambda.invoke(FunctionName=self._function, Payload=request.model_dump_json(by_alias=True))
             body = answer["Payload"].read()
@@ -125,6 +124,8 @@ def held_nodes(nodes: Sequence[Node]) -> list[contract.HeldNode]:
 
 
 class S3Store:
+    """Reads weights. The worker's role reads nothing else: pictures have addresses (worker/objects.py)."""
+
     def __init__(self, bucket: str) -> None:
         self._bucket = bucket
         self._s3: S3Client = boto3.client("s3", config=config(read_s=30))
@@ -145,9 +146,3 @@ class S3Store:
         if len(data) > max_bytes:
             raise ObjectTooLarge(f"{key} has more than {max_bytes} bytes")
         return data
-
-    def write(self, key: str, data: bytes, content_type: str) -> None:
-        try:
-            self._s3.put_object(Bucket=self._bucket, Key=key, Body=data, ContentType=content_type)
-        except (ClientError, BotoCoreError, OSError) as error:
-            raise ServiceFailed(f"write: {error}") from error

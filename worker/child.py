@@ -15,11 +15,12 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
+from artiway.tasks.contract import FORMATS
 from worker import frames
 from worker.engines.base import Engine, EngineInfo
 from worker.engines.registry import Engines
 from worker.errors import AttemptFailed, EngineBusy, EngineFailed
-from worker.pictures import CONTENT_TYPES, EXTENSIONS, Limits, Picture, decode, encode
+from worker.pictures import Limits, Picture, decode, encode
 from worker.settings import ModelSpec
 from worker.steps import read_params, step_of
 
@@ -104,8 +105,7 @@ def make(
     report(98)
     fields = {
         "name": step.output,
-        "contentType": CONTENT_TYPES[params.format],
-        "extension": EXTENSIONS[params.format],
+        "contentType": FORMATS[params.format][0],
         "width": picture.width,
         "height": picture.height,
     }

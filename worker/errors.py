@@ -88,5 +88,9 @@ class StoreUnavailable(AttemptFailed):
     code = "STORE_UNAVAILABLE"
 
 
+class OutputUnexpected(AttemptFailed):
+    code, is_retryable = "OUTPUT_UNEXPECTED", False
+
+
 class Cancelled(AttemptFailed):
     code, is_retryable = "CANCELLED", False

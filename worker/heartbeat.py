@@ -1,5 +1,5 @@
-"""One call renews every lease and returns the nodes to stop, and whether to drain. A lease without an answer for its
-whole time is lost."""
+"""One call renews every lease with the addresses of its pictures, and returns the nodes to stop, the settings in force
+and whether to drain. A lease without an answer for its whole time is lost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from artiway.tasks.contract import Verdict
+from artiway.tasks.contract import NodeVerdict, Settings, Verdict
 from worker.attempt import Attempt, Leases, Stop
 from worker.logs import Logger
 from worker.ports import Internal, ServiceFailed
@@ -31,6 +31,7 @@ class Heartbeat:
     ) -> None:
         self._internal, self._leases, self._describe, self._clock = internal, leases, describe, clock
         self._on_drain = on_drain
+        self.settings = Settings()
         self._beat_file = Path(beat_file) if beat_file else None
         self._end = threading.Event()
 
@@ -42,37 +43,49 @@ class Heartbeat:
             answer = self._internal.beat(self._describe(), [attempt.node for attempt in held])
         except ServiceFailed as error:
             logger.warning("heartbeat failed", error=str(error), nodes=len(held))
-            verdicts: dict[str, Verdict] = {}
+            rows: dict[str, NodeVerdict] = {}
             answered = False
         else:
-            verdicts = {row.node_id: row.verdict for row in answer.nodes}
+            rows = {row.node_id: row for row in answer.nodes}
             answered = True
+            self.take(answer.settings)
             if answer.drain:
                 self._on_drain()
             if self._beat_file is not None:
                 self._beat_file.touch()
         for attempt in held:
-            self._apply(attempt, verdicts.get(attempt.node.node_id), sent_at)
+            self._apply(attempt, rows.get(attempt.node.node_id), sent_at)
         return answered
 
-    def _apply(self, attempt: Attempt, verdict: Verdict | None, sent_at: float) -> None:
-        if verdict is Verdict.GO:
-            attempt.renew(sent_at)
+    def take(self, settings: Settings | None) -> None:
+        """Use changed settings from now on. A platform of the release before sends none."""
+        if settings is not None and settings.version != self.settings.version:
+            self.settings = settings
+            logger.info("settings taken", **settings.model_dump())
+
+    def _apply(self, attempt: Attempt, row: NodeVerdict | None, sent_at: float) -> None:
+        verdict = row.verdict if row else None
+        if row and verdict is Verdict.GO:
+            lease_s = self.settings.lease_seconds if self.settings.version else None
+            attempt.renew(sent_at, urls=row.urls, lease_s=lease_s)
         elif verdict is Verdict.CANCELLED:
             attempt.stop(Stop.CANCELLED)
         elif (verdict is Verdict.FENCED or attempt.is_lease_over(self._clock())) and attempt.stop(Stop.FENCED):
             logger.warning("lease lost", node_id=attempt.node.node_id, attempt=attempt.node.attempt)
 
     def run(self, beat_s: float) -> None:
+        """`beat_s` is for a platform that sends no settings."""
         while not self._end.wait(self._beat_and_pause(beat_s)):
             pass
 
     def _beat_and_pause(self, beat_s: float) -> float:
         try:
-            return beat_s if self.beat() else min(RETRY_S, beat_s)
+            answered = self.beat()
         except Exception as error:  # noqa: BLE001 (without a heartbeat the worker would lose every lease)
             logger.error("heartbeat raised", error=repr(error))
-            return min(RETRY_S, beat_s)
+            answered = False
+        pause_s = self.settings.beat_seconds if self.settings.version else beat_s
+        return pause_s if answered else min(RETRY_S, pause_s)
 
     def end(self) -> None:
         self._end.set()

@@ -62,6 +62,7 @@ class Worker:
         terms = self.register()
         if terms is None:
             return
+        self.heartbeat.take(terms.settings)
         beating = threading.Thread(target=self.heartbeat.run, args=(terms.beat_seconds,), name="beat", daemon=True)
         beating.start()
         for index, slot in enumerate(self._slots):
@@ -136,15 +137,22 @@ class Worker:
         if self._stopping.is_set() and attempt.stop(Stop.DRAINED):
             self._release([attempt.node])  # the signal arrived during the claim
             return
+        if not attempt.node.urls:
+            # A platform of the release before hands out no addresses; a worker of that release can do the work.
+            logger.error("no addresses for the node", node_id=attempt.node.node_id)
+            if attempt.stop(Stop.DRAINED):
+                self._release([attempt.node])
+            self._stopping.wait(jittered(BACKOFF_MAX_S))
+            return
         reporter = Reporter(
             self._progress,
             attempt,
             self._worker_id,
-            interval_s=self._settings.progress_interval_s,
+            interval_s=lambda: self.heartbeat.settings.progress_interval_ms / 1_000,
             min_gap_s=self._settings.progress_min_gap_s,
             give_up_s=self._settings.report_s,
         )
-        self._runner.run(attempt, slot, reporter)
+        self._runner.run(attempt, slot, reporter, renew=self.heartbeat.beat)
 
     def drain(self) -> None:
         """Report no free slots, wait for the running nodes, and release those that do not finish in time."""

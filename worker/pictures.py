@@ -24,8 +24,6 @@ from worker.errors import (
 Pixels = NDArray[np.uint8]
 Format = Literal["png", "jpeg", "webp"]
 
-CONTENT_TYPES: dict[Format, str] = {"png": "image/png", "jpeg": "image/jpeg", "webp": "image/webp"}
-EXTENSIONS: dict[Format, str] = {"png": "png", "jpeg": "jpg", "webp": "webp"}
 PROFILE_BYTES = 1024 * 1024
 
 Image.MAX_IMAGE_PIXELS = None  # check() has its own limit, which is an error and not a warning

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from artiway.tasks.contract import BeatAnswer, Node, Terms, WorkHint
@@ -14,7 +14,15 @@ class ServiceFailed(Exception):
 
 
 class ObjectMissing(Exception):
-    """The store has no object with this key."""
+    """There is no such object."""
+
+
+class ObjectExists(Exception):
+    """The object exists, and is not replaced."""
+
+
+class AddressRefused(Exception):
+    """The address is not valid any more, or not for this request. A heartbeat answers with new addresses."""
 
 
 class ObjectTooLarge(Exception):
@@ -39,5 +47,13 @@ class Internal(Protocol):
 
 
 class Store(Protocol):
+    """The weights of models."""
+
     def read(self, key: str, *, max_bytes: int, bucket: str = "") -> bytes: ...
-    def write(self, key: str, data: bytes, content_type: str) -> None: ...
+
+
+class Objects(Protocol):
+    """Pictures, each by its address. `check` may raise to end a transfer."""
+
+    def read(self, url: str, *, max_bytes: int, check: Callable[[], None]) -> bytes: ...
+    def write(self, url: str, data: bytes, headers: Mapping[str, str], *, check: Callable[[], None]) -> None: ...

@@ -27,7 +27,7 @@ class Reporter:
         attempt: Attempt,
         worker_id: str,
         *,
-        interval_s: float = 2.0,
+        interval_s: Callable[[], float] = lambda: 2.0,
         min_gap_s: float = 0.25,
         give_up_s: float = 120.0,
         clock: Callable[[], float] = time.monotonic,
@@ -44,7 +44,7 @@ class Reporter:
         now, value = self._clock(), min(99, int(percent))
         since = now - self._sent_at
         is_step = value - self._sent_percent >= STEP_PERCENT and since >= self._min_gap_s
-        if value > self._sent_percent and (is_step or since >= self._interval_s):
+        if value > self._sent_percent and (is_step or since >= self._interval_s()):
             self._sent_percent, self._sent_at = value, now
             self._send_once("progress", progress=value, gpu_seconds=round(gpu_s, 3))
 

@@ -9,17 +9,27 @@ from typing import Protocol
 from artiway.tasks.contract import Node, Output
 from worker.attempt import Attempt, Stop, Stopped
 from worker.engines.weights import Weights
-from worker.errors import AttemptFailed, Cancelled, InputForeign, InputMissing, InputTooLarge, StoreUnavailable
+from worker.errors import (
+    AttemptFailed,
+    Cancelled,
+    InputForeign,
+    InputMissing,
+    InputTooLarge,
+    OutputUnexpected,
+    StoreUnavailable,
+)
 from worker.logs import Logger
 from worker.pictures import check
-from worker.ports import ObjectMissing, ObjectTooLarge, ServiceFailed, Store
+from worker.ports import ObjectExists, ObjectMissing, ObjectTooLarge, ServiceFailed
 from worker.reporting import Reporter
 from worker.sandbox import EngineResult, Job
 from worker.settings import WorkerSettings
 from worker.steps import read_params, step_of
+from worker.transfer import Transfer
 
 logger = Logger("runner")
 MAX_INPUTS = 8
+Renew = Callable[[], object]
 
 
 class Slot(Protocol):
@@ -29,15 +39,15 @@ class Slot(Protocol):
 
 
 class Runner:
-    def __init__(self, settings: WorkerSettings, store: Store, weights: Weights) -> None:
-        self._settings, self._store, self._weights = settings, store, weights
+    def __init__(self, settings: WorkerSettings, transfer: Transfer, weights: Weights) -> None:
+        self._settings, self._transfer, self._weights = settings, transfer, weights
 
-    def run(self, attempt: Attempt, slot: Slot, reporter: Reporter) -> None:
-        """Report a result or a failure, or nothing if the worker has lost the lease."""
+    def run(self, attempt: Attempt, slot: Slot, reporter: Reporter, *, renew: Renew) -> None:
+        """Report a result or a failure, or nothing if the worker has lost the lease. `renew` sends a heartbeat."""
         started_at = time.monotonic()
         try:
-            result, gpu_s = self._run_engine(attempt, slot, reporter)
-            output = self._upload(attempt, result)
+            result, gpu_s = self._run_engine(attempt, slot, reporter, renew)
+            output = self._upload(attempt, result, renew)
             attempt.begin_report()
             reporter.result([output], result.engine, gpu_s)
             logger.info("node done", node_id=attempt.node.node_id, attempt=attempt.node.attempt, gpu_s=round(gpu_s, 2))
@@ -46,11 +56,11 @@ class Runner:
         except AttemptFailed as error:
             self._failed(attempt, reporter, error, time.monotonic() - started_at)
 
-    def _run_engine(self, attempt: Attempt, slot: Slot, reporter: Reporter) -> tuple[EngineResult, float]:
+    def _run_engine(self, attempt: Attempt, slot: Slot, reporter: Reporter, renew: Renew) -> tuple[EngineResult, float]:
         node = attempt.node
         step = step_of(node.type, node.params)
         read_params(step, node.params)  # refuse bad parameters before reading inputs
-        inputs = self._inputs(attempt)
+        inputs = self._inputs(attempt, renew)
         engine = self._settings.engine_of(node.type)
         model = self._weights.choose(engine, step.name, node.model)
         path = self._weights.fetch(model) if model else None
@@ -74,7 +84,7 @@ class Runner:
         )
         return result, time.monotonic() - started_at
 
-    def _inputs(self, attempt: Attempt) -> Mapping[str, bytes]:
+    def _inputs(self, attempt: Attempt, renew: Renew) -> Mapping[str, bytes]:
         node = attempt.node
         if len(node.inputs) > MAX_INPUTS:
             raise InputTooLarge(f"a node takes at most {MAX_INPUTS} pictures")
@@ -83,7 +93,9 @@ class Runner:
             attempt.check()
             require_own(node, reference.key)
             try:
-                data = self._store.read(reference.key, max_bytes=self._settings.input_max_bytes)
+                data = self._transfer.read(
+                    attempt, reference.key, max_bytes=self._settings.input_max_bytes, renew=renew
+                )
             except ObjectMissing as error:
                 raise InputMissing(f"the input {reference.name} does not exist any more") from error
             except ObjectTooLarge as error:
@@ -95,16 +107,18 @@ class Runner:
             found[reference.name] = data
         return found
 
-    def _upload(self, attempt: Attempt, result: EngineResult) -> Output:
-        attempt.check()
-        key = f"{attempt.node.output_prefix.rstrip('/')}/{result.name}.{result.extension}"
+    def _upload(self, attempt: Attempt, result: EngineResult, renew: Renew) -> Output:
+        wanted = (result.name, result.content_type)
+        output = next((one for one in attempt.node.outputs if (one.name, one.content_type) == wanted), None)
+        if output is None:
+            raise OutputUnexpected(f"the node has no output {result.name} of the type {result.content_type}")
         try:
-            self._store.write(key, result.data, result.content_type)
-        except ServiceFailed as error:
+            self._transfer.write(attempt, output, result.data, renew=renew)
+        except (ServiceFailed, ObjectExists) as error:
             raise StoreUnavailable("the output could not be written") from error
         return Output(
             name=result.name,
-            key=key,
+            key=output.key,
             content_type=result.content_type,
             width=result.width,
             height=result.height,

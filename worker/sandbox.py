@@ -38,7 +38,6 @@ class EngineResult:
     data: bytes
     name: str
     content_type: str
-    extension: str
     width: int
     height: int
     engine: EngineInfo
@@ -173,7 +172,6 @@ def read_result(answer: Mapping[str, Any], blobs: list[bytes]) -> EngineResult:
         blobs[0],
         answer["name"],
         answer["contentType"],
-        answer["extension"],
         answer["width"],
         answer["height"],
         EngineInfo(engine["name"], engine["version"], is_neural=engine["isNeural"], detail=engine["detail"]),

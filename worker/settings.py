@@ -49,7 +49,6 @@ class WorkerSettings(BaseSettings):
 
     beat_file: str = ""  # touched after each answered heartbeat, for the container's health check
     poll_wait_s: int = Field(default=10, ge=0, le=20)
-    progress_interval_s: float = Field(default=2.0, ge=0.1, le=60)
     progress_min_gap_s: float = Field(default=0.25, ge=0, le=10)
     drain_s: float = Field(default=20, ge=0, le=110)
     report_s: float = Field(default=120, ge=1, le=600)

@@ -11,10 +11,15 @@ from typing import Any
 from uuid import uuid4
 
 import aiohttp
+import boto3
 import pytest
+from botocore.exceptions import ClientError
 
 from local import photos
+from local.emulator import client
+from local.lambdas import REGION
 from local.shop import Person, Refused
+from local.workers import physical_ids
 from tests.e2e.studio import POINTS, Studio, ended, ledger, until
 
 pytestmark = pytest.mark.xdist_group("e2e")
@@ -140,6 +145,26 @@ def test_task_delivers_pictures_and_charges_once(studio: Studio) -> None:
         assert await ledger(person) == [("GIFT", POINTS, 0), ("FREEZE", -20, 20), ("CONFIRM", 0, -20)]
 
     studio.run(scenario)
+
+
+def test_key_of_workers_reads_no_picture(studio: Studio) -> None:
+    """They made pictures, so they had addresses."""
+    aws_url = studio.stack.facts["awsUrl"]
+    own = boto3.Session("worker", "worker", region_name=REGION).client("s3", endpoint_url=aws_url)
+    bucket = physical_ids(aws_url)["DataArtefactBucket"]
+
+    async def scenario(person: Person) -> None:
+        task = await person.submit("cutout", {"product": await person.upload(PHOTO)})
+        assert (await ended(person, task["taskId"]))["status"] == "COMPLETED"
+
+    studio.run(scenario)
+    stored = client("s3", aws_url).list_objects_v2(Bucket=bucket)["Contents"]
+    assert {found["Key"].partition("/")[0] for found in stored} == {"inputs", "outputs"}
+    for found in stored:
+        with pytest.raises(ClientError, match="AccessDenied"):
+            own.get_object(Bucket=bucket, Key=found["Key"])
+    with pytest.raises(ClientError, match="AccessDenied"):
+        own.put_object(Bucket=bucket, Key=stored[0]["Key"], Body=b"forged")
 
 
 def changes_of(events: list[tuple[str, str, dict[str, Any]]]) -> list[Change]:

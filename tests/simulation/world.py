@@ -376,7 +376,7 @@ class World:
     def _beat(self, worker: Worker) -> None:
         awake = [held for held in worker.held if not held.is_asleep]
         held = [(UUID(one.order["nodeId"]), one.order["attempt"]) for one in awake]
-        verdicts, _ = self.nodes.beat(worker.card, held)
+        verdicts = self.nodes.beat(worker.card, held).verdicts
         for one in awake:
             if verdicts[UUID(one.order["nodeId"])] != "go":
                 worker.held.remove(one)

@@ -71,6 +71,8 @@ class InternalServer:
     """Answers as InternalFunction does. The test owns the nodes and the verdicts."""
 
     def __init__(self) -> None:
+        self.sign: Callable[[dict[str, Any]], dict[str, str]] = lambda node: {}
+        self.claimed: dict[str, dict[str, Any]] = {}
         self.nodes: dict[tuple[str, int], dict[str, Any]] = {}
         self.verdicts: dict[str, str] = {}
         self.calls: list[dict[str, Any]] = []
@@ -93,10 +95,17 @@ class InternalServer:
                     return {"leaseSeconds": 30, "beatSeconds": self.beat_seconds}
                 case "claim":
                     node = self.nodes.pop((request["nodeId"], request["attempt"]), None)
-                    return {"outcome": "claimed", "node": node} if node else {"outcome": "gone"}
+                    if node is None:
+                        return {"outcome": "gone"}
+                    self.claimed[request["nodeId"]] = node
+                    return {"outcome": "claimed", "node": {**node, "urls": self.sign(node)}}
                 case "beat":
                     verdicts = [
-                        {"nodeId": held["nodeId"], "verdict": self.verdicts.get(held["nodeId"], "go")}
+                        {
+                            "nodeId": held["nodeId"],
+                            "verdict": self.verdicts.get(held["nodeId"], "go"),
+                            "urls": self.sign(self.claimed[held["nodeId"]]),
+                        }
                         for held in request["nodes"]
                     ]
                     return {"nodes": verdicts, "drain": self.is_draining}

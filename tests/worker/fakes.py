@@ -1,4 +1,4 @@
-"""In-memory queues, store and `internal`, and a slot whose engine the test controls."""
+"""In-memory queues, objects and `internal`, and a slot whose engine the test controls."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from artiway.tasks.contract import BeatAnswer, Node, NodeVerdict, Terms, Verdict, WorkHint
+from artiway.tasks.contract import BeatAnswer, Node, NodeVerdict, Settings, Terms, Verdict, WorkHint
 from worker.attempt import Attempt
 from worker.engines.base import EngineInfo
 from worker.model import WorkMessage
-from worker.ports import ObjectMissing, ObjectTooLarge, ServiceFailed
+from worker.ports import AddressRefused, ObjectExists, ObjectMissing, ObjectTooLarge, ServiceFailed
 from worker.sandbox import EngineResult, Job
 from worker.settings import WorkerSettings
 
@@ -31,7 +31,14 @@ def settings(**changes: Any) -> WorkerSettings:
     return WorkerSettings(**{**values, **changes})
 
 
+def addresses(*keys: str, number: int = 1) -> dict[str, str]:
+    """Addresses of FakeObjects. A renewal has a higher number."""
+    return {key: f"{number}|{key}" for key in keys}
+
+
 def node(node_id: str = "n1", attempt: int = 1, **changes: Any) -> Node:
+    prefix = f"outputs/{TENANT}/{TASK}/{node_id}/{attempt}/"
+    headers = {"content-type": "image/png"}
     values: dict[str, Any] = {
         "nodeId": node_id,
         "taskId": TASK,
@@ -42,11 +49,16 @@ def node(node_id: str = "n1", attempt: int = 1, **changes: Any) -> Node:
         "tool": "cutout",
         "params": {"step": "cutout"},
         "inputs": [{"name": "product", "key": f"inputs/{TENANT}/i1", "contentType": "image/png"}],
-        "outputPrefix": f"outputs/{TENANT}/{TASK}/{node_id}/{attempt}/",
+        "outputs": [
+            {"name": "cutout", "key": f"{prefix}cutout.png", "contentType": "image/png", "headers": headers},
+        ],
+        "outputPrefix": prefix,
         "timeLimitSeconds": 30,
         "leaseSeconds": 30,
+        **changes,
     }
-    return Node.model_validate({**values, **changes})
+    keys = [one["key"] for one in (*values["inputs"], *values["outputs"])]
+    return Node.model_validate({"urls": addresses(*keys), **values})
 
 
 def message(node_id: str = "n1", attempt: int = 1, receipt: str = "r1", kind: str = "cutout") -> WorkMessage:
@@ -111,6 +123,8 @@ class FakeInternal:
         self.called = threading.Condition()
         self.verdicts: dict[str, Verdict] = {}
         self.is_down = self.is_draining = False
+        self.settings: Settings | None = None
+        self.renewals = 1
 
     def register(self, worker: Mapping[str, Any]) -> Terms:
         self._call("register", dict(worker))
@@ -122,10 +136,16 @@ class FakeInternal:
 
     def beat(self, worker: Mapping[str, Any], nodes: Sequence[Node]) -> BeatAnswer:
         self._call("beat", (dict(worker), [(node.node_id, node.attempt) for node in nodes]))
+        self.renewals += 1
         verdicts = [
-            NodeVerdict(node_id=node.node_id, verdict=self.verdicts.get(node.node_id, Verdict.GO)) for node in nodes
+            NodeVerdict(
+                node_id=node.node_id,
+                verdict=self.verdicts.get(node.node_id, Verdict.GO),
+                urls=addresses(*node.urls, number=self.renewals),
+            )
+            for node in nodes
         ]
-        return BeatAnswer(nodes=verdicts, drain=self.is_draining)
+        return BeatAnswer(nodes=verdicts, drain=self.is_draining, settings=self.settings)
 
     def release(self, *, worker_id: str, nodes: Sequence[Node]) -> int:
         self._call("release", [(node.node_id, node.attempt) for node in nodes])
@@ -149,6 +169,8 @@ class FakeInternal:
 
 
 class FakeStore:
+    """Weights."""
+
     def __init__(self, objects: Mapping[str, bytes] | None = None) -> None:
         self.objects = dict(objects or {})
         self.is_down = False
@@ -162,14 +184,46 @@ class FakeStore:
             raise ObjectTooLarge(key)
         return self.objects[key]
 
-    def write(self, key: str, data: bytes, content_type: str) -> None:
+
+class FakeObjects:
+    """Objects by address. Addresses with a number below `oldest` have expired."""
+
+    def __init__(self, objects: Mapping[str, bytes] | None = None) -> None:
+        self.objects = dict(objects or {})
+        self.is_down = False
+        self.oldest = 1
+        self.failures: list[Exception] = []
+        self.calls = 0
+
+    def read(self, url: str, *, max_bytes: int, check: Callable[[], None]) -> bytes:
+        key = self._key(url, check)
+        if key not in self.objects:
+            raise ObjectMissing(key)
+        if len(self.objects[key]) > max_bytes:
+            raise ObjectTooLarge(key)
+        return self.objects[key]
+
+    def write(self, url: str, data: bytes, headers: Mapping[str, str], *, check: Callable[[], None]) -> None:
+        key = self._key(url, check)
+        if key in self.objects:
+            raise ObjectExists(key)
+        self.objects[key] = data
+
+    def _key(self, url: str, check: Callable[[], None]) -> str:
+        self.calls += 1
+        if self.failures:
+            raise self.failures.pop(0)
         if self.is_down:
             raise ServiceFailed("the store does not answer")
-        self.objects[key] = data
+        check()
+        number, _, key = url.partition("|")
+        if not number or int(number) < self.oldest:
+            raise AddressRefused("403 AccessDenied")
+        return key
 
 
 INFO = EngineInfo("preview", "1", is_neural=False, detail="fake")
-RESULT = EngineResult(b"picture", "cutout", "image/png", "png", 4, 4, INFO)
+RESULT = EngineResult(b"picture", "cutout", "image/png", 4, 4, INFO)
 
 
 class FakeSlot:

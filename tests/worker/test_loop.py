@@ -9,16 +9,18 @@ from typing import Any
 
 import pytest
 
-from artiway.tasks.contract import Verdict
+from artiway.tasks.contract import Settings, Verdict
 from tests.worker.emulator import until
 from tests.worker.fakes import (
     RESULT,
     TENANT,
     FakeInternal,
+    FakeObjects,
     FakeProgress,
     FakeQueue,
     FakeSlot,
     FakeStore,
+    addresses,
     message,
     node,
     settings,
@@ -29,15 +31,18 @@ from worker.errors import EngineCrashed, TimeLimit
 from worker.loop import Worker
 from worker.model import WorkMessage
 from worker.polling import QueuePoller
+from worker.ports import ServiceFailed
 from worker.runner import Runner
 from worker.sandbox import EngineResult
+from worker.transfer import PAUSES_S, Transfer
 
 
 class Bench:
     def __init__(self, *nodes: Any, slot: FakeSlot | None = None, slots: int = 1, **changes: Any) -> None:
         self.settings = settings(**changes)
         self.queue, self.progress, self.internal = FakeQueue(), FakeProgress(), FakeInternal(*nodes)
-        self.store = FakeStore({f"inputs/{TENANT}/i1": png()})
+        self.store = FakeObjects({f"inputs/{TENANT}/i1": png()})
+        transfer = Transfer(self.store, sleep=lambda _: None)
         self.slots = [slot or FakeSlot() for _ in range(slots)]
         self.now = 0.0
         self.worker = Worker(
@@ -46,7 +51,7 @@ class Bench:
             queue=self.queue,
             progress=self.progress,
             internal=self.internal,
-            runner=Runner(self.settings, self.store, Weights(self.store, self.settings)),
+            runner=Runner(self.settings, transfer, Weights(FakeStore(), self.settings)),
             slots=self.slots,
             clock=lambda: self.now,
         )
@@ -332,6 +337,121 @@ def test_unreachable_store_is_a_retryable_failure():
     bench.finish(message())
     fault = data_of(bench.progress.sent[-1])["error"]
     assert (fault["code"], fault["isRetryable"]) == ("STORE_UNAVAILABLE", True)
+
+
+def test_expired_address_is_renewed_with_the_lease():
+    bench = Bench(node())
+
+    def engine(report: Callable[[float], None]) -> EngineResult:
+        bench.store.oldest = 2  # the addresses of the claim have expired when the engine ends
+        return RESULT
+
+    bench.slots[0].engine = engine
+    bench.finish(message())
+    assert bench.progress.kinds()[-1] == "result"
+    assert len(bench.internal.of("beat")) == 1
+
+
+def test_address_refused_twice_fails_the_attempt():
+    bench = Bench(node())
+    bench.store.oldest = 99
+    bench.finish(message())
+    fault = data_of(bench.progress.sent[-1])["error"]
+    assert (fault["code"], fault["isRetryable"]) == ("STORE_UNAVAILABLE", True)
+    assert (len(bench.internal.of("beat")), bench.store.calls) == (1, 2)
+
+
+def test_fenced_attempt_gets_no_new_addresses():
+    bench = Bench(node())
+
+    def engine(report: Callable[[float], None]) -> EngineResult:
+        bench.store.oldest = 2
+        bench.internal.verdicts["n1"] = Verdict.FENCED
+        return RESULT
+
+    bench.slots[0].engine = engine
+    bench.finish(message())
+    assert bench.progress.kinds() == ["started"]
+    assert list(bench.store.objects) == [f"inputs/{TENANT}/i1"]
+
+
+def test_heartbeat_replaces_addresses_before_they_expire():
+    bench = Bench(node())
+    thread = bench.accept(message())
+    assert bench.slots[0].running.wait(10)
+    bench.worker.heartbeat.beat()
+    (attempt,) = bench.worker.leases.held()
+    key = f"inputs/{TENANT}/i1"
+    assert attempt.url(key) == addresses(key, number=2)[key]
+    bench.store.oldest = 2
+    bench.slots[0].go.set()
+    ended(thread)
+    assert bench.progress.kinds()[-1] == "result"
+
+
+def test_network_failures_are_retried_within_a_bound():
+    bench = Bench(node(), node("n2"))
+    bench.store.failures = [ServiceFailed("cut")] * len(PAUSES_S)
+    bench.finish(message())
+    assert bench.progress.kinds()[-1] == "result"
+    bench.store.failures = [ServiceFailed("cut")] * 99
+    calls = bench.store.calls
+    bench.finish(message("n2", receipt="r2"))
+    assert data_of(bench.progress.sent[-1])["error"]["code"] == "STORE_UNAVAILABLE"
+    assert bench.store.calls - calls == len(PAUSES_S) + 1
+
+
+def test_upload_without_answer_counts_once_stored():
+    bench = Bench(node())
+    write = bench.store.write
+
+    def lossy(*arguments: Any, **named: Any) -> None:
+        bench.store.write = write  # type: ignore[method-assign]
+        write(*arguments, **named)
+        raise ServiceFailed("no answer")
+
+    bench.store.write = lossy  # type: ignore[method-assign]
+    bench.finish(message())
+    assert bench.progress.kinds()[-1] == "result"
+
+
+def test_output_that_exists_before_upload_fails():
+    bench = Bench(node())
+    key = node().outputs[0].key
+    bench.store.objects[key] = b"of another upload"
+    bench.finish(message())
+    assert data_of(bench.progress.sent[-1])["error"]["code"] == "STORE_UNAVAILABLE"
+    assert bench.store.objects[key] == b"of another upload"
+
+
+def test_output_without_an_address_fails_finally():
+    bench = Bench(node(outputs=[]))
+    bench.finish(message())
+    fault = data_of(bench.progress.sent[-1])["error"]
+    assert (fault["code"], fault["isRetryable"]) == ("OUTPUT_UNEXPECTED", False)
+
+
+def test_node_of_an_older_platform_is_returned():
+    bench = Bench(node(urls={}))
+    thread = bench.accept(message())
+    until(lambda: bench.internal.of("release") == [[("n1", 1)]])
+    bench.worker.stop()
+    ended(thread)
+    assert bench.progress.kinds() == []
+
+
+def test_changed_settings_act_without_a_restart():
+    bench = Bench(node())
+    thread = bench.accept(message())
+    assert bench.slots[0].running.wait(10)
+    bench.internal.settings = Settings(version="2", lease_seconds=12, beat_seconds=4, progress_interval_ms=500)
+    assert bench.worker.heartbeat._beat_and_pause(10) == 4
+    assert bench.worker.heartbeat.settings.progress_interval_ms == 500
+    bench.internal.is_down = True
+    bench.now = 12.0  # the shorter lease
+    bench.worker.heartbeat.beat()
+    ended(thread)
+    assert bench.progress.kinds() == ["started"]
 
 
 def test_bug_in_an_attempt_frees_slot_and_lease():

@@ -17,10 +17,14 @@ import boto3
 import cv2
 import pytest
 
+from artiway.platform.clock import SystemClock
+from artiway.platform.object_urls import ObjectUrls
+from artiway.tasks.contract import FORMATS
 from tests.worker.emulator import InternalServer, ministack, until
 from tests.worker.fakes import TASK, TENANT
 from tests.worker.photos import photo
 from worker.pictures import Limits, Picture, decode, encode
+from worker.steps import STEPS
 
 ROOT = Path(__file__).resolve().parents[2]
 TYPES = ("cutout", "model", "compose")
@@ -45,6 +49,16 @@ class Stack:
             )
         }
         self.received: list[dict[str, Any]] = []
+        signer = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1"}
+        self.urls = ObjectUrls(self.bucket, SystemClock(), {**signer, "AWS_ENDPOINT_URL": url})
+        self.ttl_s = 35
+        internal.sign = self.sign
+
+    def sign(self, node: dict[str, Any]) -> dict[str, str]:
+        reads = {one["key"]: self.urls.get(one["key"], ttl_s=self.ttl_s) for one in node["inputs"]}
+        return reads | {
+            one["key"]: self.urls.put(one["key"], one["headers"], ttl_s=self.ttl_s) for one in node["outputs"]
+        }
 
     @contextlib.contextmanager
     def worker(self, **variables: str) -> Iterator[subprocess.Popen[bytes]]:
@@ -53,6 +67,7 @@ class Stack:
             "PYTHONPATH": f"{ROOT}:{ROOT}/layers/core",
             "AWS_ENDPOINT_URL": self.url,
             "AWS_ENDPOINT_URL_LAMBDA": self.internal.url,
+            "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1",  # pictures do not pass through an S3 client
             "AWS_ACCESS_KEY_ID": "test",
             "AWS_SECRET_ACCESS_KEY": "test",
             "AWS_DEFAULT_REGION": "us-east-1",
@@ -79,6 +94,10 @@ class Stack:
 
     def submit(self, node_type: str, step: str, inputs: dict[str, str], attempt: int = 1, **params: Any) -> str:
         node_id = str(uuid.uuid4())
+        prefix = f"outputs/{TENANT}/{TASK}/{node_id}/{attempt}/"
+        name = STEPS[node_type, step].output
+        content_type, ending = FORMATS[params.get("format", "png")]
+        headers = {"content-type": content_type, "if-none-match": "*"}
         self.internal.nodes[node_id, attempt] = {
             "nodeId": node_id,
             "taskId": TASK,
@@ -90,7 +109,10 @@ class Stack:
             "model": None,
             "params": {"step": step, **params},
             "inputs": [{"name": name, "key": key, "contentType": "image/png"} for name, key in inputs.items()],
-            "outputPrefix": f"outputs/{TENANT}/{TASK}/{node_id}/{attempt}/",
+            "outputs": [
+                {"name": name, "key": f"{prefix}{name}.{ending}", "contentType": content_type, "headers": headers}
+            ],
+            "outputPrefix": prefix,
             "timeLimitSeconds": 60,
             "leaseSeconds": 30,
         }
@@ -184,6 +206,15 @@ def test_model_photo_from_upload_to_picture(stack, shirt):
     assert all(stack.is_empty(kind) for kind in TYPES)
     assert stack.internal.of("register")[0]["types"] == list(TYPES)
     assert stack.internal.of("beat")
+
+
+def test_addresses_that_expire_while_working_are_renewed(stack, big):
+    stack.ttl_s = 1  # less than the node takes
+    with stack.worker():
+        node_id = stack.submit("model", "style", {"product": stack.upload(big)}, style="oil")
+        end = stack.end_of(node_id)
+    assert end["type"] == "result"
+    assert stack.objects(node_id) == [end["data"]["outputs"][0]["key"]]
 
 
 def test_duplicate_and_stale_messages_are_dropped(stack, shirt):

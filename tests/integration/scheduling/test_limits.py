@@ -289,9 +289,9 @@ class TestDrain:
     def test_heartbeat_is_answered_with_drain(self, desk, yard, service):
         card = WorkerCard("w1", "gpu", ("cutout",), 2)
         service.register(card, engine="fake")
-        assert service.beat(card, []) == ({}, False)
+        assert service.beat(card, []) == ({}, False, {})
         desk.operations.drain_worker("w1", actor_id=ACTOR)
-        assert service.beat(card, []) == ({}, True)
+        assert service.beat(card, []) == ({}, True, {})
         assert desk.operations.workers()[0].is_draining
         service.release(worker_id="w1", held=[])
         assert desk.operations.workers() == []

@@ -217,12 +217,16 @@ def test_heartbeat_renews_leases_and_reports_cancellation(world):
     deliver_all(world)
     world.tasks.cancel(tenant_id=tenant[0], task_id=task.task_id, requester=MANAGER)
     nodes = [(UUID(one.order["nodeId"]), 1) for one in worker.held]
-    verdicts, is_draining = world.nodes.beat(worker.card, nodes)
+    verdicts, is_draining, renewed = world.nodes.beat(worker.card, nodes)
     by_task = {one.order["taskId"]: verdicts[UUID(one.order["nodeId"])] for one in worker.held}
     assert by_task == {str(task.task_id): "cancelled", str(other.task_id): "go"}
     assert not is_draining
+    going = {UUID(one.order["nodeId"]): one.order for one in worker.held if one.order["taskId"] == str(other.task_id)}
+    assert {node_id: row["inputs"] for node_id, row in renewed.items()} == {
+        node_id: order["inputs"] for node_id, order in going.items()
+    }
     stranger = world.worker("w2")
-    verdicts, _ = world.nodes.beat(stranger.card, nodes)
+    verdicts = world.nodes.beat(stranger.card, nodes).verdicts
     assert set(verdicts.values()) == {"cancelled", "fenced"}
     world.run_to_end()
 

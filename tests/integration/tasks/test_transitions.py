@@ -157,16 +157,17 @@ def test_statement_with_other_attempt_changes_nothing(connection, place, verb):
 
 def test_renewed_lease_does_not_expire(connection, place):
     node_id = make_node(connection, place, NodeStatus.PROCESSING)
-    held = {"node_ids": [node_id], "attempts": [1], "worker_id": "w", "lease_s": 30}
+    held = {"node_ids": [node_id], "attempts": [1], "worker_id": "w", "pool": "gpu", "lease_s": 30}
     assert connection.execute(SQL["renew"], held).rowcount == 1
     assert connection.execute(SQL["time_out_lease"], parameters(node_id, place)).rowcount == 0
 
 
 def test_heartbeat_of_other_worker_renews_nothing(connection, place):
     node_id = make_node(connection, place, NodeStatus.PROCESSING)
-    held = {"node_ids": [node_id], "attempts": [1], "worker_id": "w", "lease_s": 30}
+    held = {"node_ids": [node_id], "attempts": [1], "worker_id": "w", "pool": "gpu", "lease_s": 30}
     assert connection.execute(SQL["renew"], {**held, "worker_id": "other"}).rowcount == 0
     assert connection.execute(SQL["renew"], {**held, "attempts": [2]}).rowcount == 0
+    assert connection.execute(SQL["renew"], {**held, "pool": "other"}).rowcount == 0
 
 
 @pytest.mark.parametrize("status", list(NodeStatus), ids=str)

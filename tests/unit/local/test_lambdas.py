@@ -252,7 +252,12 @@ def test_function_is_found_by_name_alias_or_arn(call: Caller, name: str) -> None
 
 
 def test_a_partial_arn_names_the_function() -> None:
-    assert function_name("000000000000:function:Sample:7") == "Sample"
+    assert function_name("000000000000:function:Sample:7") == ("Sample", "7")
+
+
+def test_function_sees_the_alias_in_its_arn(call: Caller) -> None:
+    assert call({}, "Sample:live").payload["arn"].endswith(":function:Sample:live")
+    assert call({}, "Sample").payload["arn"].endswith(":function:Sample")
 
 
 def test_body_that_is_no_json_is_refused(call: Caller) -> None:

@@ -52,6 +52,16 @@ def test_unknown_fields_of_newer_sender_are_ignored():
     assert contract.ClaimAnswer.model_validate(answer).outcome is contract.ClaimOutcome.GONE
 
 
+def test_answers_of_the_release_before_are_readable():
+    node = {"nodeId": NODE, "taskId": NODE, "tenantId": NODE, "attempt": 1, "type": "cutout", "outputPrefix": "o/"}
+    claimed = contract.ClaimAnswer.model_validate({"contract": 1, "outcome": "claimed", "node": node})
+    assert claimed.node is not None
+    assert (claimed.node.urls, claimed.node.outputs) == ({}, [])
+    beat = contract.BeatAnswer.model_validate({"nodes": [{"nodeId": NODE, "verdict": "go"}], "drain": False})
+    assert (beat.settings, beat.nodes[0].urls) == (None, {})
+    assert contract.Terms.model_validate({"leaseSeconds": 30, "beatSeconds": 10}).settings is None
+
+
 def test_answer_of_unknown_version_is_refused():
     with pytest.raises(ValidationError, match="contract version 2"):
         contract.Terms.model_validate({"contract": 2, "leaseSeconds": 30, "beatSeconds": 10})

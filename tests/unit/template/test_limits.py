@@ -45,7 +45,7 @@ def test_aws_accepts_the_template(deployment: Deployment, check: Check) -> None:
 
 def test_longest_names_come_from_the_settings(deployment: Deployment) -> None:
     assert longest_stack_name().startswith("artiway-")
-    assert "-EnterpriseWorkers-" in deployment.rendering.made("EnterpriseWorkersRole")
+    assert "-EnterpriseWorkers-" in deployment.rendering.made("EnterpriseWorkersTaskRole")
 
 
 def test_every_nested_template_is_deployed(root: Template) -> None:

@@ -14,21 +14,15 @@ from artiway.scheduling.operations import IMAGE_POOLS
 from tests.unit.template.facts import ROOT, Template, many, target
 
 DOCKERFILE = (ROOT / "worker/Dockerfile").read_text()
-# What it does, on what. Nothing else: no database, no cache, no secret, nothing of the other pool.
+# What it does, on what. Nothing else: no picture, no database, no cache, no secret, nothing of the other pool.
 MAY = {
     "sqs:ReceiveMessage": "work",
     "sqs:DeleteMessage": "work",
     "sqs:ChangeMessageVisibility": "work",
     "sqs:SendMessage": {"ProgressQueue"},
-    "lambda:InvokeFunction": {"InternalFunction"},
-    "s3:GetObject": {
-        "arn:${AWS::Partition}:s3:::${DataArtefactBucket}/inputs/*",
-        "arn:${AWS::Partition}:s3:::${DataArtefactBucket}/outputs/*",
-        "arn:${AWS::Partition}:s3:::${DataArtefactBucket}/models/*",
-    },
-    "s3:PutObject": {"arn:${AWS::Partition}:s3:::${DataArtefactBucket}/outputs/*"},
+    "lambda:InvokeFunction": "alias",
+    "s3:GetObject": {"arn:${AWS::Partition}:s3:::${DataArtefactBucket}/models/*"},
     "kms:Decrypt": {"DataKey"},
-    "kms:GenerateDataKey": {"DataKey"},
 }
 RELEASE_CALL_S = 5
 
@@ -63,7 +57,7 @@ def test_every_pool_of_the_scheduler_has_workers(template: Template) -> None:
 
 @pytest.mark.parametrize("pool", IMAGE_POOLS)
 def test_worker_role_has_only_the_needed_permissions(template: Template, pool: str) -> None:
-    role = of_pool(template, pool, "Role")
+    role = of_pool(template, pool, "TaskRole")
     assert "ManagedPolicyArns" not in role
     allowed: dict[str, set[str]] = {}
     for policy in role["Policies"]:
@@ -71,15 +65,41 @@ def test_worker_role_has_only_the_needed_permissions(template: Template, pool: s
             assert one["Effect"] == "Allow"
             for action in many(one["Action"]):
                 allowed.setdefault(action, set()).update(resource_of(value) for value in many(one["Resource"]))
-    wanted = {action: work_queues(template, pool) if on == "work" else on for action, on in MAY.items()}
-    assert allowed == wanted
+    own = {"work": work_queues(template, pool), "alias": {f"{pool.capitalize()}WorkersInternal"}}
+    assert allowed == {action: own[on] if isinstance(on, str) else on for action, on in MAY.items()}
+
+
+@pytest.mark.parametrize("pool", IMAGE_POOLS)
+def test_alias_of_internal_proves_the_pool(template: Template, pool: str) -> None:
+    alias = of_pool(template, pool, "Internal")
+    assert template.function_of({"Ref": f"{pool.capitalize()}WorkersInternal"}) == "InternalFunction"
+    assert (alias["Name"], alias["FunctionVersion"]) == (pool, "$LATEST")
+    assert environment(template, pool)["ARTIWAY_INTERNAL_FUNCTION"] == {"Ref": f"{pool.capitalize()}WorkersInternal"}
+
+
+def test_only_internal_signs_addresses_of_worker_pictures(template: Template) -> None:
+    allowed = {
+        (action, resource_of(value))
+        for policy in template.role_of("InternalFunction")["Policies"]
+        for one in policy["PolicyDocument"]["Statement"]
+        for action in many(one["Action"])
+        if action.startswith("s3:")
+        for value in many(one["Resource"])
+    }
+    bucket = "arn:${AWS::Partition}:s3:::${DataArtefactBucket}"
+    assert allowed == {
+        ("s3:GetObject", f"{bucket}/inputs/*"),
+        ("s3:GetObject", f"{bucket}/outputs/*"),
+        ("s3:PutObject", f"{bucket}/outputs/*"),
+        ("s3:ListBucket", bucket),
+    }
 
 
 def test_a_key_serves_a_worker_through_s3_alone(template: Template) -> None:
     for pool in IMAGE_POOLS:
         (statement,) = [
             one
-            for policy in of_pool(template, pool, "Role")["Policies"]
+            for policy in of_pool(template, pool, "TaskRole")["Policies"]
             for one in policy["PolicyDocument"]["Statement"]
             if "kms:Decrypt" in many(one["Action"])
         ]
@@ -89,7 +109,7 @@ def test_a_key_serves_a_worker_through_s3_alone(template: Template) -> None:
 
 
 def test_only_ecs_puts_on_the_roles_of_workers(template: Template) -> None:
-    for pool, kind in product(IMAGE_POOLS, ("Role", "ExecutionRole")):
+    for pool, kind in product(IMAGE_POOLS, ("TaskRole", "ExecutionRole")):
         (trust,) = of_pool(template, pool, kind)["AssumeRolePolicyDocument"]["Statement"]
         assert trust["Principal"] == {"Service": "ecs-tasks.amazonaws.com"}
         assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
@@ -231,6 +251,45 @@ def test_workers_accept_no_traffic_and_send_tls(template: Template) -> None:
     assert [(rule["FromPort"], rule["ToPort"]) for rule in group["SecurityGroupEgress"]] == [(443, 443)]
     for admitting in ("ProxySecurityGroup", "CacheSecurityGroup", "DatabaseSecurityGroup"):
         assert "Workers" not in json.dumps(template.resources[f"Data{admitting}"])
+
+
+def test_workers_have_no_route_out_with_endpoints(template: Template) -> None:
+    """Unless the operator asks for one."""
+    for zone in "AB":
+        route = template.resources[f"NetworkWorkerDefaultRoute{zone}"]
+        table = {"Ref": f"NetworkWorkerRoutes{zone}"}
+        assert route["Properties"]["RouteTableId"] == table
+        routes = [one for one in template.of_type("AWS::EC2::Route").values() if one["RouteTableId"] == table]
+        assert routes == [route["Properties"]]
+        assert of_pool(template, "gpu", "Service")["NetworkConfiguration"]["AwsvpcConfiguration"]["Subnets"] == [
+            {"Ref": "NetworkWorkerSubnetA"},
+            {"Ref": "NetworkWorkerSubnetB"},
+        ]
+    conditions = template.body["Conditions"]
+    (name,) = {template.resources[f"NetworkWorkerDefaultRoute{zone}"]["Condition"] for zone in "AB"}
+    assert json.dumps(conditions[name]).count("Fn::Or") == 1
+    assert {"Fn::Equals": [{"Ref": "HasWorkerEgress"}, "true"]} in conditions[name]["Fn::Or"]
+    assert template.body["Parameters"]["HasWorkerEgress"]["Default"] == "false"
+
+
+def test_workers_without_route_have_every_endpoint(template: Template) -> None:
+    endpoints = template.of_type("AWS::EC2::VPCEndpoint").values()
+    services = {str(one["ServiceName"]["Fn::Sub"]).rpartition("}.")[2] for one in endpoints}
+    assert {"sqs", "lambda", "s3", "ecr.api", "ecr.dkr", "logs", "ecs", "ecs-agent", "ecs-telemetry"} <= services
+
+
+@pytest.mark.parametrize("endpoint", ["NetworkS3Endpoint", "NetworkWorkerS3Endpoint"])
+def test_s3_endpoint_reaches_own_buckets_only(template: Template, endpoint: str) -> None:
+    statements = template.resources[endpoint]["Properties"]["PolicyDocument"]["Statement"]
+    own, *others = statements
+    assert own["Condition"] == {"StringEquals": {"aws:ResourceAccount": {"Ref": "AWS::AccountId"}}}
+    assert all(one["Effect"] == "Allow" and one["Resource"] != "*" for one in others)
+    assert not any(action.endswith("*") for one in statements for action in many(one["Action"]))
+
+
+def test_worker_endpoint_writes_to_own_buckets_only(template: Template) -> None:
+    _, *others = template.resources["NetworkWorkerS3Endpoint"]["Properties"]["PolicyDocument"]["Statement"]
+    assert [one["Action"] for one in others] == ["s3:GetObject"]
 
 
 def test_weights_outlive_every_artefact(template: Template) -> None:

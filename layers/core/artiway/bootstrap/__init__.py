@@ -56,6 +56,7 @@ from artiway.bootstrap.tasks import (
     tasks,
     why,
 )
+from artiway.bootstrap.workers import object_urls, workers
 
 __all__ = [
     "access",
@@ -93,6 +94,7 @@ __all__ = [
     "locks",
     "node_store",
     "nodes",
+    "object_urls",
     "operations",
     "order_sweep",
     "orders",
@@ -132,4 +134,5 @@ __all__ = [
     "webhooks",
     "wechat_pay",
     "why",
+    "workers",
 ]

@@ -60,17 +60,22 @@ def jitter() -> Callable[[], float]:
 def nodes() -> NodeService:
     """The life of a node: claims, heartbeats, reports, tokens, ends."""
     from artiway.tasks.lifecycle import NodeService, Rules
+    from artiway.workers.settings import terms
 
     rules = Rules(
-        lease_s=base.settings().lease_s,
-        beat_s=base.settings().beat_s,
         retries=base.settings().node_retries,
         backoff_s=base.settings().node_backoff_s,
-        node_time_limit_s=base.settings().node_time_limit_s,
         progress_interval_s=base.settings().progress_interval_s,
     )
     return NodeService(
-        task_store(), node_store(), points(), webhooks(), rules, jitter=jitter(), circuit_rules=circuit_rules
+        task_store(),
+        node_store(),
+        points(),
+        webhooks(),
+        rules,
+        jitter=jitter(),
+        circuit_rules=circuit_rules,
+        terms=lambda: terms(setting_values()),
     )
 
 

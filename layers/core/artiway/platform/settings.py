@@ -64,11 +64,8 @@ class Settings(BaseSettings):
     duration_samples: int = Field(default=500, ge=1, le=5_000)
     duration_window_s: int = Field(default=7 * 86_400, ge=60, le=90 * 86_400)
     lateness_window_s: int = Field(default=600, ge=10, le=86_400)
-    lease_s: int = Field(default=30, ge=5, le=600)
-    beat_s: int = Field(default=10, ge=1, le=200)
     node_retries: int = Field(default=3, ge=0, le=10)
     node_backoff_s: float = Field(default=1, ge=0, le=60)
-    node_time_limit_s: int = Field(default=600, ge=1, le=7_200)
     progress_interval_s: float = Field(default=5, ge=0, le=60)
 
     artefact_bucket: str = ""

@@ -17,8 +17,9 @@ from artiway.payments import settings as payments
 from artiway.series import settings as series
 from artiway.settings.model import Setting
 from artiway.tasks import settings as tasks
+from artiway.workers import settings as workers
 
-MODULES: tuple[ModuleType, ...] = (circuits, geo, health, identity, payments, series, tasks, tiers, uploads)
+MODULES: tuple[ModuleType, ...] = (circuits, geo, health, identity, payments, series, tasks, tiers, uploads, workers)
 
 
 @cache

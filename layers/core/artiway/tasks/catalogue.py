@@ -134,6 +134,10 @@ class Catalogue:
                 found.setdefault(step.model, []).append(step.name)
         return found
 
+    def picture_format(self, params: Mapping[str, Any]) -> str:
+        """The format of the picture that a node with these parameters makes."""
+        return str(params.get("format", self._common["format"]["default"]))
+
     def tool(self, name: str) -> Tool:
         if name not in self._tools:
             raise InvalidRequest("tool", f"there is no tool {name[:64]}")

@@ -28,6 +28,9 @@ Id = Annotated[str, Field(min_length=1, max_length=64)]
 WorkerId = Annotated[str, Field(min_length=1, max_length=200)]
 Attempt = Annotated[int, Field(ge=0, le=2**31 - 1)]
 
+# The formats of pictures: content type, and the end of the object's name.
+FORMATS = {"png": ("image/png", "png"), "jpeg": ("image/jpeg", "jpg"), "webp": ("image/webp", "webp")}
+
 
 class Wire(BaseModel):
     """camelCase on the wire, snake_case in Python. Unknown fields are ignored: a newer sender may add some."""
@@ -84,19 +87,41 @@ class Release(Wire):
     nodes: list[HeldNode] = Field(max_length=1_000)
 
 
-Request = Annotated[Register | Claim | Beat | Release, Field(discriminator="action")]
-REQUEST: TypeAdapter[Register | Claim | Beat | Release] = TypeAdapter(Request)
+class AssetCheck(Wire):
+    """May the user of a node that this worker holds use this upload or result?"""
+
+    action: Literal["asset"] = "asset"
+    contract: Version = VERSION
+    worker_id: WorkerId
+    node_id: Id
+    attempt: Attempt
+    asset_id: Id
+
+
+Call = Register | Claim | Beat | Release | AssetCheck
+Request = Annotated[Call, Field(discriminator="action")]
+REQUEST: TypeAdapter[Call] = TypeAdapter(Request)
 
 
 # --- answers of `internal`
 
 
+class Settings(Wire):
+    """The live settings that a worker reads. Equal values have an equal version."""
+
+    version: str = ""
+    lease_seconds: float = Field(default=30, gt=0)
+    beat_seconds: float = Field(default=10, gt=0)
+    progress_interval_ms: int = Field(default=2_000, gt=0)
+
+
 class Terms(Wire):
-    """The answer to Register: how long a lease lasts and how often to renew it."""
+    """The answer to Register: how long a lease lasts and how often to renew it; `settings` has the same and more."""
 
     contract: Version = VERSION
     lease_seconds: float = Field(default=30, gt=0)
     beat_seconds: float = Field(default=10, gt=0)
+    settings: Settings | None = None
 
 
 class InputRef(Wire):
@@ -105,8 +130,21 @@ class InputRef(Wire):
     content_type: str = ""
 
 
+class OutputRef(Wire):
+    """A picture that the node makes. The upload sends exactly these headers, which are part of the signature."""
+
+    name: str
+    key: str
+    content_type: str
+    headers: dict[str, str] = {}
+
+
 class Node(Wire):
-    """One claimed attempt at one node. `attempt` is the fencing token: it is part of every message about it."""
+    """One claimed attempt at one node. `attempt` is the fencing token: it is part of every message about it.
+
+    `urls` has an address for each key of `inputs` (GET) and of `outputs` (PUT). Each is valid for little longer than
+    the lease; a heartbeat that renews the lease answers with new ones.
+    """
 
     node_id: str
     task_id: str
@@ -118,6 +156,8 @@ class Node(Wire):
     model: str | None = None
     params: dict[str, Any] = {}
     inputs: list[InputRef] = []
+    outputs: list[OutputRef] = []
+    urls: dict[str, str] = {}
     output_prefix: str = Field(min_length=1)
     time_limit_seconds: float = Field(default=300, gt=0)
     lease_seconds: float = Field(default=30, gt=0)
@@ -143,6 +183,7 @@ class Verdict(StrEnum):
 class NodeVerdict(Wire):
     node_id: str
     verdict: Verdict
+    urls: dict[str, str] = {}
 
 
 class BeatAnswer(Wire):
@@ -151,6 +192,23 @@ class BeatAnswer(Wire):
     contract: Version = VERSION
     nodes: list[NodeVerdict]
     drain: bool = False
+    settings: Settings | None = None
+
+
+class AssetOutcome(StrEnum):
+    ALLOWED = "allowed"
+    REFUSED = "refused"  # the worker does not hold the node, or its user may not work any more
+    NOT_FOUND = "not_found"  # no such asset, or that of another tenant
+
+
+class AssetAnswer(Wire):
+    """`url` reads the asset, for as long as an address of the node."""
+
+    contract: Version = VERSION
+    outcome: AssetOutcome
+    reason: str = ""
+    content_type: str = ""
+    url: str = ""
 
 
 class ReleaseAnswer(Wire):

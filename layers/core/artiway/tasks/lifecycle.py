@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
 from artiway import ids
 from artiway.circuits.model import ENGINE_FAULTS, Attempt
 from artiway.circuits.model import Rules as CircuitRules
 from artiway.delivery.webhooks.service import WebhookService
+from artiway.errors import NotAllowed
 from artiway.events import Event
 from artiway.platform import metrics
 from artiway.platform.logs import Logger
@@ -24,6 +25,7 @@ from artiway.tasks.model import (
     NODE_ENDS,
     Claimed,
     Failure,
+    Held,
     Node,
     NodeStatus,
     Occurrence,
@@ -32,6 +34,7 @@ from artiway.tasks.model import (
     ReportKind,
     Task,
     TaskStatus,
+    Terms,
     Trial,
     WorkerCard,
 )
@@ -59,13 +62,24 @@ class Nodes(Protocol):
     def delete_worker(self, worker_id: str) -> None: ...
 
 
+class WrongPool(NotAllowed):
+    """A worker works for the nodes of its own pool only."""
+
+    code = "WORKER_403_WRONG_POOL"
+
+
+class Beat(NamedTuple):
+    """For each node: go on, cancelled, or fenced by a newer attempt. `renewed` are the nodes that go on."""
+
+    verdicts: Mapping[UUID, str]
+    is_draining: bool
+    renewed: Mapping[UUID, Mapping[str, Any]]
+
+
 @dataclass(frozen=True)
 class Rules:
-    lease_s: int = 30
-    beat_s: int = 10
     retries: int = 3
     backoff_s: float = 1.0
-    node_time_limit_s: int = 600
     progress_interval_s: float = 5.0
 
 
@@ -80,10 +94,11 @@ class NodeService:
         *,
         jitter: Callable[[], float],
         circuit_rules: Callable[[], CircuitRules] = CircuitRules,
+        terms: Callable[[], Terms] = Terms,
     ) -> None:
-        """`jitter` returns a number from 0 to 1, `circuit_rules` the rules in force."""
+        """`jitter` returns a number from 0 to 1, `circuit_rules` and `terms` what is in force."""
         self._store, self._nodes, self._points, self._webhooks = store, nodes, points, webhooks
-        self.rules, self._jitter, self._circuit_rules = rules, jitter, circuit_rules
+        self.rules, self._jitter, self._circuit_rules, self.terms = rules, jitter, circuit_rules, terms
 
     # Calls of workers
 
@@ -91,35 +106,43 @@ class NodeService:
         self._nodes.register(card, engine=engine)
 
     def claim(
-        self, *, node_id: UUID, attempt: int, worker_id: str, place: tuple[UUID, UUID] | None = None
+        self,
+        *,
+        node_id: UUID,
+        attempt: int,
+        worker_id: str,
+        place: tuple[UUID, UUID] | None = None,
+        pool: str | None = None,
     ) -> dict[str, Any] | None:
         """Assign an attempt to a worker. None: another worker has it, or the attempt is over.
 
-        `place` is the tenant and the task that the work message names.
+        `place` is the tenant and the task that the work message names, `pool` that of the worker where it is proved.
         """
+        terms = self.terms()
         place = place or self._nodes.places([node_id]).get(node_id)
         if place is None:
             return None
         tenant_id, task_id = place
         with self._store.open(tenant_id) as tx:
             task = tx.lock_task(task_id)
-            claim = tx.claim(node_id, attempt, worker_id, lease_s=self.rules.lease_s)
+            claim = tx.claim(node_id, attempt, worker_id, lease_s=terms.lease_s)
             node = claim.node
             if task is None or node is None or node.task_id != task_id:
                 return None
+            if pool is not None and node.pool != pool:
+                raise WrongPool("this node is of another pool", pool=pool)
             if claim.claimed is Claimed.NOW:
                 tx.publish(task, _about(Event.TASK_STARTED, node, status=NodeStatus.PROCESSING, attempt=attempt))
-            return self._order(task, node, claim.outputs)
+            return _order(task, node, claim.outputs, terms)
 
-    def beat(self, card: WorkerCard, held: Sequence[tuple[UUID, int]]) -> tuple[dict[UUID, str], bool]:
-        """Renew all leases of a worker. Answers for each node: go on, cancelled, or fenced by a newer attempt; and
-        whether the worker is to drain."""
-        renewal = self._nodes.renew(card, held, lease_s=self.rules.lease_s)
+    def beat(self, card: WorkerCard, held: Sequence[tuple[UUID, int]]) -> Beat:
+        """Renew all leases of a worker."""
+        renewal = self._nodes.renew(card, held, lease_s=self.terms().lease_s)
         verdicts = {
             node_id: "go" if node_id in renewal.renewed else "cancelled" if node_id in renewal.cancelled else "fenced"
             for node_id, _ in held
         }
-        return verdicts, renewal.is_draining
+        return Beat(verdicts, renewal.is_draining, {one: _pictures(row) for one, row in renewal.renewed.items()})
 
     def release(self, *, worker_id: str, held: Sequence[tuple[UUID, int]]) -> int:
         """A worker shuts down and returns its nodes. That does not count as a failure of the node."""
@@ -319,24 +342,6 @@ class NodeService:
             return 0.0
         return self.rules.backoff_s * 2.0 ** (failures - 1) * (0.5 + self._jitter())
 
-    def _order(self, task: Task, node: Node, outputs: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
-        """The facts that a worker needs to run the node, and no other data of the tenant."""
-        return {
-            "nodeId": str(node.node_id),
-            "taskId": str(node.task_id),
-            "tenantId": str(node.tenant_id),
-            "attempt": node.attempt,
-            "name": node.name,
-            "type": node.type,
-            "tool": task.tool,
-            "model": node.model,
-            "params": dict(node.params),
-            "inputs": _resolved(node, outputs),
-            "outputPrefix": output_prefix(node, node.attempt),
-            "timeLimitSeconds": self.rules.node_time_limit_s,
-            "leaseSeconds": self.rules.lease_s,
-        }
-
 
 _END_EVENTS = {
     TaskStatus.COMPLETED: Event.TASK_COMPLETED,
@@ -356,9 +361,35 @@ def outcome(nodes: Sequence[Node], *, is_cancelled: bool) -> TaskStatus:
     return TaskStatus.PARTIAL if is_delivered else TaskStatus.FAILED
 
 
-def output_prefix(node: Node | Report, attempt: int) -> str:
+def output_prefix(node: Held | Report, attempt: int) -> str:
     """The key contains the attempt, so a late attempt cannot overwrite a newer one."""
     return f"outputs/{node.tenant_id}/{node.task_id}/{node.node_id}/{attempt}/"
+
+
+def _order(task: Task, node: Node, outputs: Mapping[str, Sequence[Mapping[str, Any]]], terms: Terms) -> dict[str, Any]:
+    """The facts that a worker needs to run the node, and no other data of the tenant."""
+    return {
+        "nodeId": str(node.node_id),
+        "taskId": str(node.task_id),
+        "tenantId": str(node.tenant_id),
+        "attempt": node.attempt,
+        "name": node.name,
+        "type": node.type,
+        "tool": task.tool,
+        "model": node.model,
+        **_pictures(Held(node.tenant_id, node.task_id, node.node_id, node.attempt, node.params, node.inputs, outputs)),
+        "timeLimitSeconds": terms.time_limit_s,
+        "leaseSeconds": terms.lease_s,
+    }
+
+
+def _pictures(held: Held) -> dict[str, Any]:
+    """The parameters, the inputs and the place of the outputs of a running attempt."""
+    return {
+        "params": dict(held.params),
+        "inputs": _resolved(held.inputs, held.outputs),
+        "outputPrefix": output_prefix(held, held.attempt),
+    }
 
 
 def _about(event: Event, node: Node, **details: Any) -> Occurrence:
@@ -369,10 +400,12 @@ def _event(event: Event, name: str, node_id: UUID, details: Mapping[str, Any]) -
     return Occurrence(event, name, {"nodeId": ids.to_wire("node", node_id), **details})
 
 
-def _resolved(node: Node, outputs: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
+def _resolved(
+    inputs: Sequence[Mapping[str, Any]], outputs: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> list[dict[str, Any]]:
     """The node's inputs as objects in S3. `outputs` are those of the nodes before it, which have completed."""
     found = []
-    for source in node.inputs:
+    for source in inputs:
         if "node" not in source:
             found.append({"name": source["name"], "key": source["key"], "contentType": source["contentType"]})
             continue

@@ -378,12 +378,34 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Renewal:
-    """The answer to a heartbeat: nodes whose lease was renewed, cancelled nodes, and whether the worker drains."""
+class Held:
+    """A running attempt of a worker, with the facts that name its pictures. `outputs` as in `Claim`."""
 
-    renewed: frozenset[UUID] = frozenset()
+    tenant_id: UUID
+    task_id: UUID
+    node_id: UUID
+    attempt: int
+    params: Mapping[str, Any]
+    inputs: Sequence[Mapping[str, Any]]
+    outputs: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Renewal:
+    """The answer to a heartbeat: the claims whose lease was renewed, cancelled nodes, and whether the worker drains."""
+
+    renewed: Mapping[UUID, Held] = field(default_factory=dict)
     cancelled: frozenset[UUID] = frozenset()
     is_draining: bool = False
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How a worker holds a node. An operator may change the terms at any time: they act on the next claim or beat."""
+
+    lease_s: int = 30
+    beat_s: float = 10
+    time_limit_s: int = 600
 
 
 @dataclass(frozen=True)

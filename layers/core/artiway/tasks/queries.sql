@@ -145,12 +145,17 @@ SELECT tenant_id, node_id, task_id, user_id, position, name, type, step, model, 
  WHERE node_id = %(node_id)s AND status = 'PROCESSING' AND attempt = %(attempt)s AND worker_id = %(worker_id)s;
 
 -- name: renew
+-- With the facts that name the pictures of each node, as in `claim`. A worker renews nodes of its own pool only.
 UPDATE task_node AS node
    SET lease_until = clock_timestamp() + make_interval(secs => %(lease_s)s)
   FROM unnest(%(node_ids)s::uuid[], %(attempts)s::integer[]) AS held (node_id, attempt)
  WHERE node.node_id = ANY (%(node_ids)s::uuid[]) AND node.node_id = held.node_id AND node.attempt = held.attempt
-   AND CASE WHEN node.worker_id = %(worker_id)s THEN node.status = 'PROCESSING' END
-RETURNING node.node_id;
+   AND CASE WHEN node.worker_id = %(worker_id)s THEN node.status = 'PROCESSING' AND node.pool = %(pool)s END
+RETURNING node.tenant_id, node.task_id, node.node_id, node.attempt, node.params, node.inputs,
+          (SELECT json_object_agg(source.name, source.output)
+             FROM task_node AS source
+            WHERE source.task_id = node.task_id AND source.superseded_at IS NULL
+              AND source.name IN (SELECT input ->> 'node' FROM jsonb_array_elements(node.inputs) AS input)) AS outputs;
 
 -- name: cancelled_of
 SELECT node.node_id

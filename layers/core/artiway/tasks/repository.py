@@ -26,6 +26,7 @@ from artiway.tasks.model import (
     Claimed,
     Failure,
     Finished,
+    Held,
     LaneLoad,
     NewNode,
     NewTask,
@@ -450,6 +451,7 @@ class PostgresNodes:
             "node_ids": [node_id for node_id, _ in held],
             "attempts": [attempt for _, attempt in held],
             "worker_id": card.worker_id,
+            "pool": card.pool,
             "lease_s": lease_s,
         }
         with self._database.service_transaction() as tx:
@@ -457,7 +459,7 @@ class PostgresNodes:
             is_draining = beat is not None and bool(beat["is_draining"])
             if not held:
                 return Renewal(is_draining=is_draining)
-            renewed = frozenset(row["node_id"] for row in tx.all(SQL["renew"], parameters))
+            renewed = {row["node_id"]: _held(row) for row in tx.all(SQL["renew"], parameters)}
             cancelled = frozenset(row["node_id"] for row in tx.all(SQL["cancelled_of"], parameters))
         return Renewal(renewed, cancelled, is_draining)
 
@@ -526,6 +528,10 @@ def _task(row: Row) -> Task:
 
 def _node(row: Row) -> Node:
     return Node(**{**row, "status": NodeStatus(row["status"])})
+
+
+def _held(row: Row) -> Held:
+    return Held(**{**row, "outputs": row["outputs"] or {}})
 
 
 def _jsonb(value: Mapping[str, Any] | None) -> Jsonb | None:
