@@ -1,7 +1,7 @@
 """The sweeps: every half minute for running nodes, every five minutes for missed changes, at night for expired objects.
 
-The invariants of changed rows are checked each minute, those of all rows at night. A deployment starts the first
-passes, so that overdue rows do not wait for the schedule.
+Each minute finished rows leave after their time, and the invariants of changed rows are checked; at night those of the
+next part of all rows. A deployment starts the first passes, so that overdue rows do not wait for the schedule.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ POOLS = ("gpu", "enterprise")
 
 
 def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
-    """`{"pass": "quick" | "slow" | "expire" | "changes" | "invariants"}`; with `"once": true` quick is not repeated."""
+    """`{"pass": "quick" | "slow" | "expire" | "retention" | "changes" | "invariants"}`.
+
+    With `"once": true` quick is not repeated. With `"full": true` invariants checks every row.
+    """
     with tracing.traced(None):
         match event["pass"]:
             case "quick":
@@ -30,12 +33,22 @@ def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
                 return _slow()
             case "expire":
                 return {"expired": bootstrap.sweeper().expire_objects()}
+            case "retention":
+                return _retain()
             case "changes":
                 return _verdict(bootstrap.invariants().check_changes())
-            case "invariants":
+            case "invariants" if event.get("full"):
                 return _verdict(bootstrap.invariants().check())
+            case "invariants":
+                return _verdict(bootstrap.invariants().check_slice(within_s=bootstrap.settings().invariant_work_s))
             case other:
-                raise ValueError(f"unknown pass {other!r}: quick, slow, expire, changes or invariants")
+                raise ValueError(f"unknown pass {other!r}: quick, slow, expire, retention, changes or invariants")
+
+
+def _retain() -> dict[str, Any]:
+    deleted = bootstrap.retention().run(within_s=bootstrap.settings().retention_work_s)
+    logger.info("rows purged", extra=deleted)
+    return deleted
 
 
 def _verdict(health: Health) -> dict[str, Any]:

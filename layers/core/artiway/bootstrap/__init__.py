@@ -39,7 +39,8 @@ from artiway.bootstrap.outbox import outbox, relay, service_outbox
 from artiway.bootstrap.payments import alerts, bills, callbacks, order_sweep, orders, reconciliation, wechat_pay
 from artiway.bootstrap.points import grants, points, points_overview
 from artiway.bootstrap.push import push
-from artiway.bootstrap.recovery import dead_letters, invariants, purge, sweeper
+from artiway.bootstrap.recovery import dead_letters, invariants, sweeper
+from artiway.bootstrap.retention import retention
 from artiway.bootstrap.scheduling import fair_queues, operations, scheduler, scheduling_store
 from artiway.bootstrap.tasks import (
     catalogue,
@@ -95,13 +96,13 @@ __all__ = [
     "points",
     "points_overview",
     "progress",
-    "purge",
     "push",
     "rate_limiter",
     "reconciliation",
     "redis",
     "redis_breaker",
     "relay",
+    "retention",
     "scheduler",
     "scheduling_store",
     "service_database",

@@ -18,9 +18,3 @@ SELECT outbox_id, tenant_id, aggregate, destination, body, delay_s, trace_id
 
 -- name: oldest_unsent_age_s
 SELECT coalesce(extract(epoch FROM clock_timestamp() - min(created_at)), 0)::float8 AS age_s FROM outbox WHERE sent_at IS NULL;
-
--- name: purge_sent
-DELETE FROM outbox
- WHERE outbox_id IN (SELECT outbox_id FROM outbox
-                      WHERE sent_at < statement_timestamp() - make_interval(hours => %(keep_hours)s)
-                      ORDER BY sent_at LIMIT %(limit)s);

@@ -481,7 +481,8 @@ CREATE TABLE public.artefact (
     expires_at timestamp with time zone NOT NULL,
     cleanup_status smallint DEFAULT 0 NOT NULL,
     CONSTRAINT artefact_cleanup_status_check CHECK ((cleanup_status = ANY (ARRAY[0, 1])))
-);
+)
+WITH (autovacuum_vacuum_scale_factor='0.02');
 
 ALTER TABLE ONLY public.artefact FORCE ROW LEVEL SECURITY;
 
@@ -557,6 +558,7 @@ ALTER TABLE ONLY public.idempotency_key FORCE ROW LEVEL SECURITY;
 CREATE TABLE public.invariant_pass (
     is_only boolean DEFAULT true NOT NULL,
     clean_at timestamp with time zone NOT NULL,
+    suspects jsonb DEFAULT '{}'::jsonb NOT NULL,
     CONSTRAINT invariant_pass_is_only_check CHECK (is_only)
 );
 
@@ -644,7 +646,8 @@ CREATE TABLE public.node_dependency (
     node_id uuid NOT NULL,
     depends_on_id uuid NOT NULL,
     CONSTRAINT node_dependency_check CHECK ((depends_on_id <> node_id))
-);
+)
+WITH (autovacuum_vacuum_scale_factor='0.02');
 
 ALTER TABLE ONLY public.node_dependency FORCE ROW LEVEL SECURITY;
 
@@ -658,7 +661,8 @@ CREATE TABLE public.node_history (
     worker_id text,
     reason text,
     changed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
-);
+)
+WITH (autovacuum_vacuum_scale_factor='0.02');
 
 ALTER TABLE ONLY public.node_history FORCE ROW LEVEL SECURITY;
 
@@ -747,7 +751,8 @@ CREATE TABLE public.outbox (
     CONSTRAINT outbox_body_check CHECK ((octet_length(body) <= 262144)),
     CONSTRAINT outbox_delay_s_check CHECK (((delay_s >= 0) AND (delay_s <= 900))),
     CONSTRAINT outbox_destination_check CHECK ((destination <> ''::text))
-);
+)
+WITH (autovacuum_vacuum_scale_factor='0.02');
 
 ALTER TABLE ONLY public.outbox FORCE ROW LEVEL SECURITY;
 
@@ -1047,7 +1052,8 @@ CREATE TABLE public.task_node (
     CONSTRAINT task_node_progress_check CHECK (((progress >= 0) AND (progress <= 100))),
     CONSTRAINT task_node_status_check CHECK ((status = ANY (ARRAY['PENDING'::text, 'QUEUED'::text, 'PROCESSING'::text, 'COMPLETED'::text, 'FAILED'::text, 'TIMEOUT'::text, 'CANCELLED'::text]))),
     CONSTRAINT task_node_type_check CHECK (((length(type) >= 1) AND (length(type) <= 64)))
-);
+)
+WITH (autovacuum_vacuum_scale_factor='0.02');
 
 ALTER TABLE ONLY public.task_node FORCE ROW LEVEL SECURITY;
 
@@ -1067,6 +1073,14 @@ CREATE VIEW public.slot_in_use WITH (security_invoker='true') AS
     worker_id
    FROM public.task_node
   WHERE ((status = ANY (ARRAY['QUEUED'::text, 'PROCESSING'::text])) AND (dispatched_at IS NOT NULL));
+
+CREATE TABLE public.sweep_position (
+    name text NOT NULL,
+    "position" jsonb NOT NULL,
+    CONSTRAINT sweep_position_name_check CHECK (((length(name) >= 1) AND (length(name) <= 100)))
+);
+
+ALTER TABLE ONLY public.sweep_position FORCE ROW LEVEL SECURITY;
 
 CREATE TABLE public.task (
     tenant_id uuid NOT NULL,
@@ -1093,6 +1107,7 @@ CREATE TABLE public.task (
     priority text DEFAULT 'NORMAL'::text NOT NULL,
     eta_s integer,
     eta_model_s real,
+    purge_stage smallint DEFAULT 0 NOT NULL,
     CONSTRAINT task_check CHECK (((charged_points >= 0) AND (charged_points <= price_points))),
     CONSTRAINT task_check1 CHECK (((status = ANY (ARRAY['COMPLETED'::text, 'PARTIAL'::text, 'FAILED'::text, 'CANCELLED'::text])) = (ended_at IS NOT NULL))),
     CONSTRAINT task_eta_model_s_check CHECK ((eta_model_s > (0)::double precision)),
@@ -1100,11 +1115,13 @@ CREATE TABLE public.task (
     CONSTRAINT task_name_check CHECK ((length(name) <= 200)),
     CONSTRAINT task_price_points_check CHECK ((price_points > 0)),
     CONSTRAINT task_priority_check CHECK ((priority = ANY (ARRAY['HIGH'::text, 'NORMAL'::text, 'LOW'::text]))),
+    CONSTRAINT task_purge_stage_check CHECK (((purge_stage >= 0) AND (purge_stage <= 2))),
     CONSTRAINT task_run_check CHECK (((run >= 1) AND (run <= 1000))),
     CONSTRAINT task_status_check CHECK ((status = ANY (ARRAY['QUEUED'::text, 'PROCESSING'::text, 'COMPLETED'::text, 'PARTIAL'::text, 'FAILED'::text, 'CANCELLED'::text]))),
     CONSTRAINT task_tool_check CHECK (((length(tool) >= 1) AND (length(tool) <= 64))),
     CONSTRAINT task_webhook_url_check CHECK ((length(webhook_url) <= 2000))
-);
+)
+WITH (autovacuum_vacuum_scale_factor='0.02');
 
 ALTER TABLE ONLY public.task FORCE ROW LEVEL SECURITY;
 
@@ -1114,7 +1131,8 @@ CREATE TABLE public.task_event (
     sequence bigint CONSTRAINT task_event_sequence_not_null1 NOT NULL,
     event text NOT NULL,
     body jsonb NOT NULL
-);
+)
+WITH (autovacuum_vacuum_scale_factor='0.02');
 
 ALTER TABLE ONLY public.task_event FORCE ROW LEVEL SECURITY;
 
@@ -1416,6 +1434,9 @@ ALTER TABLE ONLY public.refresh_token
 ALTER TABLE ONLY public.session
     ADD CONSTRAINT session_pkey PRIMARY KEY (tenant_id, session_id);
 
+ALTER TABLE ONLY public.sweep_position
+    ADD CONSTRAINT sweep_position_pkey PRIMARY KEY (name);
+
 ALTER TABLE ONLY public.task_event
     ADD CONSTRAINT task_event_pkey PRIMARY KEY (tenant_id, task_id, sequence);
 
@@ -1470,6 +1491,8 @@ CREATE INDEX app_user_concurrency_set ON public.app_user USING btree (concurrenc
 
 CREATE INDEX artefact_expiry ON public.artefact USING btree (expires_at) WHERE (cleanup_status = 0);
 
+CREATE INDEX artefact_of_node ON public.artefact USING btree (tenant_id, node_id);
+
 CREATE INDEX artefact_of_task ON public.artefact USING btree (tenant_id, task_id);
 
 CREATE INDEX audit_log_by_time ON public.audit_log USING btree (at DESC, audit_id DESC);
@@ -1480,6 +1503,8 @@ CREATE INDEX audit_log_of_target ON public.audit_log USING btree (target, at DES
 
 CREATE INDEX audit_log_of_tenant ON public.audit_log USING btree (tenant_id, at DESC, audit_id DESC);
 
+CREATE INDEX bill_difference_open ON public.bill_difference USING btree (tenant_id, order_id) WHERE (resolution = 'OPEN'::text);
+
 CREATE INDEX idempotency_key_age ON public.idempotency_key USING btree (created_at);
 
 CREATE INDEX login_event_age ON public.login_event USING btree (logged_at);
@@ -1488,9 +1513,11 @@ CREATE INDEX login_failure_age ON public.login_failure USING btree (last_at);
 
 CREATE INDEX node_dependency_dependents ON public.node_dependency USING btree (tenant_id, depends_on_id);
 
-CREATE INDEX node_history_age ON public.node_history USING brin (changed_at) WITH (pages_per_range='16', autosummarize='on');
+CREATE INDEX node_history_changed ON public.node_history USING btree (changed_at);
 
 CREATE INDEX node_token_age ON public.node_token USING btree (issued_at) WHERE (answered_at IS NULL);
+
+CREATE INDEX node_token_answered ON public.node_token USING btree (answered_at, token_id) WHERE (answered_at IS NOT NULL);
 
 CREATE INDEX node_token_unanswered ON public.node_token USING btree (node_id) WHERE (answered_at IS NULL);
 
@@ -1502,9 +1529,13 @@ CREATE INDEX outbox_sent ON public.outbox USING btree (sent_at) WHERE (sent_at I
 
 CREATE INDEX outbox_unsent_by_age ON public.outbox USING btree (created_at) WHERE (sent_at IS NULL);
 
+CREATE INDEX pay_alert_sent ON public.pay_alert USING btree (sent_at) WHERE (sent_at IS NOT NULL);
+
 CREATE INDEX pay_alert_unsent ON public.pay_alert USING btree (created_at) WHERE (sent_at IS NULL);
 
 CREATE INDEX pay_order_due ON public.pay_order USING btree (next_query_at) WHERE (status = ANY (ARRAY['CREATED'::text, 'PAYING'::text]));
+
+CREATE INDEX pay_order_ended ON public.pay_order USING btree (created_at, order_id) WHERE (status = ANY (ARRAY['COMPLETED'::text, 'REFUNDED'::text, 'CLOSED'::text]));
 
 CREATE INDEX pay_order_of_user ON public.pay_order USING btree (tenant_id, user_id, order_id);
 
@@ -1522,7 +1553,13 @@ CREATE INDEX pay_refund_started ON public.pay_refund USING btree (started_at);
 
 CREATE UNIQUE INDEX pay_transaction_credited ON public.pay_transaction USING btree (tenant_id, order_id) WHERE (outcome = 'CREDITED'::text);
 
+CREATE INDEX pay_transaction_of_order ON public.pay_transaction USING btree (tenant_id, order_id) WHERE (order_id IS NOT NULL);
+
 CREATE INDEX points_account_expiry ON public.points_account USING btree (next_expiry_at) WHERE (next_expiry_at IS NOT NULL);
+
+CREATE INDEX points_hold_ended ON public.points_hold USING btree (ended_at, hold_id) WHERE (ended_at IS NOT NULL);
+
+CREATE INDEX points_hold_lot_of_lot ON public.points_hold_lot USING btree (tenant_id, lot_id);
 
 CREATE INDEX points_hold_overdue ON public.points_hold USING btree (expires_at) WHERE (status = 'HELD'::text);
 
@@ -1530,9 +1567,13 @@ CREATE INDEX points_ledger_age ON public.points_ledger USING brin (created_at) W
 
 CREATE UNIQUE INDEX points_ledger_hold_end ON public.points_ledger USING btree (tenant_id, hold_id) WHERE (kind = ANY (ARRAY['CONFIRM'::text, 'CANCEL'::text]));
 
+CREATE INDEX points_ledger_reference ON public.points_ledger USING btree (tenant_id, reference) WHERE (kind = ANY (ARRAY['CONFIRM'::text, 'RECHARGE'::text]));
+
 CREATE INDEX points_lot_live ON public.points_lot USING btree (tenant_id, user_id, expires_at, lot_id) WHERE (remaining > 0);
 
 CREATE INDEX points_lot_of_user ON public.points_lot USING btree (tenant_id, user_id, expires_at);
+
+CREATE INDEX points_lot_spent ON public.points_lot USING btree (expires_at, lot_id) WHERE (remaining = 0);
 
 CREATE UNIQUE INDEX refresh_token_live ON public.refresh_token USING btree (tenant_id, session_id) WHERE (used_at IS NULL);
 
@@ -1547,6 +1588,8 @@ CREATE INDEX session_of_user ON public.session USING btree (tenant_id, user_id) 
 CREATE INDEX task_ended ON public.task USING btree (tenant_id, ended_at) WHERE (ended_at IS NOT NULL);
 
 CREATE INDEX task_execution ON public.task USING btree (execution_asked_at) WHERE (ended_at IS NULL);
+
+CREATE INDEX task_hold ON public.task USING btree (hold_id);
 
 CREATE INDEX task_live ON public.task USING btree (tenant_id) WHERE (ended_at IS NULL);
 
@@ -1566,9 +1609,13 @@ CREATE INDEX task_node_waiting ON public.task_node USING btree (pool, lane, read
 
 CREATE INDEX task_of_user ON public.task USING btree (tenant_id, user_id, task_id);
 
+CREATE INDEX task_purge ON public.task USING btree (purge_stage, ended_at, task_id) WHERE (ended_at IS NOT NULL);
+
 CREATE INDEX tenant_changed ON public.tenant USING btree (updated_at);
 
 CREATE UNIQUE INDEX tenant_platform ON public.tenant USING btree (is_platform) WHERE is_platform;
+
+CREATE INDEX upload_cleaned ON public.upload USING btree (expires_at, input_id) WHERE (cleanup_status = 1);
 
 CREATE INDEX upload_expiry ON public.upload USING btree (expires_at) WHERE (cleanup_status = 0);
 
@@ -1576,7 +1623,11 @@ CREATE INDEX upload_open ON public.upload USING btree (tenant_id, user_id) WHERE
 
 CREATE INDEX user_role_by_role ON public.user_role USING btree (tenant_id, role);
 
+CREATE INDEX webhook_deleted ON public.webhook USING btree (deleted_at, webhook_id) WHERE (deleted_at IS NOT NULL);
+
 CREATE INDEX webhook_delivery_due ON public.webhook_delivery USING btree (tenant_id, next_try_at) WHERE (status = 'PENDING'::text);
+
+CREATE INDEX webhook_delivery_ended ON public.webhook_delivery USING btree (next_try_at, delivery_id) WHERE (status <> 'PENDING'::text);
 
 CREATE INDEX webhook_delivery_of_webhook ON public.webhook_delivery USING btree (tenant_id, webhook_id, delivery_id);
 
@@ -1750,6 +1801,8 @@ CREATE POLICY all_rows ON public.refresh_token TO artiway_service USING (true) W
 
 CREATE POLICY all_rows ON public.session TO artiway_service USING (true) WITH CHECK (true);
 
+CREATE POLICY all_rows ON public.sweep_position TO artiway_service USING (true) WITH CHECK (true);
+
 CREATE POLICY all_rows ON public.task TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.task_event TO artiway_service USING (true) WITH CHECK (true);
@@ -1786,6 +1839,20 @@ ALTER TABLE public.bill_difference ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY by_trigger ON public.node_history AS RESTRICTIVE FOR INSERT TO artiway_app, artiway_service WITH CHECK ((pg_trigger_depth() > 0));
 
+CREATE POLICY cleaned_rows ON public.artefact AS RESTRICTIVE FOR DELETE TO artiway_service USING ((cleanup_status = 1));
+
+CREATE POLICY cleaned_rows ON public.upload AS RESTRICTIVE FOR DELETE TO artiway_service USING ((cleanup_status = 1));
+
+CREATE POLICY deleted_rows ON public.webhook FOR DELETE TO artiway_service USING ((deleted_at < (now() - '1 day'::interval)));
+
+CREATE POLICY ended_rows ON public.points_hold FOR DELETE TO artiway_service USING (((status <> 'HELD'::text) AND (ended_at < (now() - '30 days'::interval))));
+
+CREATE POLICY ended_rows ON public.task AS RESTRICTIVE FOR DELETE TO artiway_service USING ((ended_at < (now() - '1 day'::interval)));
+
+CREATE POLICY ended_rows ON public.task_node AS RESTRICTIVE FOR DELETE TO artiway_service USING ((ended_at < (now() - '1 day'::interval)));
+
+CREATE POLICY ended_rows ON public.webhook_delivery FOR DELETE TO artiway_service USING ((status <> 'PENDING'::text));
+
 ALTER TABLE public.idempotency_key ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.invariant_pass ENABLE ROW LEVEL SECURITY;
@@ -1793,6 +1860,8 @@ ALTER TABLE public.invariant_pass ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.lane_setting ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.live_setting ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY lockable ON public.webhook_delivery FOR UPDATE TO artiway_service USING (true) WITH CHECK (false);
 
 ALTER TABLE public.login_event ENABLE ROW LEVEL SECURITY;
 
@@ -1808,7 +1877,15 @@ ALTER TABLE public.node_history ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.node_token ENABLE ROW LEVEL SECURITY;
 
+CREATE POLICY of_ended_holds ON public.points_hold_lot FOR DELETE TO artiway_service USING ((EXISTS ( SELECT
+   FROM public.points_hold hold
+  WHERE ((hold.tenant_id = points_hold_lot.tenant_id) AND (hold.hold_id = points_hold_lot.hold_id) AND (hold.status <> 'HELD'::text)))));
+
 CREATE POLICY old_rows ON public.audit_log FOR DELETE TO artiway_service USING ((at < (now() - '180 days'::interval)));
+
+CREATE POLICY old_rows ON public.node_history AS RESTRICTIVE FOR DELETE TO artiway_service USING ((changed_at < (now() - '1 day'::interval)));
+
+CREATE POLICY old_rows ON public.pay_transaction AS RESTRICTIVE FOR DELETE TO artiway_service USING ((seen_at < (now() - '180 days'::interval)));
 
 ALTER TABLE public.outbox ENABLE ROW LEVEL SECURITY;
 
@@ -1831,6 +1908,8 @@ ALTER TABLE public.points_hold_lot ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.points_ledger ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.points_lot ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY purged_rows ON public.node_dependency FOR DELETE TO artiway_service USING (true);
 
 CREATE POLICY read_all ON public.points_account FOR SELECT TO artiway_service USING (true);
 
@@ -1856,7 +1935,17 @@ CREATE POLICY readable ON public.webhook_delivery FOR SELECT TO artiway_service 
 
 ALTER TABLE public.refresh_token ENABLE ROW LEVEL SECURITY;
 
+CREATE POLICY sent_rows ON public.pay_alert AS RESTRICTIVE FOR DELETE TO artiway_service USING ((sent_at < (now() - '90 days'::interval)));
+
 ALTER TABLE public.session ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY settled_rows ON public.pay_order AS RESTRICTIVE FOR DELETE TO artiway_service USING (((status = ANY (ARRAY['COMPLETED'::text, 'REFUNDED'::text, 'CLOSED'::text])) AND (created_at < (now() - '180 days'::interval))));
+
+CREATE POLICY settled_rows ON public.pay_refund AS RESTRICTIVE FOR DELETE TO artiway_service USING ((ended_at < (now() - '180 days'::interval)));
+
+CREATE POLICY spent_rows ON public.points_lot FOR DELETE TO artiway_service USING (((remaining = 0) AND (expires_at < (now() - '30 days'::interval))));
+
+ALTER TABLE public.sweep_position ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.task ENABLE ROW LEVEL SECURITY;
 
@@ -2058,7 +2147,7 @@ GRANT UPDATE(concurrency_set_at) ON TABLE public.app_user TO artiway_app;
 
 GRANT SELECT,INSERT ON TABLE public.artefact TO artiway_app;
 
-GRANT SELECT ON TABLE public.artefact TO artiway_service;
+GRANT SELECT,DELETE ON TABLE public.artefact TO artiway_service;
 
 GRANT UPDATE(cleanup_status) ON TABLE public.artefact TO artiway_service;
 
@@ -2110,11 +2199,11 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.model_setting TO artiway_servi
 
 GRANT SELECT,INSERT ON TABLE public.node_dependency TO artiway_app;
 
-GRANT SELECT ON TABLE public.node_dependency TO artiway_service;
+GRANT SELECT,DELETE ON TABLE public.node_dependency TO artiway_service;
 
 GRANT SELECT,INSERT ON TABLE public.node_history TO artiway_app;
 
-GRANT SELECT,INSERT ON TABLE public.node_history TO artiway_service;
+GRANT SELECT,INSERT,DELETE ON TABLE public.node_history TO artiway_service;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.node_token TO artiway_app;
 
@@ -2184,13 +2273,13 @@ GRANT UPDATE(sent_at) ON TABLE public.outbox TO artiway_service;
 
 GRANT INSERT ON TABLE public.pay_alert TO artiway_app;
 
-GRANT SELECT,INSERT ON TABLE public.pay_alert TO artiway_service;
+GRANT SELECT,INSERT,DELETE ON TABLE public.pay_alert TO artiway_service;
 
 GRANT UPDATE(sent_at) ON TABLE public.pay_alert TO artiway_service;
 
 GRANT SELECT,INSERT ON TABLE public.pay_order TO artiway_app;
 
-GRANT SELECT ON TABLE public.pay_order TO artiway_service;
+GRANT SELECT,DELETE ON TABLE public.pay_order TO artiway_service;
 
 GRANT UPDATE(status) ON TABLE public.pay_order TO artiway_app;
 
@@ -2226,7 +2315,7 @@ GRANT UPDATE(polled_at) ON TABLE public.pay_order TO artiway_app;
 
 GRANT SELECT,INSERT ON TABLE public.pay_refund TO artiway_app;
 
-GRANT SELECT ON TABLE public.pay_refund TO artiway_service;
+GRANT SELECT,DELETE ON TABLE public.pay_refund TO artiway_service;
 
 GRANT UPDATE(points_taken) ON TABLE public.pay_refund TO artiway_app;
 
@@ -2248,7 +2337,7 @@ GRANT UPDATE(query_tries) ON TABLE public.pay_refund TO artiway_service;
 
 GRANT SELECT,INSERT ON TABLE public.pay_transaction TO artiway_app;
 
-GRANT SELECT,INSERT ON TABLE public.pay_transaction TO artiway_service;
+GRANT SELECT,INSERT,DELETE ON TABLE public.pay_transaction TO artiway_service;
 
 GRANT UPDATE(tenant_id) ON TABLE public.pay_transaction TO artiway_service;
 
@@ -2282,7 +2371,7 @@ GRANT SELECT,INSERT ON TABLE public.points_campaign_grant TO artiway_app;
 
 GRANT SELECT,INSERT ON TABLE public.points_hold TO artiway_app;
 
-GRANT SELECT ON TABLE public.points_hold TO artiway_service;
+GRANT SELECT,DELETE ON TABLE public.points_hold TO artiway_service;
 
 GRANT UPDATE(charged) ON TABLE public.points_hold TO artiway_app;
 
@@ -2294,7 +2383,7 @@ GRANT UPDATE(ended_at) ON TABLE public.points_hold TO artiway_app;
 
 GRANT SELECT,INSERT ON TABLE public.points_hold_lot TO artiway_app;
 
-GRANT SELECT ON TABLE public.points_hold_lot TO artiway_service;
+GRANT SELECT,DELETE ON TABLE public.points_hold_lot TO artiway_service;
 
 GRANT SELECT,INSERT ON TABLE public.points_ledger TO artiway_app;
 
@@ -2302,7 +2391,7 @@ GRANT SELECT ON TABLE public.points_ledger TO artiway_service;
 
 GRANT SELECT,INSERT ON TABLE public.points_lot TO artiway_app;
 
-GRANT SELECT ON TABLE public.points_lot TO artiway_service;
+GRANT SELECT,DELETE ON TABLE public.points_lot TO artiway_service;
 
 GRANT UPDATE(granted) ON TABLE public.points_lot TO artiway_app;
 
@@ -2314,7 +2403,7 @@ GRANT UPDATE(used_at) ON TABLE public.refresh_token TO artiway_service;
 
 GRANT SELECT,INSERT ON TABLE public.task_node TO artiway_app;
 
-GRANT SELECT ON TABLE public.task_node TO artiway_service;
+GRANT SELECT,DELETE ON TABLE public.task_node TO artiway_service;
 
 GRANT UPDATE(is_charged) ON TABLE public.task_node TO artiway_app;
 
@@ -2382,9 +2471,11 @@ GRANT SELECT ON TABLE public.slot_in_use TO artiway_app;
 
 GRANT SELECT ON TABLE public.slot_in_use TO artiway_service;
 
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.sweep_position TO artiway_service;
+
 GRANT SELECT,INSERT ON TABLE public.task TO artiway_app;
 
-GRANT SELECT ON TABLE public.task TO artiway_service;
+GRANT SELECT,DELETE ON TABLE public.task TO artiway_service;
 
 GRANT UPDATE(status) ON TABLE public.task TO artiway_app;
 
@@ -2408,9 +2499,13 @@ GRANT UPDATE(execution_asked_at) ON TABLE public.task TO artiway_service;
 
 GRANT UPDATE(cancel_requested_at) ON TABLE public.task TO artiway_app;
 
+GRANT UPDATE(purge_stage) ON TABLE public.task TO artiway_app;
+
+GRANT UPDATE(purge_stage) ON TABLE public.task TO artiway_service;
+
 GRANT SELECT,INSERT ON TABLE public.task_event TO artiway_app;
 
-GRANT SELECT,INSERT ON TABLE public.task_event TO artiway_service;
+GRANT SELECT,INSERT,DELETE ON TABLE public.task_event TO artiway_service;
 
 GRANT SELECT ON TABLE public.tier_default TO artiway_app;
 
@@ -2428,7 +2523,7 @@ GRANT UPDATE(permissions) ON TABLE public.tenant_role TO artiway_app;
 
 GRANT SELECT,INSERT ON TABLE public.upload TO artiway_app;
 
-GRANT SELECT ON TABLE public.upload TO artiway_service;
+GRANT SELECT,DELETE ON TABLE public.upload TO artiway_service;
 
 GRANT UPDATE(width) ON TABLE public.upload TO artiway_app;
 
@@ -2448,7 +2543,7 @@ GRANT SELECT ON TABLE public.user_permission TO artiway_service;
 
 GRANT SELECT,INSERT ON TABLE public.webhook TO artiway_app;
 
-GRANT SELECT ON TABLE public.webhook TO artiway_service;
+GRANT SELECT,DELETE ON TABLE public.webhook TO artiway_service;
 
 GRANT UPDATE(secret) ON TABLE public.webhook TO artiway_app;
 
@@ -2458,13 +2553,15 @@ GRANT UPDATE(deleted_at) ON TABLE public.webhook TO artiway_app;
 
 GRANT SELECT,INSERT ON TABLE public.webhook_delivery TO artiway_app;
 
-GRANT SELECT ON TABLE public.webhook_delivery TO artiway_service;
+GRANT SELECT,DELETE ON TABLE public.webhook_delivery TO artiway_service;
 
 GRANT UPDATE(status) ON TABLE public.webhook_delivery TO artiway_app;
 
 GRANT UPDATE(attempts) ON TABLE public.webhook_delivery TO artiway_app;
 
 GRANT UPDATE(next_try_at) ON TABLE public.webhook_delivery TO artiway_app;
+
+GRANT UPDATE(next_try_at) ON TABLE public.webhook_delivery TO artiway_service;
 
 GRANT UPDATE(answer_code) ON TABLE public.webhook_delivery TO artiway_app;
 

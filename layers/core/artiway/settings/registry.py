@@ -7,9 +7,11 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
+from artiway.recovery import settings as recovery
+from artiway.retention import settings as retention
 from artiway.settings.model import Setting
 
-MODULES: tuple[ModuleType, ...] = ()
+MODULES: tuple[ModuleType, ...] = (recovery, retention)
 
 
 @cache
