@@ -242,7 +242,7 @@ class Rows:
 
     def order(self) -> None:
         pick, chance = self.random.choice, self.random.random
-        order_id, age = uuid4(), pick((*AGES[-4:], *AGES[-4:], *AGES))
+        order_id, age = uuid4(), pick((*AGES[-2:], *AGES[-2:], *AGES[-4:], *AGES))
         status = pick(("CREATED", "PAYING", "CLOSED", "CLOSED", "COMPLETED", "COMPLETED", "REFUNDING", "REFUNDED"))
         is_paid = status in ("COMPLETED", "REFUNDING", "REFUNDED")
         flag = pick((None, None, None, "MISMATCH", "OVERPAID", "PAID_LATE"))
@@ -466,15 +466,15 @@ class Rows:
         connection.execute("SET session_replication_role = replica")  # neither history nor keys of users
         for table in CLEARED.split(","):
             connection.execute(f"DELETE FROM {table}".encode())
-        with connection.cursor() as cursor:
+        with connection.cursor() as cursor, connection.transaction():
             for table, rows in self.tables.items():
-                statement = sql.SQL("INSERT INTO {} ({}) VALUES ({})")
-                for row in rows:
-                    names = sql.SQL(",").join(map(sql.Identifier, row))
-                    cursor.execute(
-                        statement.format(sql.Identifier(table), names, sql.SQL(",").join(map(sql.Placeholder, row))),
-                        row,
-                    )
+                names = sorted({name for row in rows for name in row})
+                statement = sql.SQL("INSERT INTO {} ({}) VALUES ({})").format(
+                    sql.Identifier(table),
+                    sql.SQL(",").join(map(sql.Identifier, names)),
+                    sql.SQL(",").join(sql.Placeholder() for _ in names),
+                )
+                cursor.executemany(statement, [[row.get(name) for name in names] for row in rows])
         connection.execute("RESET session_replication_role")
 
 

@@ -99,6 +99,11 @@ UPDATE upload SET cleanup_status = 1 WHERE input_id = ANY (%(item_ids)s::uuid[])
 -- R-REC-6. Each invariant has two statements: the number of rows to check, and the rows that break it.
 -- Null ids mean every row; otherwise an index finds the rows with these ids.
 
+-- name: use_indexes
+-- A check of some rows must not read a whole table, whatever the planner knows of the table.
+SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
+       set_config('enable_mergejoin', 'off', true);
+
 -- name: last_pass
 SELECT clock_timestamp() AS now, pass.clean_at AS checked_until, pass.suspects,
        (SELECT position FROM sweep_position WHERE name = 'invariants:found') AS found
@@ -438,7 +443,10 @@ SELECT count(*) AS checked FROM slot_in_use;
 SELECT node.tenant_id, node.node_id, node.status, node.attempt
   FROM task_node AS node
  WHERE node.status = 'PROCESSING' AND (node.dispatched_at IS NULL OR node.attempt = 0)
-    OR node.status = 'PENDING' AND node.dispatched_at IS NOT NULL AND node.in_degree = 0
+UNION ALL
+SELECT node.tenant_id, node.node_id, node.status, node.attempt
+  FROM task_node AS node
+ WHERE node.status = 'PENDING' AND node.dispatched_at IS NOT NULL AND node.in_degree = 0
  LIMIT %(limit)s;
 
 -- name: slots_of_pool
@@ -462,7 +470,11 @@ SELECT node.tenant_id, coalesce(node.node_id, mirrored.node_id) AS node_id, node
  LIMIT %(limit)s;
 
 -- name: count_overdue
-SELECT count(*) AS checked FROM task_node WHERE status IN ('PENDING', 'QUEUED', 'PROCESSING');
+-- One partial index each.
+SELECT (SELECT count(*) FROM task_node WHERE status = 'PENDING')
+       + (SELECT count(*) FROM task_node WHERE status = 'QUEUED' AND dispatched_at IS NULL)
+       + (SELECT count(*) FROM task_node WHERE status = 'QUEUED' AND dispatched_at IS NOT NULL)
+       + (SELECT count(*) FROM task_node WHERE status = 'PROCESSING') AS checked;
 
 -- name: broken_overdue
 -- A row that has waited longer than several sweeps shows that the sweeps do not run.

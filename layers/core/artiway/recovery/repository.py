@@ -95,8 +95,10 @@ class PostgresInvariantQueries:
         self._taken: Mapping[str, Any] | None = None
 
     def run(self, name: str, *, counted: str, broken: str, scope: Scope | None, limit: int, grace_s: int) -> Check:
-        named = dict.fromkeys(_NAMED) if scope is None else asdict(scope)
+        named = {one: None if scope is None else sql.array(getattr(scope, one)) for one in _NAMED}
         with self._database.service_transaction() as tx:
+            if scope is not None:
+                tx.run(SQL["use_indexes"])
             row = tx.one(SQL[counted], named)
             statement = SQL[broken] if scope is None else SQL.get(f"{broken}_in_scope", SQL[broken])
             rows = tx.all(statement, {**named, "limit": limit, "grace_s": grace_s})
@@ -122,6 +124,7 @@ class PostgresInvariantQueries:
 
     def changed_between(self, since: datetime, until: datetime) -> Scope:
         with self._database.service_transaction() as tx:
+            tx.run(SQL["use_indexes"])
             row = tx.one(SQL["changed_between"], {"since": since, "until": until})
         assert row is not None
         return Scope(**row)
@@ -146,6 +149,7 @@ class PostgresSlices:
         wanted = {table: json.dumps(self._position.get(table)) for table in _TABLES}
         skipped = {f"no_{table}": table in self._ended for table in _TABLES}
         with self._database.service_transaction() as tx:
+            tx.run(SQL["use_indexes"])
             row = tx.one(SQL["next_slice"], {**wanted, **skipped, "zero": str(UUID(int=0)), "limit": self._chunk})
         assert row is not None
         ends, counts = row.pop("ends"), row.pop("counts")
