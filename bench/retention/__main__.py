@@ -29,8 +29,8 @@ from artiway.recovery.invariants import Invariants
 from artiway.recovery.mirror import SlotMirror
 from artiway.recovery.model import Health
 from artiway.recovery.repository import PostgresInvariantQueries, PostgresSlots
-from artiway.retention.model import RULES
 from artiway.retention.repository import PostgresExpiredRows
+from artiway.retention.rules import RULES
 from artiway.retention.service import RetentionService
 from artiway.settings.model import Defaults, Fixed, SettingValues
 from local.servers import free_port, running, start_postgres

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from artiway.platform.database import Database
-from artiway.retention.model import RULES
 from artiway.retention.repository import SQL, PostgresExpiredRows
+from artiway.retention.rules import RULES
 from artiway.retention.service import RetentionService
 from artiway.settings.model import Defaults, SettingValues
 

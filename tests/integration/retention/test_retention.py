@@ -12,8 +12,9 @@ import pytest
 
 from artiway.delivery.feed.model import EntryId
 from artiway.platform.database import Database, DatabaseAway
-from artiway.retention.model import RULES, Batch
+from artiway.retention.model import Batch
 from artiway.retention.repository import SQL, PostgresExpiredRows
+from artiway.retention.rules import RULES
 from artiway.retention.service import RetentionService
 from artiway.retention.settings import EVENT_DAYS, HISTORY_DAYS, TASK_DAYS
 from artiway.settings.model import Defaults, Fixed

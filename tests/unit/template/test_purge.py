@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from artiway.idempotency.model import KEEP_HOURS
 from artiway.platform.settings import Settings
-from artiway.retention.model import RULES
+from artiway.retention.rules import RULES
 from tests.unit.template.facts import Template
 
 

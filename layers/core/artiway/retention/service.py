@@ -8,7 +8,8 @@ from typing import Protocol
 
 from artiway.platform import metrics
 from artiway.platform.logs import Logger
-from artiway.retention.model import RULES, Batch, Rule
+from artiway.retention.model import Batch, Rule
+from artiway.retention.rules import RULES
 from artiway.settings.model import SettingValues
 
 logger = Logger("retention")
