@@ -347,7 +347,7 @@ async def _run(launcher: Launcher, arguments: argparse.Namespace) -> int:
             with contextlib.suppress(asyncio.CancelledError):
                 await killing
         counts = await _audit(people, tasks, results)
-        health = await administrator.call("GET", "/ops/invariants")
+        health = await administrator.call("GET", "/ops/invariants?full=true")
         for check in health["checks"]:
             results.check(check["ok"], f"invariant {check['name']}: {check['violations'][:3]}")
         dead_letters = await asyncio.to_thread(_dead_letters, launcher.facts["awsUrl"])

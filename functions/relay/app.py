@@ -25,8 +25,6 @@ def handler(event: dict[str, Any], _context: Any) -> dict[str, int]:
                 break
             time.sleep(settings.relay_pass_interval_s)
         bootstrap.push().forget_expired()
-        bootstrap.relay().purge_sent(keep_hours=settings.outbox_keep_hours, limit=settings.outbox_batch)
-        bootstrap.purge().purge()
     logger.info("outbox swept", sent=sent)
     return {"sent": sent}
 

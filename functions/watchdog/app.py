@@ -1,7 +1,8 @@
 """The sweeps: every half minute for running nodes, every five minutes for missed changes, at night for expired objects.
 
-The invariants of changed rows are checked each minute, those of all rows at night. Minute aggregates are written each
-minute. A deployment starts the first passes, so that overdue rows do not wait for the schedule.
+Each minute finished rows leave after their time, minute aggregates are written, and the invariants of changed rows are
+checked; at night those of the next part of all rows. A deployment starts the first passes, so that overdue rows do not
+wait for the schedule.
 """
 
 from __future__ import annotations
@@ -18,10 +19,14 @@ if TYPE_CHECKING:
 
 logger = Logger("watchdog")
 POOLS = ("gpu", "enterprise")
+PASSES = ("quick", "slow", "series", "expire", "retention", "changes", "invariants")
 
 
 def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
-    """`{"pass": "quick" | "slow" | "series" | "expire" | "changes" | "invariants"}`. `"once": true` runs it once."""
+    """`{"pass": "quick" | "slow" | "series" | "expire" | "retention" | "changes" | "invariants"}`.
+
+    With `"once": true` quick is not repeated. With `"full": true` invariants checks every row.
+    """
     with tracing.traced(None):
         match event["pass"]:
             case "quick":
@@ -32,12 +37,22 @@ def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
                 return bootstrap.series().close_minutes()
             case "expire":
                 return {"expired": bootstrap.sweeper().expire_objects()}
+            case "retention":
+                return _retain()
             case "changes":
                 return _verdict(bootstrap.invariants().check_changes())
-            case "invariants":
+            case "invariants" if event.get("full"):
                 return _verdict(bootstrap.invariants().check())
+            case "invariants":
+                return _verdict(bootstrap.invariants().check_slice(within_s=bootstrap.settings().invariant_work_s))
             case other:
-                raise ValueError(f"unknown pass {other!r}: quick, slow, series, expire, changes or invariants")
+                raise ValueError(f"unknown pass {other!r}: {', '.join(PASSES)}")
+
+
+def _retain() -> dict[str, Any]:
+    deleted = bootstrap.retention().run(within_s=bootstrap.settings().retention_work_s)
+    logger.info("rows purged", extra=deleted)
+    return deleted
 
 
 def _verdict(health: Health) -> dict[str, Any]:

@@ -43,7 +43,7 @@ class Studio:
             async with Platform.at(self.stack.facts, retry_for_s=20) as platform:
                 administrator = await platform.administrator()
                 await scenario(await administrator.open_shop("shop", points=POINTS, tier="vip"))
-                health = await administrator.call("GET", "/ops/invariants")
+                health = await administrator.call("GET", "/ops/invariants?full=true")
                 assert health["ok"], [check for check in health["checks"] if not check["ok"]]
 
         asyncio.run(run_as_shop())

@@ -11,6 +11,7 @@ from artiway.platform.database import Database
 from artiway.recovery.invariants import Invariants
 from artiway.recovery.mirror import SlotMirror
 from artiway.recovery.repository import PostgresInvariantQueries, PostgresSlots
+from artiway.settings.model import Defaults
 from tests.conftest import Addresses
 
 
@@ -23,7 +24,7 @@ def invariants(worker_addresses: Addresses) -> Iterator[Invariants]:
     """Of this process's database. Redis is looked at by the worlds that have one."""
     with contextlib.closing(Database(worker_addresses.service)) as database:
         mirror = SlotMirror(PostgresSlots(database), lambda pool: NotImplemented, pools=())
-        yield Invariants(PostgresInvariantQueries(database), mirror)
+        yield Invariants(PostgresInvariantQueries(database), mirror, Defaults())
 
 
 @pytest.fixture(autouse=True)

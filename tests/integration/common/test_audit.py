@@ -10,6 +10,7 @@ from artiway.audit.model import AuditFilter, CursorInvalid
 from artiway.audit.repository import AuditLog
 from artiway.platform import tracing
 from artiway.platform.database import Database
+from tests.integration.retention.passes import purge
 
 TENANT, OTHER, ACTOR = UUID(int=1), UUID(int=2), UUID(int=3)
 EVERYTHING = AuditFilter()
@@ -91,11 +92,10 @@ def test_only_entries_older_than_180_days_are_deletable(database, service_databa
     backdate(addresses, 180.01, "old%")
     backdate(addresses, 179.99, "young")
 
-    def purge() -> int:
-        with service_database.service_transaction() as tx:
-            return audit.purge(tx, limit=2)
+    def purged() -> int:
+        return purge(service_database, "audit_entries", batch=2, batches=1)["audit_entries"]
 
-    assert [purge(), purge(), purge()] == [2, 1, 0]
+    assert [purged(), purged(), purged()] == [2, 1, 0]
     with service_database.service_transaction() as tx:
         assert tx.run(b"DELETE FROM audit_log") == 0
     assert [entry.target for entry in find(database).items] == ["young"]

@@ -59,9 +59,9 @@ def test_expired_rows_of_all_tenants_are_purged(environment, addresses, database
         bootstrap.idempotency().run(
             tenant_id=tenant_id, user_id=USER, key="k", request_hash="h", perform=lambda: (200, "")
         )
-    assert set(bootstrap.purge().purge().values()) == {0}
+    assert set(bootstrap.retention().run(within_s=60).values()) == {0}
     with psycopg.connect(addresses.superuser) as connection:
         connection.execute("UPDATE idempotency_key SET created_at = now() - interval '25 hours'")
         connection.execute("UPDATE audit_log SET at = now() - interval '181 days'")
-    purged = bootstrap.purge().purge()
+    purged = bootstrap.retention().run(within_s=60)
     assert (purged["idempotency_keys"], purged["audit_entries"]) == (2, 2)

@@ -10,11 +10,12 @@ import pytest
 
 from artiway.errors import Refused
 from artiway.idempotency.model import InProgress, KeyInvalid, KeyReused
-from artiway.idempotency.repository import ExpiredKeys, PostgresKeys
+from artiway.idempotency.repository import PostgresKeys
 from artiway.idempotency.service import IdempotencyService
 from artiway.outbox.model import Message
 from artiway.outbox.repository import Outbox
 from artiway.platform.database import Database, DatabaseAway
+from tests.integration.retention.passes import purge
 
 TENANT, OTHER = UUID(int=1), UUID(int=2)
 USER, COLLEAGUE = UUID(int=3), UUID(int=4)
@@ -194,10 +195,10 @@ def test_expired_keys_are_purged_in_batches(once, effect, service_database, addr
     age_keys(addresses, timedelta(hours=25))
     run(once, effect, key="young")
 
-    def purge(batches: int) -> int:
-        return ExpiredKeys(service_database, batches=batches).purge(limit=2)
+    def purged(batches: int) -> int:
+        return purge(service_database, "idempotency_keys", batch=2, batches=batches)["idempotency_keys"]
 
-    assert [purge(1), purge(3), purge(3)] == [2, 3, 0]
+    assert [purged(1), purged(3), purged(3)] == [2, 3, 0]
     assert run(once, effect, key="young") == (201, '{"run":6}')
 
 

@@ -31,6 +31,7 @@ from artiway.identity.tokens import TokenExpired
 from artiway.platform.database import Database
 from tests.fakes.identity import LocalSigner, QuickPasswords
 from tests.integration.identity.conftest import make_auth
+from tests.integration.retention.passes import purge
 
 # An hour instead of a second: no test may depend on how fast this machine is.
 PATIENT = Throttle(first_wait=timedelta(hours=1), longest_wait=timedelta(hours=2))
@@ -475,9 +476,9 @@ def test_user_of_another_tenant_becomes_no_administrator(identity, service_datab
 
 def test_purge_deletes_only_expired_rows(identity, service_database, addresses):
     identity.register("ann")
-    store = PostgresAccounts(service_database, AuditLog())
-    assert store.purge(limit=100) == 0
+    assert sum(purge(service_database).values()) == 0
     rows(addresses, "UPDATE session SET expires_at = now() - interval '2 days' RETURNING 1")
     rows(addresses, "UPDATE login_event SET logged_at = now() - interval '181 days' RETURNING 1")
-    assert store.purge(limit=100) == 2
+    purged = purge(service_database)
+    assert (purged["expired_sessions"], purged["logins"], sum(purged.values())) == (1, 1, 2)
     assert rows(addresses, "SELECT count(*) FROM refresh_token") == [(0,)]

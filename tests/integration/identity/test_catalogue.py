@@ -16,6 +16,7 @@ WITHOUT_TENANT = {
     "schema_migration": "the deployment's own history",
     "login_failure": "failed logins by account and address, most of which name no user",
     "invariant_pass": "when the books of all tenants were last found right",
+    "sweep_position": "where a pass over the rows of all tenants stopped",
     "lane_setting": "lanes are the platform's, shared by all tenants",
     "bill_day": "a day of the merchant's account at WeChat, in which all tenants pay",
     "live_setting": "settings are the platform's, shared by all tenants",

@@ -26,10 +26,10 @@ from artiway.identity.model import (
 )
 from artiway.identity.people.repository import PostgresPeople
 from artiway.identity.people.service import PeopleService
-from artiway.identity.repository import PostgresAccounts
 from artiway.platform.database import Database
 from tests.fakes.identity import QuickPasswords, RecordedRevocations
 from tests.integration.identity.conftest import make_auth
+from tests.integration.retention.passes import purge
 
 AT_ONCE = 6
 
@@ -208,8 +208,7 @@ def test_logins_made_together_stay_within_limit(identity, addresses, signer):
 def test_ended_sessions_are_purged_after_day(identity, service_database, addresses):
     tokens = identity.register("ann")
     identity.auth.logout(tenant_id=tokens.tenant_id, session_id=session_id_of(identity, tokens))
-    store = PostgresAccounts(service_database, AuditLog())
-    assert store.purge(limit=100) == 0
+    assert purge(service_database, "revoked_sessions") == {"revoked_sessions": 0}
     rows(addresses, "UPDATE session SET revoked_at = now() - interval '25 hours' RETURNING 1")
-    assert store.purge(limit=100) == 1
+    assert purge(service_database, "revoked_sessions") == {"revoked_sessions": 1}
     assert rows(addresses, "SELECT count(*) FROM refresh_token") == [(0,)]

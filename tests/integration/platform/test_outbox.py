@@ -16,9 +16,12 @@ from artiway.outbox.repository import Outbox, PostgresStore
 from artiway.outbox.service import Relay
 from artiway.platform import tracing
 from artiway.platform.database import Database
+from artiway.retention.settings import OUTBOX_HOURS
+from artiway.settings.model import Fixed
 from tests.conftest import Addresses
 from tests.fakes.outbox import ListSender
 from tests.integration.platform.outbox_child import TENANT
+from tests.integration.retention.passes import purge
 
 WRITERS, EVENTS = 8, 10_000
 
@@ -165,13 +168,14 @@ def test_sent_message_leaves_the_table(database, service_database, sender):
         assert tx.all(b"SELECT FROM outbox") == []
 
 
-def test_events_are_purged_after_retention(database, service_database, relay, sender):
+def test_events_are_purged_after_retention(database, service_database, sender):
     outbox = Outbox(Relay(PostgresStore(database), sender).deliver)
     say(database, outbox, Message("push", f"user:{TENANT}", "happened"))
-    assert relay.purge_sent(keep_hours=1, limit=10) == 0
+    values = Fixed({OUTBOX_HOURS: 1})
+    assert purge(service_database, "outbox_events", values=values) == {"outbox_events": 0}
     with service_database.service_transaction() as tx:
         tx.run(b"UPDATE outbox SET sent_at = sent_at - interval '2 hours'")
-    assert relay.purge_sent(keep_hours=1, limit=10) == 1
+    assert purge(service_database, "outbox_events", values=values) == {"outbox_events": 1}
 
 
 def test_tenants_cannot_delete_events(database, service_database):

@@ -9,9 +9,11 @@ import redis
 
 from artiway import ids
 from artiway.points.model import Change, Kind
-from artiway.recovery.invariants import CHECKS
+from artiway.recovery.invariants import CHECKS, LIVE, Invariants
 from artiway.recovery.mirror import SlotMirror
-from artiway.recovery.repository import PostgresSlots
+from artiway.recovery.repository import PostgresInvariantQueries, PostgresSlots
+from artiway.recovery.settings import SLICE_ROWS
+from artiway.settings.model import Fixed
 from artiway.tasks.model import ReleasedSlot
 from tests.integration.tasks.test_life import deliver_all, held, submit, submit_flow
 from tests.simulation.world import POOL, World
@@ -83,6 +85,15 @@ def check_of(world, name, *, is_full=True):
     return next(check for check in health.checks if check.name == name)
 
 
+def slice_of(world, name, *, rows=1_000):
+    """The check of the next slice, with so many rows of each table."""
+    queries = PostgresInvariantQueries(world.service_database)
+    invariants = Invariants(
+        queries, SlotMirror(PostgresSlots(world.service_database), NotImplemented, []), Fixed({SLICE_ROWS: rows})
+    )
+    return next(check for check in invariants.check_slice(within_s=60).checks if check.name == name)
+
+
 def move_to_yesterday(world):
     """Move all timestamps back by one day."""
     world.superuser.execute("ALTER TABLE points_ledger DISABLE TRIGGER ALL")
@@ -103,6 +114,42 @@ def test_broken_invariant_is_found_with_its_rows(broken_world, name, is_full):
     check = check_of(broken_world, name, is_full=is_full)
     assert check.violations
     assert check.checked >= len(check.violations) or name == "artefacts_have_nodes"
+
+
+@pytest.mark.breaks_invariants("the test corrupts the rows", *(name for name, _, _ in CHECKS))
+@pytest.mark.parametrize("name", sorted(BREAKS.keys() - LIVE))
+def test_slice_finds_what_changes_do_not_show(broken_world, name):
+    """The rows are old, so the check of changes does not cover them until the slice has found them."""
+    broken_world.superuser.execute(BREAKS[name].encode())
+    move_to_yesterday(broken_world)
+    assert check_of(broken_world, name, is_full=False).checked == 0
+    assert slice_of(broken_world, name).violations
+    for _ in range(2):
+        assert check_of(broken_world, name, is_full=False).violations
+
+
+def test_slices_reach_every_row_in_turn(world):
+    world.worker(slots=10)
+    tenants = [world.tenant(points=100) for _ in range(3)]
+    for tenant in tenants:
+        submit_flow(world, tenant, "one", "two")
+    world.run_to_end()
+    assert [slice_of(world, "charges_equal_deliveries", rows=1).checked for _ in range(4)] == [1, 1, 1, 0]
+    slice_of(world, "balances_equal_ledger")  # to the end of the round
+    for name, rows in (("in_degrees_agree", 6), ("holds_end_once", 3), ("balances_equal_ledger", 3)):
+        assert slice_of(world, name, rows=1_000).checked == rows
+
+
+@pytest.mark.breaks_invariants("the test corrupts the rows", "balances_equal_ledger")
+def test_changed_ledger_is_read_from_first_change(broken_world):
+    """An old entry that was corrupted is no part of the changes; a slice of entries finds it."""
+    world = broken_world
+    world.superuser.execute(BREAKS["balances_equal_ledger"].encode())
+    world.superuser.execute("UPDATE points_ledger SET created_at = created_at - interval '1 day' WHERE version < 3")
+    assert check_of(world, "balances_equal_ledger", is_full=False).is_ok
+    (row,) = slice_of(world, "balances_equal_ledger").violations
+    assert row["version"] == 2
+    assert not check_of(world, "balances_equal_ledger", is_full=False).is_ok
 
 
 def test_missing_sweep_is_found(world):

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from artiway.idempotency.model import KEEP_HOURS
 from artiway.platform.settings import Settings
+from artiway.retention.rules import RULES
 from tests.unit.template.facts import Template
 
 
 def test_the_purge_keeps_up_with_the_api(template: Template) -> None:
-    """One key for each request that API Gateway lets in, a minute's worth in each run of the relay."""
+    """One key for each request that API Gateway lets in, a minute's worth in each pass of the retention."""
     keys_per_minute = 60 * int(template.body["Parameters"]["ApiRateLimit"]["Default"])
-    settings = Settings()
-    assert settings.purge_batch * settings.purge_batches >= keys_per_minute
-    rules = [rule for rule in template.of_type("AWS::Events::Rule").values() if "Outbox" in rule.get("Description", "")]
+    (keys,) = (rule for rule in RULES if rule.name == "idempotency_keys")
+    assert keys.batch * Settings().retention_batches >= keys_per_minute
+    rules = [rule for rule in template.of_type("AWS::Events::Rule").values() if "Purge" in rule.get("Description", "")]
     assert [rule["ScheduleExpression"] for rule in rules] == ["rate(1 minute)"]
 
 

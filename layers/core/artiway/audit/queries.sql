@@ -15,10 +15,3 @@ SELECT audit_id, tenant_id, actor_id, action, target, details, trace_id, at
    AND (%(after_at)s::timestamptz IS NULL OR (at, audit_id) < (%(after_at)s, %(after_id)s::uuid))
  ORDER BY at DESC, audit_id DESC
  LIMIT %(limit)s;
-
--- name: purge_old
--- The row policy old_rows checks the age again: no younger row can be deleted.
-DELETE FROM audit_log
- WHERE audit_id IN (SELECT audit_id FROM audit_log
-                     WHERE at < now() - interval '180 days'
-                     ORDER BY at LIMIT %(limit)s);

@@ -61,10 +61,6 @@ class AuditLog:
         items = [AuditEntry(**row) for row in rows[:limit]]
         return AuditPage(items, to_cursor(items[-1]) if len(rows) > limit else None)
 
-    def purge(self, tx: Transaction, *, limit: int) -> int:
-        """Delete entries older than 180 days, at most `limit`; in a service transaction."""
-        return tx.run(SQL["purge_old"], {"limit": limit})
-
 
 class AuditTrail:
     """The entries of all tenants, for operators."""
@@ -80,7 +76,3 @@ class AuditTrail:
     def find(self, wanted: AuditFilter, *, cursor: str | None, limit: int) -> AuditPage:
         with self._reader.service_transaction() as tx:
             return self._log.find(tx, wanted, cursor=cursor, limit=limit)
-
-    def purge(self, *, limit: int) -> int:
-        with self._service.service_transaction() as tx:
-            return self._log.purge(tx, limit=limit)

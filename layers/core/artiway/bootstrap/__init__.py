@@ -42,7 +42,8 @@ from artiway.bootstrap.outbox import outbox, relay, service_outbox
 from artiway.bootstrap.payments import alerts, bills, callbacks, order_sweep, orders, reconciliation, wechat_pay
 from artiway.bootstrap.points import grants, points, points_overview
 from artiway.bootstrap.push import push
-from artiway.bootstrap.recovery import dead_letters, invariants, purge, sweeper
+from artiway.bootstrap.recovery import dead_letters, invariants, sweeper
+from artiway.bootstrap.retention import retention
 from artiway.bootstrap.scheduling import fair_queues, operations, scheduler, scheduling_store
 from artiway.bootstrap.series import series
 from artiway.bootstrap.tasks import (
@@ -106,7 +107,6 @@ __all__ = [
     "points",
     "points_overview",
     "progress",
-    "purge",
     "push",
     "rate_limiter",
     "reader_database",
@@ -114,6 +114,7 @@ __all__ = [
     "redis",
     "redis_breaker",
     "relay",
+    "retention",
     "scheduler",
     "scheduling_store",
     "series",

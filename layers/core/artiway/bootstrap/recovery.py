@@ -1,4 +1,4 @@
-"""Sweepers, invariants, dead letters, purges."""
+"""Sweepers, invariants, dead letters."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from artiway.bootstrap import base
-from artiway.bootstrap.audit import audit, audit_trail
+from artiway.bootstrap.audit import audit
 from artiway.bootstrap.circuits import circuit_rules
 from artiway.bootstrap.delivery import artefact_objects
-from artiway.bootstrap.identity import accounts
+from artiway.bootstrap.live_settings import service_setting_values
 from artiway.bootstrap.once import once
 from artiway.bootstrap.outbox import queue_urls, service_outbox
 from artiway.bootstrap.points import points
@@ -19,7 +19,6 @@ from artiway.bootstrap.tasks import nodes, task_store
 if TYPE_CHECKING:
     from artiway.recovery.deadletters import DeadLetters
     from artiway.recovery.invariants import Invariants
-    from artiway.recovery.purge import ExpiredRows, PurgeService
     from artiway.recovery.repository import AuditJournal
     from artiway.recovery.service import Sweeper
 
@@ -59,7 +58,7 @@ def invariants() -> Invariants:
     from artiway.scheduling.operations import IMAGE_POOLS
 
     mirror = SlotMirror(PostgresSlots(base.service_database()), fair_queues(), IMAGE_POOLS, losses=(RedisError,))
-    return Invariants(PostgresInvariantQueries(base.service_database()), mirror)
+    return Invariants(PostgresInvariantQueries(base.service_database()), mirror, service_setting_values())
 
 
 @once
@@ -85,13 +84,3 @@ def dead_letters() -> DeadLetters:
         audit_journal(),
         lock=lambda name: base.locks().hold(name, ttl_s=base.settings().dead_letter_lock_s),
     )
-
-
-@once
-def purge() -> PurgeService:
-    from artiway.idempotency.repository import ExpiredKeys
-    from artiway.recovery.purge import PurgeService
-
-    keys = ExpiredKeys(base.service_database(), batches=base.settings().purge_batches)
-    stores: dict[str, ExpiredRows] = {"idempotency_keys": keys, "audit_entries": audit_trail(), "accounts": accounts()}
-    return PurgeService(stores, batch=base.settings().purge_batch)

@@ -28,7 +28,9 @@ def series() -> SeriesService:
     from artiway.scheduling.operations import IMAGE_POOLS
     from artiway.series.repository import PostgresSeries
     from artiway.series.service import SeriesService
+    from artiway.workers.settings import terms
 
-    store = PostgresSeries(base.service_database(), pools=IMAGE_POOLS, beat_s=base.settings().lease_s // 3)
+    values = service_setting_values()
+    store = PostgresSeries(base.service_database(), pools=IMAGE_POOLS, beat_s=lambda: terms(values).beat_s)
     counts = RequestCounts(base.redis())
-    return SeriesService(store, counts, dead_letter_depths, service_setting_values(), base.clock())
+    return SeriesService(store, counts, dead_letter_depths, values, base.clock())

@@ -16,12 +16,3 @@ INSERT INTO idempotency_key (tenant_id, idempotency_key, request_hash, status, b
 VALUES (current_tenant(), %(key)s, %(request_hash)s, %(status)s, %(body)s)
 ON CONFLICT (tenant_id, idempotency_key) DO UPDATE
    SET request_hash = excluded.request_hash, status = excluded.status, body = excluded.body, created_at = now();
-
--- name: purge_expired
-DELETE FROM idempotency_key
- WHERE (tenant_id, idempotency_key) IN (
-       SELECT tenant_id, idempotency_key
-         FROM idempotency_key
-        WHERE created_at <= now() - make_interval(hours => %(keep_hours)s)
-        ORDER BY created_at
-        LIMIT %(limit)s);

@@ -41,21 +41,3 @@ class PostgresKeys:
             if row is None or not row["is_ours"]:
                 raise InProgress
             yield _Claim(tx, of_user, key)
-
-
-class ExpiredKeys:
-    """The keys of all tenants whose answers are no longer repeated."""
-
-    def __init__(self, service_database: Database, *, batches: int) -> None:
-        self._service, self._batches = service_database, batches
-
-    def purge(self, *, limit: int) -> int:
-        """Delete up to `batches` times `limit` keys, each batch in its own transaction."""
-        total = 0
-        for _ in range(self._batches):
-            with self._service.service_transaction() as tx:
-                purged = tx.run(SQL["purge_expired"], {"keep_hours": KEEP_HOURS, "limit": limit})
-            total += purged
-            if purged < limit:
-                break
-        return total

@@ -148,23 +148,3 @@ DELETE FROM login_failure WHERE subject = %(subject)s;
 -- name: forgive_address
 UPDATE login_failure SET failures = greatest(failures - 1, 0), blocked_until = '-infinity'
  WHERE subject = %(subject)s;
-
--- name: purge_sessions
--- Refresh tokens are deleted with their session.
-DELETE FROM session
- WHERE (tenant_id, session_id) IN (SELECT tenant_id, session_id FROM session
-                                    WHERE expires_at < now() - interval '1 day' LIMIT %(limit)s);
-
--- name: purge_ended_sessions
-DELETE FROM session
- WHERE (tenant_id, session_id) IN (SELECT tenant_id, session_id FROM session
-                                    WHERE revoked_at < now() - interval '1 day' LIMIT %(limit)s);
-
--- name: purge_failures
-DELETE FROM login_failure
- WHERE subject IN (SELECT subject FROM login_failure WHERE last_at < now() - interval '1 day' LIMIT %(limit)s);
-
--- name: purge_logins
-DELETE FROM login_event
- WHERE (tenant_id, login_id) IN (SELECT tenant_id, login_id FROM login_event
-                                  WHERE logged_at < now() - interval '180 days' LIMIT %(limit)s);

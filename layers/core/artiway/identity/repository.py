@@ -149,12 +149,6 @@ class PostgresAccounts:
             tx.run(SQL["forgive_address"], {"subject": address})
             tx.run(SQL["forgive_account"], {"subject": account})
 
-    def purge(self, *, limit: int) -> int:
-        """Delete expired sessions, failures and logins."""
-        with self._database.service_transaction() as tx:
-            names = ("purge_sessions", "purge_ended_sessions", "purge_failures", "purge_logins")
-            return sum(tx.run(SQL[name], {"limit": limit}) for name in names)
-
     def _open(self, tx: Transaction, session: NewSession, login: LoginEvent) -> bool:
         if tx.run(SQL["insert_session"], asdict(session)) == 0:
             return False

@@ -21,9 +21,3 @@ SELECT outbox_id, tenant_id, aggregate, destination, delay_s, trace_id,
 
 -- name: oldest_unsent_age_s
 SELECT coalesce(extract(epoch FROM clock_timestamp() - min(created_at)), 0)::float8 AS age_s FROM outbox WHERE sent_at IS NULL;
-
--- name: purge_sent
--- Numbers rise with time, so the old rows are among the lowest.
-DELETE FROM outbox
- WHERE outbox_id IN (SELECT outbox_id FROM outbox ORDER BY outbox_id LIMIT %(limit)s)
-   AND sent_at < statement_timestamp() - make_interval(hours => %(keep_hours)s);

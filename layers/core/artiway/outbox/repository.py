@@ -132,7 +132,3 @@ class PostgresStore:
             row = tx.one(SQL["oldest_unsent_age_s"])
             assert row is not None
             return float(row["age_s"])
-
-    def purge_sent(self, *, keep_hours: int, limit: int) -> int:
-        with self._database.service_transaction() as tx:
-            return tx.run(SQL["purge_sent"], {"keep_hours": keep_hours, "limit": limit})

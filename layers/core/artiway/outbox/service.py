@@ -25,8 +25,6 @@ class Store(Protocol):
 
     def oldest_unsent_age_s(self) -> float: ...
 
-    def purge_sent(self, *, keep_hours: int, limit: int) -> int: ...
-
 
 class Relay:
     """Sends each message at least once, in any order. A crash between sending and marking sends it again."""
@@ -50,9 +48,6 @@ class Relay:
 
     def oldest_unsent_age_s(self) -> float:
         return self._store.oldest_unsent_age_s()
-
-    def purge_sent(self, *, keep_hours: int, limit: int) -> int:
-        return self._store.purge_sent(keep_hours=keep_hours, limit=limit)
 
     def _send(self, envelopes: Sequence[Envelope]) -> list[int]:
         if not envelopes:

@@ -41,7 +41,6 @@ class Settings(BaseSettings):
 
     outbox_sweep_age_s: int = Field(default=10, ge=0, le=600)
     outbox_batch: int = Field(default=500, ge=1, le=10_000)
-    outbox_keep_hours: int = Field(default=24, ge=1, le=24 * 30)
     relay_pass_interval_s: int = Field(default=5, ge=0, le=60)
     relay_work_s: int = Field(default=50, ge=0, le=600)
 
@@ -113,8 +112,9 @@ class Settings(BaseSettings):
     cache_load_s: float = Field(default=3, gt=0, le=60)
     cache_wait_s: float = Field(default=8, gt=0, le=60)
     cache_warm_up_s: float = Field(default=1, ge=0, le=5)  # of the first request of a process
-    purge_batch: int = Field(default=5_000, ge=1, le=100_000)
-    purge_batches: int = Field(default=30, ge=1, le=1_000)  # a minute: no fewer keys than the API accepts
+    retention_batches: int = Field(default=30, ge=1, le=1_000)  # a minute: no fewer keys than the API accepts
+    retention_work_s: float = Field(default=45, ge=1, le=240)
+    invariant_work_s: float = Field(default=200, ge=1, le=240)
 
     geo_source_timeout_s: float = Field(default=3, gt=0, le=10)
     geo_limit_s: float = Field(default=4, gt=0, le=20)

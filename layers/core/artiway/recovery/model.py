@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 from uuid import UUID
 
@@ -30,14 +30,28 @@ class Artefact:
 
 @dataclass(frozen=True)
 class Scope:
-    """The rows that a check covers: those with these ids, of these tenants."""
+    """The rows that a check covers: those with these ids, of these tenants.
 
-    tenant_ids: Sequence[UUID]
-    user_ids: Sequence[UUID]
-    hold_ids: Sequence[UUID]
-    order_ids: Sequence[UUID]
-    node_ids: Sequence[UUID]
-    task_ids: Sequence[UUID]
+    The last four belong together: of a user's ledger, the entries from one version to another.
+    """
+
+    tenant_ids: Sequence[UUID] = ()
+    user_ids: Sequence[UUID] = ()
+    hold_ids: Sequence[UUID] = ()
+    order_ids: Sequence[UUID] = ()
+    node_ids: Sequence[UUID] = ()
+    task_ids: Sequence[UUID] = ()
+    ledger_tenant_ids: Sequence[UUID] = ()
+    ledger_user_ids: Sequence[UUID] = ()
+    ledger_first: Sequence[int] = ()
+    ledger_last: Sequence[int] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.tenant_ids
+
+    def __or__(self, other: Scope) -> Scope:
+        return Scope(*([*getattr(self, one.name), *getattr(other, one.name)] for one in fields(Scope)))
 
 
 @dataclass(frozen=True)
@@ -51,6 +65,9 @@ class Check:
     @property
     def is_ok(self) -> bool:
         return not self.violations
+
+    def __or__(self, other: Check) -> Check:
+        return Check(self.name, self.checked + other.checked, (*self.violations, *other.violations))
 
 
 @dataclass(frozen=True)

@@ -116,20 +116,39 @@ UPDATE upload SET cleanup_status = 1 WHERE input_id = ANY (%(item_ids)s::uuid[])
 -- R-REC-6. Each invariant has two statements: the number of rows to check, and the rows that break it.
 -- Null ids mean every row; otherwise an index finds the rows with these ids.
 
--- name: last_clean_pass
-SELECT clock_timestamp() AS now, (SELECT clean_at FROM invariant_pass) AS clean_at;
+-- name: use_indexes
+-- A check of some rows must not read a whole table, whatever the planner knows of the table.
+SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
+       set_config('enable_mergejoin', 'off', true);
 
--- name: note_clean_pass
-INSERT INTO invariant_pass (clean_at) VALUES (%(clean_at)s)
-ON CONFLICT (is_only) DO UPDATE SET clean_at = greatest(invariant_pass.clean_at, excluded.clean_at);
+-- name: last_pass
+SELECT clock_timestamp() AS now, pass.clean_at AS checked_until, pass.suspects,
+       (SELECT position FROM sweep_position WHERE name = 'invariants:found') AS found
+  FROM (SELECT) AS one LEFT JOIN invariant_pass AS pass ON true;
 
--- name: changed_since
+-- name: note_pass
+INSERT INTO invariant_pass (clean_at, suspects) VALUES (%(until)s, %(suspects)s)
+ON CONFLICT (is_only) DO UPDATE
+   SET clean_at = greatest(invariant_pass.clean_at, excluded.clean_at), suspects = excluded.suspects;
+
+-- name: keep_found
+INSERT INTO sweep_position (name, position) VALUES ('invariants:found', %(found)s)
+ON CONFLICT (name) DO UPDATE SET position = excluded.position;
+
+-- name: forget_found
+DELETE FROM sweep_position WHERE name = 'invariants:found' AND position = %(found)s::jsonb;
+
+-- name: changed_between
 -- The dependents of a changed node are included, because their in-degrees count it. A task changes with its nodes, a hold and
 -- an order with the ledger; an order that was paid and not credited is found by its payment.
 WITH entries AS MATERIALIZED (
-    SELECT tenant_id, user_id, hold_id, kind, reference FROM points_ledger WHERE created_at >= %(since)s
+    SELECT tenant_id, user_id, version, hold_id, kind, reference
+      FROM points_ledger
+     WHERE created_at >= %(since)s AND created_at < %(until)s
+), ranges AS MATERIALIZED (
+    SELECT tenant_id, user_id, min(version) AS first, max(version) AS last FROM entries GROUP BY tenant_id, user_id
 ), moved AS MATERIALIZED (
-    SELECT DISTINCT tenant_id, node_id FROM node_history WHERE changed_at >= %(since)s
+    SELECT DISTINCT tenant_id, node_id FROM node_history WHERE changed_at >= %(since)s AND changed_at < %(until)s
 ), nodes AS MATERIALIZED (
     SELECT tenant_id, node_id FROM moved
      UNION
@@ -137,18 +156,86 @@ WITH entries AS MATERIALIZED (
       FROM moved
       JOIN node_dependency AS edge ON edge.tenant_id = moved.tenant_id AND edge.depends_on_id = moved.node_id
 ), orders AS MATERIALIZED (
-    SELECT tenant_id, order_id FROM pay_order WHERE paid_at >= %(since)s
+    SELECT tenant_id, order_id FROM pay_order WHERE paid_at >= %(since)s AND paid_at < %(until)s
      UNION
     SELECT tenant_id, substr(reference, 5)::uuid FROM entries WHERE kind = 'RECHARGE' AND reference ~ '^ord_[0-9a-f]{32}$'
 )
 SELECT coalesce((SELECT array_agg(tenant_id) FROM (SELECT tenant_id FROM entries UNION SELECT tenant_id FROM nodes
                                                      UNION SELECT tenant_id FROM orders) AS seen), '{}') AS tenant_ids,
-       coalesce((SELECT array_agg(DISTINCT user_id) FROM entries), '{}') AS user_ids,
+       coalesce((SELECT array_agg(user_id) FROM ranges), '{}') AS user_ids,
        coalesce((SELECT array_agg(DISTINCT hold_id) FROM entries WHERE hold_id IS NOT NULL), '{}') AS hold_ids,
        coalesce((SELECT array_agg(DISTINCT order_id) FROM orders), '{}') AS order_ids,
        coalesce((SELECT array_agg(node_id) FROM nodes), '{}') AS node_ids,
        coalesce((SELECT array_agg(DISTINCT node.task_id)
-                   FROM moved JOIN task_node AS node ON node.node_id = moved.node_id), '{}') AS task_ids;
+                   FROM moved JOIN task_node AS node ON node.node_id = moved.node_id), '{}') AS task_ids,
+       coalesce((SELECT array_agg(tenant_id ORDER BY user_id) FROM ranges), '{}') AS ledger_tenant_ids,
+       coalesce((SELECT array_agg(user_id ORDER BY user_id) FROM ranges), '{}') AS ledger_user_ids,
+       coalesce((SELECT array_agg(first ORDER BY user_id) FROM ranges), '{}') AS ledger_first,
+       coalesce((SELECT array_agg(last ORDER BY user_id) FROM ranges), '{}') AS ledger_last;
+
+-- name: slice_position
+SELECT position FROM sweep_position WHERE name = 'invariants';
+
+-- name: keep_slice_position
+INSERT INTO sweep_position (name, position) VALUES ('invariants', %(position)s)
+ON CONFLICT (name) DO UPDATE SET position = excluded.position;
+
+-- name: next_slice
+-- The next rows of each table in the order of its key. `ends` is the last row of each; of a table that ends here it is null.
+WITH tasks AS MATERIALIZED (
+    SELECT tenant_id, task_id FROM task
+     WHERE NOT %(no_task)s AND task_id > coalesce(%(task)s::jsonb ->> 0, %(zero)s)::uuid
+     ORDER BY task_id LIMIT %(limit)s
+), accounts AS MATERIALIZED (
+    SELECT tenant_id, user_id FROM points_account
+     WHERE NOT %(no_account)s
+       AND (tenant_id, user_id) > (coalesce(%(account)s::jsonb ->> 0, %(zero)s)::uuid,
+                                   coalesce(%(account)s::jsonb ->> 1, %(zero)s)::uuid)
+     ORDER BY tenant_id, user_id LIMIT %(limit)s
+), holds AS MATERIALIZED (
+    SELECT tenant_id, hold_id FROM points_hold
+     WHERE NOT %(no_hold)s
+       AND (tenant_id, hold_id) > (coalesce(%(hold)s::jsonb ->> 0, %(zero)s)::uuid,
+                                   coalesce(%(hold)s::jsonb ->> 1, %(zero)s)::uuid)
+     ORDER BY tenant_id, hold_id LIMIT %(limit)s
+), orders AS MATERIALIZED (
+    SELECT tenant_id, order_id FROM pay_order
+     WHERE NOT %(no_order)s
+       AND (tenant_id, order_id) > (coalesce(%(order)s::jsonb ->> 0, %(zero)s)::uuid,
+                                    coalesce(%(order)s::jsonb ->> 1, %(zero)s)::uuid)
+     ORDER BY tenant_id, order_id LIMIT %(limit)s
+), entries AS MATERIALIZED (
+    SELECT tenant_id, user_id, version FROM points_ledger
+     WHERE NOT %(no_entry)s
+       AND (tenant_id, user_id, version) > (coalesce(%(entry)s::jsonb ->> 0, %(zero)s)::uuid,
+                                            coalesce(%(entry)s::jsonb ->> 1, %(zero)s)::uuid,
+                                            coalesce(%(entry)s::jsonb ->> 2, '0')::bigint)
+     ORDER BY tenant_id, user_id, version LIMIT %(limit)s
+), ranges AS MATERIALIZED (
+    SELECT tenant_id, user_id, min(version) AS first, max(version) AS last FROM entries GROUP BY tenant_id, user_id
+)
+SELECT coalesce((SELECT array_agg(tenant_id)
+                   FROM (SELECT tenant_id FROM tasks UNION SELECT tenant_id FROM accounts UNION SELECT tenant_id FROM holds
+                          UNION SELECT tenant_id FROM orders UNION SELECT tenant_id FROM ranges) AS seen), '{}') AS tenant_ids,
+       coalesce((SELECT array_agg(user_id) FROM accounts), '{}') AS user_ids,
+       coalesce((SELECT array_agg(hold_id) FROM holds), '{}') AS hold_ids,
+       coalesce((SELECT array_agg(order_id) FROM orders), '{}') AS order_ids,
+       coalesce((SELECT array_agg(node.node_id) FROM tasks JOIN task_node AS node ON node.task_id = tasks.task_id), '{}') AS node_ids,
+       coalesce((SELECT array_agg(task_id) FROM tasks), '{}') AS task_ids,
+       coalesce((SELECT array_agg(tenant_id ORDER BY user_id) FROM ranges), '{}') AS ledger_tenant_ids,
+       coalesce((SELECT array_agg(user_id ORDER BY user_id) FROM ranges), '{}') AS ledger_user_ids,
+       coalesce((SELECT array_agg(first ORDER BY user_id) FROM ranges), '{}') AS ledger_first,
+       coalesce((SELECT array_agg(last ORDER BY user_id) FROM ranges), '{}') AS ledger_last,
+       jsonb_build_object(
+           'task', (SELECT jsonb_build_array(task_id) FROM tasks ORDER BY task_id DESC LIMIT 1),
+           'account', (SELECT jsonb_build_array(tenant_id, user_id) FROM accounts ORDER BY tenant_id DESC, user_id DESC LIMIT 1),
+           'hold', (SELECT jsonb_build_array(tenant_id, hold_id) FROM holds ORDER BY tenant_id DESC, hold_id DESC LIMIT 1),
+           'order', (SELECT jsonb_build_array(tenant_id, order_id) FROM orders ORDER BY tenant_id DESC, order_id DESC LIMIT 1),
+           'entry', (SELECT jsonb_build_array(tenant_id, user_id, version) FROM entries
+                      ORDER BY tenant_id DESC, user_id DESC, version DESC LIMIT 1)) AS ends,
+       jsonb_build_object('task', (SELECT count(*) FROM tasks), 'account', (SELECT count(*) FROM accounts),
+                          'hold', (SELECT count(*) FROM holds), 'order', (SELECT count(*) FROM orders),
+                          'entry', (SELECT count(*) FROM entries)) AS counts;
 
 -- name: count_balances
 SELECT count(*) AS checked
@@ -167,6 +254,33 @@ SELECT account.tenant_id, account.user_id, account.balance, account.frozen, sums
         OR account.tenant_id = ANY (%(tenant_ids)s) AND account.user_id = ANY (%(user_ids)s))
    AND (account.balance, account.frozen) IS DISTINCT FROM (sums.balance, sums.frozen)
  LIMIT %(limit)s;
+
+-- name: broken_balances_in_scope
+-- Each entry continues the one before it, and the account equals its newest entry: so the account equals the sum of all entries,
+-- once every entry was checked. Reads the given entries only, however long the ledger is.
+(SELECT account.tenant_id, account.user_id, account.version, account.balance, account.frozen, newest.balance AS ledger_balance,
+        newest.frozen AS ledger_frozen
+   FROM points_account AS account
+   LEFT JOIN LATERAL (SELECT version, balance, frozen FROM points_ledger AS entry
+                       WHERE entry.tenant_id = account.tenant_id AND entry.user_id = account.user_id
+                       ORDER BY version DESC LIMIT 1) AS newest ON true
+  WHERE account.tenant_id = ANY (%(tenant_ids)s) AND account.user_id = ANY (%(user_ids)s)
+    AND (account.balance, account.frozen, account.version) IS DISTINCT FROM (newest.balance, newest.frozen, newest.version)
+  LIMIT %(limit)s)
+UNION ALL
+(SELECT entry.tenant_id, entry.user_id, entry.version, entry.balance, entry.frozen, coalesce(before.balance, 0) + entry.balance_delta,
+        coalesce(before.frozen, 0) + entry.frozen_delta
+   FROM unnest(%(ledger_tenant_ids)s::uuid[], %(ledger_user_ids)s::uuid[], %(ledger_first)s::bigint[], %(ledger_last)s::bigint[])
+        AS checked (tenant_id, user_id, first, last)
+   JOIN points_ledger AS entry
+     ON entry.tenant_id = checked.tenant_id AND entry.user_id = checked.user_id
+    AND entry.version BETWEEN checked.first AND checked.last
+   LEFT JOIN points_ledger AS before
+     ON before.tenant_id = entry.tenant_id AND before.user_id = entry.user_id AND before.version = entry.version - 1
+  WHERE (before.version IS NULL) <> (entry.version = 1)
+     OR (entry.balance, entry.frozen)
+        IS DISTINCT FROM (coalesce(before.balance, 0) + entry.balance_delta, coalesce(before.frozen, 0) + entry.frozen_delta)
+  LIMIT %(limit)s);
 
 -- name: count_holds
 SELECT count(*) AS checked
@@ -273,7 +387,7 @@ SELECT node.tenant_id, node.node_id, node.in_degree, open.count AS unfinished
 
 -- name: broken_orphan_nodes
 -- Nodes that wait or run although their task has ended.
-SELECT node.tenant_id, node.node_id, node.status
+SELECT node.tenant_id, node.node_id, node.task_id, node.status
   FROM task_node AS node
   JOIN task ON task.tenant_id = node.tenant_id AND task.task_id = node.task_id
  WHERE (%(tenant_ids)s::uuid[] IS NULL
@@ -322,14 +436,14 @@ SELECT count(*) AS checked
 
 -- name: broken_artefacts
 -- Every artefact belongs to a completed node, and every completed node has an artefact.
-SELECT artefact.tenant_id, artefact.node_id, artefact.key AS what
+SELECT artefact.tenant_id, artefact.node_id, artefact.task_id, artefact.key AS what
   FROM artefact
   JOIN task_node AS node ON node.tenant_id = artefact.tenant_id AND node.node_id = artefact.node_id
  WHERE (%(tenant_ids)s::uuid[] IS NULL
         OR artefact.tenant_id = ANY (%(tenant_ids)s) AND artefact.task_id = ANY (%(task_ids)s))
    AND node.status <> 'COMPLETED'
 UNION ALL
-SELECT node.tenant_id, node.node_id, 'no artefact'
+SELECT node.tenant_id, node.node_id, node.task_id, 'no artefact'
   FROM task_node AS node
  WHERE (%(tenant_ids)s::uuid[] IS NULL OR node.node_id = ANY (%(node_ids)s))
    AND node.status = 'COMPLETED'
@@ -346,7 +460,10 @@ SELECT count(*) AS checked FROM slot_in_use;
 SELECT node.tenant_id, node.node_id, node.status, node.attempt
   FROM task_node AS node
  WHERE node.status = 'PROCESSING' AND (node.dispatched_at IS NULL OR node.attempt = 0)
-    OR node.status = 'PENDING' AND node.dispatched_at IS NOT NULL AND node.in_degree = 0
+UNION ALL
+SELECT node.tenant_id, node.node_id, node.status, node.attempt
+  FROM task_node AS node
+ WHERE node.status = 'PENDING' AND node.dispatched_at IS NOT NULL AND node.in_degree = 0
  LIMIT %(limit)s;
 
 -- name: slots_of_pool
@@ -370,7 +487,11 @@ SELECT node.tenant_id, coalesce(node.node_id, mirrored.node_id) AS node_id, node
  LIMIT %(limit)s;
 
 -- name: count_overdue
-SELECT count(*) AS checked FROM task_node WHERE status IN ('PENDING', 'QUEUED', 'PROCESSING');
+-- One partial index each.
+SELECT (SELECT count(*) FROM task_node WHERE status = 'PENDING')
+       + (SELECT count(*) FROM task_node WHERE status = 'QUEUED' AND dispatched_at IS NULL)
+       + (SELECT count(*) FROM task_node WHERE status = 'QUEUED' AND dispatched_at IS NOT NULL)
+       + (SELECT count(*) FROM task_node WHERE status = 'PROCESSING') AS checked;
 
 -- name: broken_overdue
 -- A row that has waited longer than several sweeps shows that the sweeps do not run.

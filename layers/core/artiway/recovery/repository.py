@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from datetime import datetime
@@ -17,6 +18,7 @@ from artiway.tasks.repository import ready_messages, token_answers, work_message
 
 SQL = sql.load("artiway.recovery")
 _NAMED = tuple(field.name for field in fields(Scope))
+_TABLES = ("task", "account", "hold", "order", "entry")
 
 
 class PostgresOverdueQueries:
@@ -91,30 +93,86 @@ class PostgresOverdueQueries:
 class PostgresInvariantQueries:
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._taken: Mapping[str, Any] | None = None
 
     def run(self, name: str, *, counted: str, broken: str, scope: Scope | None, limit: int, grace_s: int) -> Check:
-        named = dict.fromkeys(_NAMED) if scope is None else asdict(scope)
+        named = {one: None if scope is None else sql.array(getattr(scope, one)) for one in _NAMED}
         with self._database.service_transaction() as tx:
+            if scope is not None:
+                tx.run(SQL["use_indexes"])
             row = tx.one(SQL[counted], named)
-            rows = tx.all(SQL[broken], {**named, "limit": limit, "grace_s": grace_s})
+            statement = SQL[broken] if scope is None else SQL.get(f"{broken}_in_scope", SQL[broken])
+            rows = tx.all(statement, {**named, "limit": limit, "grace_s": grace_s})
         assert row is not None
         return Check(name, int(row["checked"]), tuple(rows))
 
-    def last_clean(self) -> tuple[datetime, datetime | None]:
+    def last_pass(self) -> tuple[datetime, datetime | None, Scope]:
         with self._database.service_transaction() as tx:
-            row = tx.one(SQL["last_clean_pass"])
+            row = tx.one(SQL["last_pass"])
         assert row is not None
-        return row["now"], row["clean_at"]
+        self._taken = row["found"]
+        return row["now"], row["checked_until"], scope_of(row["suspects"]) | scope_of(row["found"])
 
-    def note_clean(self, at: datetime) -> None:
+    def note_pass(self, until: datetime, suspects: Scope) -> None:
+        """What a slice found was checked again with the suspects, unless the slice found more meanwhile."""
         with self._database.service_transaction() as tx:
-            tx.run(SQL["note_clean_pass"], {"clean_at": at})
+            tx.run(SQL["note_pass"], {"until": until, "suspects": _text(suspects)})
+            tx.run(SQL["forget_found"], {"found": json.dumps(self._taken)})
 
-    def changed_since(self, at: datetime) -> Scope:
+    def add_suspects(self, suspects: Scope) -> None:
         with self._database.service_transaction() as tx:
-            row = tx.one(SQL["changed_since"], {"since": at})
+            tx.run(SQL["keep_found"], {"found": _text(suspects)})
+
+    def changed_between(self, since: datetime, until: datetime) -> Scope:
+        with self._database.service_transaction() as tx:
+            tx.run(SQL["use_indexes"])
+            row = tx.one(SQL["changed_between"], {"since": since, "until": until})
         assert row is not None
         return Scope(**row)
+
+    def slices(self, *, chunk: int) -> PostgresSlices:
+        return PostgresSlices(self._database, chunk)
+
+
+class PostgresSlices:
+    """The rows of all tables, in the order of their keys, in parts. The position is kept in the database."""
+
+    def __init__(self, database: Database, chunk: int) -> None:
+        self._database, self._chunk = database, chunk
+        with database.service_transaction() as tx:
+            row = tx.one(SQL["slice_position"])
+        self._position: dict[str, Any] = dict.fromkeys(_TABLES) if row is None else row["position"]
+        self._ended: set[str] = set()
+
+    def next(self) -> Scope | None:
+        if self._ended == set(_TABLES):
+            return None
+        wanted = {table: json.dumps(self._position.get(table)) for table in _TABLES}
+        skipped = {f"no_{table}": table in self._ended for table in _TABLES}
+        with self._database.service_transaction() as tx:
+            tx.run(SQL["use_indexes"])
+            row = tx.one(SQL["next_slice"], {**wanted, **skipped, "zero": str(UUID(int=0)), "limit": self._chunk})
+        assert row is not None
+        ends, counts = row.pop("ends"), row.pop("counts")
+        self._ended |= {table for table in _TABLES if counts[table] < self._chunk}
+        self._position = {table: None if table in self._ended else ends[table] for table in _TABLES}
+        return Scope(**row)
+
+    def keep(self) -> None:
+        with self._database.service_transaction() as tx:
+            tx.run(SQL["keep_slice_position"], {"position": json.dumps(self._position)})
+
+
+def scope_of(stored: Mapping[str, Any] | None) -> Scope:
+    """From JSON, where ids are texts."""
+    values: dict[str, Any] = dict(stored or {})
+    for name in values.keys() - {"ledger_first", "ledger_last"}:
+        values[name] = [UUID(value) for value in values[name]]
+    return Scope(**values)
+
+
+def _text(scope: Scope) -> str:
+    return json.dumps(asdict(scope), default=str)
 
 
 class PostgresSlots:

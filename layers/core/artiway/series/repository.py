@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,7 +16,7 @@ SQL = sql.load("artiway.series")
 
 
 class PostgresSeries:
-    def __init__(self, database: Database, *, pools: Sequence[str], beat_s: int) -> None:
+    def __init__(self, database: Database, *, pools: Sequence[str], beat_s: Callable[[], float]) -> None:
         self._database, self._pools, self._beat_s = database, list(pools), beat_s
 
     def begin(self, minute: datetime) -> None:
@@ -46,7 +46,7 @@ class PostgresSeries:
                     "since": minute,
                     "until": minute + MINUTE,
                     "pools": self._pools,
-                    "beat_s": self._beat_s,
+                    "beat_s": self._beat_s(),
                     "growth": GROWTH,
                     "targets": json.dumps(dict(targets)),
                     "top": top,

@@ -14,12 +14,27 @@ from artiway.health import settings as health
 from artiway.identity import settings as identity
 from artiway.identity.tenants import settings as tiers
 from artiway.payments import settings as payments
+from artiway.recovery import settings as recovery
+from artiway.retention import settings as retention
 from artiway.series import settings as series
 from artiway.settings.model import Setting
 from artiway.tasks import settings as tasks
 from artiway.workers import settings as workers
 
-MODULES: tuple[ModuleType, ...] = (circuits, geo, health, identity, payments, series, tasks, tiers, uploads, workers)
+MODULES: tuple[ModuleType, ...] = (
+    circuits,
+    geo,
+    health,
+    identity,
+    payments,
+    recovery,
+    retention,
+    series,
+    tasks,
+    tiers,
+    uploads,
+    workers,
+)
 
 
 @cache

@@ -266,7 +266,7 @@ UPDATE task
 -- name: begin_run
 UPDATE task
    SET status = 'QUEUED', run = run + 1, hold_id = %(hold_id)s, ended_at = NULL, error = NULL,
-       execution_asked_at = clock_timestamp()
+       execution_asked_at = clock_timestamp(), purge_stage = 0
  WHERE task_id = %(task_id)s AND status IN ('FAILED', 'PARTIAL');
 
 -- name: reset_failures

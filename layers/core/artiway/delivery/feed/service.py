@@ -118,13 +118,14 @@ class FeedService:
             entry_id = EntryId(row.sequence)
             merged.setdefault(entry_id, StreamEvent(entry_id, row.event, row.body))
         ordered = [merged[entry_id] for entry_id in sorted(merged)]
-        # Events are served in order: stop at the first change of state that is missing.
-        sequence = last.sequence
+        # Events are served in order: stop at the first change of state that is missing. Those before the first stored
+        # one were purged: one transaction numbers and stores an event.
+        sequence = max(last.sequence, stored[0].sequence - 1) if stored else last.sequence
         served: list[StreamEvent] = []
         for event in ordered:
             if event.entry_id.sequence > sequence + 1:
                 break
-            sequence = event.entry_id.sequence
+            sequence = max(sequence, event.entry_id.sequence)
             served.append(event)
         return served
 

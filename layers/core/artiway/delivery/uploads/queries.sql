@@ -16,17 +16,20 @@ SELECT current_tenant(), %(input_id)s, %(user_id)s, %(key)s, %(content_type)s, %
  WHERE tenant_id = current_tenant();
 
 -- name: uploads
+-- S3 deletes an object 363 days after its upload, so a task can use an input for 360 days.
 SELECT input_id, user_id, key, content_type, bytes, width, height, expires_at
   FROM upload
- WHERE input_id = ANY (%(input_ids)s::uuid[]) AND cleanup_status = 0 AND expires_at > clock_timestamp();
+ WHERE input_id = ANY (%(input_ids)s::uuid[]) AND cleanup_status = 0 AND expires_at > clock_timestamp()
+   AND created_at > clock_timestamp() - interval '360 days';
 
 -- name: note_size
 UPDATE upload SET width = %(width)s, height = %(height)s WHERE input_id = %(input_id)s;
 
 -- name: extend_uploads
--- An upload that is used by a task is kept as long as the results of the task.
+-- An upload that is used by a task is kept as long as the results of the task, but not longer than S3 keeps the object.
 UPDATE upload
-   SET expires_at = greatest(expires_at, clock_timestamp() + make_interval(days => artefact_days))
+   SET expires_at = greatest(expires_at, least(clock_timestamp() + make_interval(days => artefact_days),
+                                               created_at + interval '362 days'))
   FROM tenant_policy AS policy
  WHERE policy.tenant_id = current_tenant() AND input_id = ANY (%(input_ids)s::uuid[]) AND cleanup_status = 0;
 
