@@ -63,9 +63,7 @@ REGISTRY = (
     KeyPattern("lock:<name>", KeyType.HASH, True, "platform.lock", "a lock's token, fence and deadline"),
     KeyPattern(LOCK_FENCE, KeyType.STRING, False, "platform.lock", "counter: each lock that is taken gets the next"),
     KeyPattern("rate:<bucket>", KeyType.HASH, True, "platform.ratelimit", "a token bucket; it expires once it is full"),
-    KeyPattern(
-        REQUESTS_SINCE, KeyType.STRING, False, "platform.request_counts", "start of whole counts"
-    ),
+    KeyPattern(REQUESTS_SINCE, KeyType.STRING, False, "platform.request_counts", "start of whole counts"),
     KeyPattern("requests:<minute>", KeyType.HASH, True, "platform.request_counts", "requests and 5xx answers"),
     KeyPattern("cache:value:<key>", KeyType.STRING, True, "platform.cache", "a cached value with its time of expiry"),
     KeyPattern("cache:loading:<key>", KeyType.STRING, True, "platform.cache", "token of the reader that loads a value"),

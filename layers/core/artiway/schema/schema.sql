@@ -153,7 +153,15 @@ BEGIN
        SET status = 'QUEUED', version = version + 1, ready_at = clock_timestamp()
      WHERE node_id = ANY (the_nodes)
        AND CASE WHEN in_degree = 0 AND not_before <= clock_timestamp() THEN status = 'PENDING' END;
-    RETURN QUERY SELECT * FROM node_waiting(the_nodes);
+    RETURN QUERY
+    SELECT node.node_id::text, node.tenant_id::text, node.user_id::text, node.pool, node.lane, node.type, node.model,
+           node.cost_us, node.priority, policy.weight, policy.cap, policy.user_concurrency,
+           (SELECT concurrency FROM app_user AS person
+             WHERE person.tenant_id = node.tenant_id AND person.user_id = node.user_id),
+           node.step
+      FROM task_node AS node JOIN tenant_policy AS policy ON policy.tenant_id = node.tenant_id
+     WHERE node.node_id = ANY (the_nodes) AND CASE WHEN node.dispatched_at IS NULL THEN node.status = 'QUEUED' END
+     ORDER BY node.ready_at, node.node_id;
 
 END
 $$;
@@ -168,8 +176,7 @@ BEGIN
     SELECT node.node_id::text, node.tenant_id::text, node.user_id::text, node.pool, node.lane, node.type, node.model,
            node.cost_us, node.priority, policy.weight, policy.cap, policy.user_concurrency,
            (SELECT concurrency FROM app_user AS person
-             WHERE person.tenant_id = node.tenant_id AND person.user_id = node.user_id),
-           node.step
+             WHERE person.tenant_id = node.tenant_id AND person.user_id = node.user_id)
       FROM task_node AS node JOIN tenant_policy AS policy ON policy.tenant_id = node.tenant_id
      WHERE node.node_id = ANY (the_nodes) AND CASE WHEN node.dispatched_at IS NULL THEN node.status = 'QUEUED' END
      ORDER BY node.ready_at, node.node_id;
@@ -440,6 +447,14 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.whole_number(value jsonb, lowest integer, highest integer) RETURNS integer
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+    SELECT CASE WHEN jsonb_typeof(value) <> 'number' THEN NULL
+                WHEN value::numeric BETWEEN lowest AND highest AND value::numeric = trunc(value::numeric)
+                THEN value::integer END;
+$$;
+
 CREATE TABLE public.api_key (
     tenant_id uuid NOT NULL,
     key_id uuid NOT NULL,
@@ -504,7 +519,8 @@ CREATE TABLE public.artefact (
     expires_at timestamp with time zone NOT NULL,
     cleanup_status smallint DEFAULT 0 NOT NULL,
     CONSTRAINT artefact_cleanup_status_check CHECK ((cleanup_status = ANY (ARRAY[0, 1])))
-);
+)
+WITH (autovacuum_vacuum_scale_factor='0.02');
 
 ALTER TABLE ONLY public.artefact FORCE ROW LEVEL SECURITY;
 
@@ -598,6 +614,7 @@ ALTER TABLE ONLY public.idempotency_key FORCE ROW LEVEL SECURITY;
 CREATE TABLE public.invariant_pass (
     is_only boolean DEFAULT true NOT NULL,
     clean_at timestamp with time zone NOT NULL,
+    suspects jsonb DEFAULT '{}'::jsonb NOT NULL,
     CONSTRAINT invariant_pass_is_only_check CHECK (is_only)
 );
 
@@ -633,6 +650,16 @@ CREATE VIEW public.lane_policy WITH (security_invoker='true') AS
     COALESCE(setting.depth_limit, base.depth_limit) AS depth_limit
    FROM (public.lane_default base
      LEFT JOIN public.lane_setting setting USING (lane));
+
+CREATE TABLE public.live_setting (
+    key text NOT NULL,
+    value jsonb NOT NULL,
+    updated_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    updated_by uuid,
+    CONSTRAINT live_setting_key_check CHECK (((length(key) >= 1) AND (length(key) <= 100)))
+);
+
+ALTER TABLE ONLY public.live_setting FORCE ROW LEVEL SECURITY;
 
 CREATE TABLE public.login_event (
     tenant_id uuid NOT NULL,
@@ -675,7 +702,8 @@ CREATE TABLE public.node_dependency (
     node_id uuid NOT NULL,
     depends_on_id uuid NOT NULL,
     CONSTRAINT node_dependency_check CHECK ((depends_on_id <> node_id))
-);
+)
+WITH (autovacuum_vacuum_scale_factor='0.02');
 
 ALTER TABLE ONLY public.node_dependency FORCE ROW LEVEL SECURITY;
 
@@ -689,7 +717,8 @@ CREATE TABLE public.node_history (
     worker_id text,
     reason text,
     changed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
-);
+)
+WITH (autovacuum_vacuum_scale_factor='0.02');
 
 ALTER TABLE ONLY public.node_history FORCE ROW LEVEL SECURITY;
 
@@ -780,7 +809,8 @@ CREATE TABLE public.outbox (
     CONSTRAINT outbox_body_check CHECK ((octet_length(body) <= 262144)),
     CONSTRAINT outbox_delay_s_check CHECK (((delay_s >= 0) AND (delay_s <= 900))),
     CONSTRAINT outbox_destination_check CHECK ((destination <> ''::text))
-);
+)
+WITH (autovacuum_vacuum_scale_factor='0.02');
 
 ALTER TABLE ONLY public.outbox FORCE ROW LEVEL SECURITY;
 
@@ -1112,7 +1142,7 @@ CREATE TABLE public.task_node (
     CONSTRAINT task_node_status_check CHECK ((status = ANY (ARRAY['PENDING'::text, 'QUEUED'::text, 'PROCESSING'::text, 'COMPLETED'::text, 'FAILED'::text, 'TIMEOUT'::text, 'CANCELLED'::text]))),
     CONSTRAINT task_node_type_check CHECK (((length(type) >= 1) AND (length(type) <= 64)))
 )
-WITH (fillfactor='70');
+WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0.02');
 
 ALTER TABLE ONLY public.task_node FORCE ROW LEVEL SECURITY;
 
@@ -1133,6 +1163,14 @@ CREATE VIEW public.slot_in_use WITH (security_invoker='true') AS
     step
    FROM public.task_node
   WHERE ((status = ANY (ARRAY['QUEUED'::text, 'PROCESSING'::text])) AND (dispatched_at IS NOT NULL));
+
+CREATE TABLE public.sweep_position (
+    name text NOT NULL,
+    "position" jsonb NOT NULL,
+    CONSTRAINT sweep_position_name_check CHECK (((length(name) >= 1) AND (length(name) <= 100)))
+);
+
+ALTER TABLE ONLY public.sweep_position FORCE ROW LEVEL SECURITY;
 
 CREATE TABLE public.task (
     tenant_id uuid NOT NULL,
@@ -1159,6 +1197,7 @@ CREATE TABLE public.task (
     priority text DEFAULT 'NORMAL'::text NOT NULL,
     eta_s integer,
     eta_model_s real,
+    purge_stage smallint DEFAULT 0 NOT NULL,
     CONSTRAINT task_check CHECK (((charged_points >= 0) AND (charged_points <= price_points))),
     CONSTRAINT task_check1 CHECK (((status = ANY (ARRAY['COMPLETED'::text, 'PARTIAL'::text, 'FAILED'::text, 'CANCELLED'::text])) = (ended_at IS NOT NULL))),
     CONSTRAINT task_eta_model_s_check CHECK ((eta_model_s > (0)::double precision)),
@@ -1166,11 +1205,13 @@ CREATE TABLE public.task (
     CONSTRAINT task_name_check CHECK ((length(name) <= 200)),
     CONSTRAINT task_price_points_check CHECK ((price_points > 0)),
     CONSTRAINT task_priority_check CHECK ((priority = ANY (ARRAY['HIGH'::text, 'NORMAL'::text, 'LOW'::text]))),
+    CONSTRAINT task_purge_stage_check CHECK (((purge_stage >= 0) AND (purge_stage <= 2))),
     CONSTRAINT task_run_check CHECK (((run >= 1) AND (run <= 1000))),
     CONSTRAINT task_status_check CHECK ((status = ANY (ARRAY['QUEUED'::text, 'PROCESSING'::text, 'COMPLETED'::text, 'PARTIAL'::text, 'FAILED'::text, 'CANCELLED'::text]))),
     CONSTRAINT task_tool_check CHECK (((length(tool) >= 1) AND (length(tool) <= 64))),
     CONSTRAINT task_webhook_url_check CHECK ((length(webhook_url) <= 2000))
-);
+)
+WITH (autovacuum_vacuum_scale_factor='0.02');
 
 ALTER TABLE ONLY public.task FORCE ROW LEVEL SECURITY;
 
@@ -1180,19 +1221,32 @@ CREATE TABLE public.task_event (
     sequence bigint CONSTRAINT task_event_sequence_not_null1 NOT NULL,
     event text NOT NULL,
     body jsonb NOT NULL
-);
+)
+WITH (autovacuum_vacuum_scale_factor='0.02');
 
 ALTER TABLE ONLY public.task_event FORCE ROW LEVEL SECURITY;
 
 CREATE VIEW public.tier_default WITH (security_invoker='true') AS
  SELECT tier,
-    weight,
-    concurrency,
-    queue_depth,
+    COALESCE(( SELECT public.whole_number(live_setting.value, 1, 1000) AS whole_number
+           FROM public.live_setting
+          WHERE (live_setting.key = (('tier.'::text || tier.tier) || '.weight'::text))), weight) AS weight,
+    COALESCE(( SELECT public.whole_number(live_setting.value, 0, 100000) AS whole_number
+           FROM public.live_setting
+          WHERE (live_setting.key = (('tier.'::text || tier.tier) || '.concurrency'::text))), concurrency) AS concurrency,
+    COALESCE(( SELECT public.whole_number(live_setting.value, 0, 1000000) AS whole_number
+           FROM public.live_setting
+          WHERE (live_setting.key = (('tier.'::text || tier.tier) || '.queue_depth'::text))), queue_depth) AS queue_depth,
     priority,
-    rate_per_second,
-    burst,
-    artefact_days
+    COALESCE(( SELECT public.whole_number(live_setting.value, 1, 100000) AS whole_number
+           FROM public.live_setting
+          WHERE (live_setting.key = (('tier.'::text || tier.tier) || '.rate_per_second'::text))), rate_per_second) AS rate_per_second,
+    COALESCE(( SELECT public.whole_number(live_setting.value, 1, 200000) AS whole_number
+           FROM public.live_setting
+          WHERE (live_setting.key = (('tier.'::text || tier.tier) || '.burst'::text))), burst) AS burst,
+    COALESCE(( SELECT public.whole_number(live_setting.value, 1, 180) AS whole_number
+           FROM public.live_setting
+          WHERE (live_setting.key = (('tier.'::text || tier.tier) || '.artefact_days'::text))), artefact_days) AS artefact_days
    FROM ( VALUES ('enterprise'::text,10,50,500,'CRITICAL'::text,100,200,180), ('vip'::text,5,20,100,'HIGH'::text,50,100,30), ('standard'::text,2,5,30,'NORMAL'::text,20,40,15), ('free'::text,1,2,10,'LOW'::text,5,10,3)) tier(tier, weight, concurrency, queue_depth, priority, rate_per_second, burst, artefact_days);
 
 CREATE VIEW public.tenant_policy WITH (security_invoker='true') AS
@@ -1404,6 +1458,9 @@ ALTER TABLE ONLY public.invariant_pass
 ALTER TABLE ONLY public.lane_setting
     ADD CONSTRAINT lane_setting_pkey PRIMARY KEY (lane);
 
+ALTER TABLE ONLY public.live_setting
+    ADD CONSTRAINT live_setting_pkey PRIMARY KEY (key);
+
 ALTER TABLE ONLY public.login_event
     ADD CONSTRAINT login_event_pkey PRIMARY KEY (tenant_id, login_id);
 
@@ -1491,6 +1548,9 @@ ALTER TABLE ONLY public.series_pass
 ALTER TABLE ONLY public.session
     ADD CONSTRAINT session_pkey PRIMARY KEY (tenant_id, session_id);
 
+ALTER TABLE ONLY public.sweep_position
+    ADD CONSTRAINT sweep_position_pkey PRIMARY KEY (name);
+
 ALTER TABLE ONLY public.task_event
     ADD CONSTRAINT task_event_pkey PRIMARY KEY (tenant_id, task_id, sequence);
 
@@ -1542,6 +1602,8 @@ CREATE INDEX app_user_concurrency_set ON public.app_user USING btree (concurrenc
 
 CREATE INDEX artefact_expiry ON public.artefact USING btree (expires_at) WHERE (cleanup_status = 0);
 
+CREATE INDEX artefact_of_node ON public.artefact USING btree (tenant_id, node_id);
+
 CREATE INDEX artefact_of_task ON public.artefact USING btree (tenant_id, task_id);
 
 CREATE INDEX audit_log_by_time ON public.audit_log USING btree (at DESC, audit_id DESC);
@@ -1552,6 +1614,8 @@ CREATE INDEX audit_log_of_target ON public.audit_log USING btree (target, at DES
 
 CREATE INDEX audit_log_of_tenant ON public.audit_log USING btree (tenant_id, at DESC, audit_id DESC);
 
+CREATE INDEX bill_difference_open ON public.bill_difference USING btree (tenant_id, order_id) WHERE (resolution = 'OPEN'::text);
+
 CREATE INDEX idempotency_key_age ON public.idempotency_key USING btree (created_at);
 
 CREATE INDEX login_event_age ON public.login_event USING btree (logged_at);
@@ -1560,7 +1624,9 @@ CREATE INDEX login_failure_age ON public.login_failure USING btree (last_at);
 
 CREATE INDEX node_dependency_dependents ON public.node_dependency USING btree (tenant_id, depends_on_id);
 
-CREATE INDEX node_history_age ON public.node_history USING brin (changed_at) WITH (pages_per_range='16', autosummarize='on');
+CREATE INDEX node_history_changed ON public.node_history USING btree (changed_at);
+
+CREATE INDEX node_token_answered ON public.node_token USING btree (answered_at, token_id) WHERE (answered_at IS NOT NULL);
 
 CREATE INDEX outbox_events_of_tenant ON public.outbox USING btree (tenant_id, outbox_id) WHERE ((destination = 'push'::text) AND (aggregate ~~ 'user:%'::text));
 
@@ -1568,9 +1634,13 @@ CREATE INDEX outbox_events_of_user ON public.outbox USING btree (tenant_id, aggr
 
 CREATE INDEX outbox_unsent_by_age ON public.outbox USING btree (created_at) WHERE (sent_at IS NULL);
 
+CREATE INDEX pay_alert_sent ON public.pay_alert USING btree (sent_at) WHERE (sent_at IS NOT NULL);
+
 CREATE INDEX pay_alert_unsent ON public.pay_alert USING btree (created_at) WHERE (sent_at IS NULL);
 
 CREATE INDEX pay_order_due ON public.pay_order USING btree (next_query_at) WHERE (status = ANY (ARRAY['CREATED'::text, 'PAYING'::text]));
+
+CREATE INDEX pay_order_ended ON public.pay_order USING btree (created_at, order_id) WHERE (status = ANY (ARRAY['COMPLETED'::text, 'REFUNDED'::text, 'CLOSED'::text]));
 
 CREATE INDEX pay_order_of_user ON public.pay_order USING btree (tenant_id, user_id, order_id);
 
@@ -1588,7 +1658,13 @@ CREATE INDEX pay_refund_started ON public.pay_refund USING btree (started_at);
 
 CREATE UNIQUE INDEX pay_transaction_credited ON public.pay_transaction USING btree (tenant_id, order_id) WHERE (outcome = 'CREDITED'::text);
 
+CREATE INDEX pay_transaction_of_order ON public.pay_transaction USING btree (tenant_id, order_id) WHERE (order_id IS NOT NULL);
+
 CREATE INDEX points_account_expiry ON public.points_account USING btree (next_expiry_at) WHERE (next_expiry_at IS NOT NULL);
+
+CREATE INDEX points_hold_ended ON public.points_hold USING btree (ended_at, hold_id) WHERE (ended_at IS NOT NULL);
+
+CREATE INDEX points_hold_lot_of_lot ON public.points_hold_lot USING btree (tenant_id, lot_id);
 
 CREATE INDEX points_hold_overdue ON public.points_hold USING btree (expires_at) WHERE (status = 'HELD'::text);
 
@@ -1596,9 +1672,13 @@ CREATE INDEX points_ledger_age ON public.points_ledger USING brin (created_at) W
 
 CREATE UNIQUE INDEX points_ledger_hold_end ON public.points_ledger USING btree (tenant_id, hold_id) WHERE (kind = ANY (ARRAY['CONFIRM'::text, 'CANCEL'::text]));
 
+CREATE INDEX points_ledger_reference ON public.points_ledger USING btree (tenant_id, reference) WHERE (kind = ANY (ARRAY['CONFIRM'::text, 'RECHARGE'::text]));
+
 CREATE INDEX points_lot_live ON public.points_lot USING btree (tenant_id, user_id, expires_at, lot_id) WHERE (remaining > 0);
 
 CREATE INDEX points_lot_of_user ON public.points_lot USING btree (tenant_id, user_id, expires_at);
+
+CREATE INDEX points_lot_spent ON public.points_lot USING btree (expires_at, lot_id) WHERE (remaining = 0);
 
 CREATE UNIQUE INDEX refresh_token_live ON public.refresh_token USING btree (tenant_id, session_id) WHERE (used_at IS NULL);
 
@@ -1615,6 +1695,8 @@ CREATE INDEX session_of_user ON public.session USING btree (tenant_id, user_id) 
 CREATE INDEX task_ended ON public.task USING btree (tenant_id, ended_at) WHERE (ended_at IS NOT NULL);
 
 CREATE INDEX task_execution ON public.task USING btree (execution_asked_at) WHERE (ended_at IS NULL);
+
+CREATE INDEX task_hold ON public.task USING btree (hold_id);
 
 CREATE INDEX task_live ON public.task USING btree (tenant_id) WHERE (ended_at IS NULL);
 
@@ -1634,9 +1716,13 @@ CREATE INDEX task_node_waiting ON public.task_node USING btree (pool, lane, read
 
 CREATE INDEX task_of_user ON public.task USING btree (tenant_id, user_id, task_id);
 
+CREATE INDEX task_purge ON public.task USING btree (purge_stage, ended_at, task_id) WHERE (ended_at IS NOT NULL);
+
 CREATE INDEX tenant_changed ON public.tenant USING btree (updated_at);
 
 CREATE UNIQUE INDEX tenant_platform ON public.tenant USING btree (is_platform) WHERE is_platform;
+
+CREATE INDEX upload_cleaned ON public.upload USING btree (expires_at, input_id) WHERE (cleanup_status = 1);
 
 CREATE INDEX upload_expiry ON public.upload USING btree (expires_at) WHERE (cleanup_status = 0);
 
@@ -1644,7 +1730,11 @@ CREATE INDEX upload_open ON public.upload USING btree (tenant_id, user_id) WHERE
 
 CREATE INDEX user_role_by_role ON public.user_role USING btree (tenant_id, role);
 
+CREATE INDEX webhook_deleted ON public.webhook USING btree (deleted_at, webhook_id) WHERE (deleted_at IS NOT NULL);
+
 CREATE INDEX webhook_delivery_due ON public.webhook_delivery USING btree (tenant_id, next_try_at) WHERE (status = 'PENDING'::text);
+
+CREATE INDEX webhook_delivery_ended ON public.webhook_delivery USING btree (next_try_at, delivery_id) WHERE (status <> 'PENDING'::text);
 
 CREATE INDEX webhook_delivery_of_webhook ON public.webhook_delivery USING btree (tenant_id, webhook_id, delivery_id);
 
@@ -1791,6 +1881,8 @@ CREATE POLICY all_rows ON public.invariant_pass TO artiway_service USING (true) 
 
 CREATE POLICY all_rows ON public.lane_setting TO artiway_service USING (true) WITH CHECK (true);
 
+CREATE POLICY all_rows ON public.live_setting TO artiway_service USING (true) WITH CHECK (true);
+
 CREATE POLICY all_rows ON public.login_event TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.login_failure TO artiway_service USING (true) WITH CHECK (true);
@@ -1820,6 +1912,8 @@ CREATE POLICY all_rows ON public.series_minute TO artiway_service USING (true) W
 CREATE POLICY all_rows ON public.series_pass TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.session TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.sweep_position TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.task TO artiway_service USING (true) WITH CHECK (true);
 
@@ -1859,11 +1953,29 @@ CREATE POLICY by_trigger ON public.node_history AS RESTRICTIVE FOR INSERT TO art
 
 ALTER TABLE public.circuit ENABLE ROW LEVEL SECURITY;
 
+CREATE POLICY cleaned_rows ON public.artefact AS RESTRICTIVE FOR DELETE TO artiway_service USING ((cleanup_status = 1));
+
+CREATE POLICY cleaned_rows ON public.upload AS RESTRICTIVE FOR DELETE TO artiway_service USING ((cleanup_status = 1));
+
+CREATE POLICY deleted_rows ON public.webhook FOR DELETE TO artiway_service USING ((deleted_at < (now() - '1 day'::interval)));
+
+CREATE POLICY ended_rows ON public.points_hold FOR DELETE TO artiway_service USING (((status <> 'HELD'::text) AND (ended_at < (now() - '30 days'::interval))));
+
+CREATE POLICY ended_rows ON public.task AS RESTRICTIVE FOR DELETE TO artiway_service USING ((ended_at < (now() - '1 day'::interval)));
+
+CREATE POLICY ended_rows ON public.task_node AS RESTRICTIVE FOR DELETE TO artiway_service USING ((ended_at < (now() - '1 day'::interval)));
+
+CREATE POLICY ended_rows ON public.webhook_delivery FOR DELETE TO artiway_service USING ((status <> 'PENDING'::text));
+
 ALTER TABLE public.idempotency_key ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.invariant_pass ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.lane_setting ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.live_setting ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY lockable ON public.webhook_delivery FOR UPDATE TO artiway_service USING (true) WITH CHECK (false);
 
 ALTER TABLE public.login_event ENABLE ROW LEVEL SECURITY;
 
@@ -1879,7 +1991,15 @@ ALTER TABLE public.node_history ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.node_token ENABLE ROW LEVEL SECURITY;
 
+CREATE POLICY of_ended_holds ON public.points_hold_lot FOR DELETE TO artiway_service USING ((EXISTS ( SELECT
+   FROM public.points_hold hold
+  WHERE ((hold.tenant_id = points_hold_lot.tenant_id) AND (hold.hold_id = points_hold_lot.hold_id) AND (hold.status <> 'HELD'::text)))));
+
 CREATE POLICY old_rows ON public.audit_log FOR DELETE TO artiway_service USING ((at < (now() - '180 days'::interval)));
+
+CREATE POLICY old_rows ON public.node_history AS RESTRICTIVE FOR DELETE TO artiway_service USING ((changed_at < (now() - '1 day'::interval)));
+
+CREATE POLICY old_rows ON public.pay_transaction AS RESTRICTIVE FOR DELETE TO artiway_service USING ((seen_at < (now() - '180 days'::interval)));
 
 ALTER TABLE public.outbox ENABLE ROW LEVEL SECURITY;
 
@@ -1903,6 +2023,8 @@ ALTER TABLE public.points_ledger ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.points_lot ENABLE ROW LEVEL SECURITY;
 
+CREATE POLICY purged_rows ON public.node_dependency FOR DELETE TO artiway_service USING (true);
+
 CREATE POLICY read_all ON public.points_account FOR SELECT TO artiway_service USING (true);
 
 CREATE POLICY read_all ON public.points_hold FOR SELECT TO artiway_service USING (true);
@@ -1917,6 +2039,8 @@ CREATE POLICY readable ON public.circuit FOR SELECT TO artiway_app USING (true);
 
 CREATE POLICY readable ON public.lane_setting FOR SELECT TO artiway_app USING (true);
 
+CREATE POLICY readable ON public.live_setting FOR SELECT TO artiway_app USING (true);
+
 CREATE POLICY readable ON public.node_dependency FOR SELECT TO artiway_service USING (true);
 
 CREATE POLICY readable ON public.tenant_role FOR SELECT TO artiway_service USING (true);
@@ -1927,6 +2051,8 @@ CREATE POLICY readable ON public.webhook_delivery FOR SELECT TO artiway_service 
 
 ALTER TABLE public.refresh_token ENABLE ROW LEVEL SECURITY;
 
+CREATE POLICY sent_rows ON public.pay_alert AS RESTRICTIVE FOR DELETE TO artiway_service USING ((sent_at < (now() - '90 days'::interval)));
+
 ALTER TABLE public.series_day ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.series_minute ENABLE ROW LEVEL SECURITY;
@@ -1934,6 +2060,14 @@ ALTER TABLE public.series_minute ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.series_pass ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.session ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY settled_rows ON public.pay_order AS RESTRICTIVE FOR DELETE TO artiway_service USING (((status = ANY (ARRAY['COMPLETED'::text, 'REFUNDED'::text, 'CLOSED'::text])) AND (created_at < (now() - '180 days'::interval))));
+
+CREATE POLICY settled_rows ON public.pay_refund AS RESTRICTIVE FOR DELETE TO artiway_service USING ((ended_at < (now() - '180 days'::interval)));
+
+CREATE POLICY spent_rows ON public.points_lot FOR DELETE TO artiway_service USING (((remaining = 0) AND (expires_at < (now() - '30 days'::interval))));
+
+ALTER TABLE public.sweep_position ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.task ENABLE ROW LEVEL SECURITY;
 
@@ -2051,6 +2185,8 @@ GRANT ALL ON FUNCTION public.node_mark_ready(the_nodes uuid[]) TO artiway_servic
 
 REVOKE ALL ON FUNCTION public.node_ready(the_nodes uuid[]) FROM PUBLIC;
 
+GRANT ALL ON FUNCTION public.node_ready(the_nodes uuid[]) TO artiway_app;
+
 GRANT ALL ON FUNCTION public.node_ready(the_nodes uuid[]) TO artiway_service;
 
 REVOKE ALL ON FUNCTION public.node_waiting(the_nodes uuid[]) FROM PUBLIC;
@@ -2105,6 +2241,12 @@ REVOKE ALL ON FUNCTION public.token_keep(given json) FROM PUBLIC;
 
 GRANT ALL ON FUNCTION public.token_keep(given json) TO artiway_service;
 
+REVOKE ALL ON FUNCTION public.whole_number(value jsonb, lowest integer, highest integer) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.whole_number(value jsonb, lowest integer, highest integer) TO artiway_app;
+
+GRANT ALL ON FUNCTION public.whole_number(value jsonb, lowest integer, highest integer) TO artiway_service;
+
 GRANT SELECT,INSERT,DELETE ON TABLE public.api_key TO artiway_app;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.api_key_nonce TO artiway_app;
@@ -2139,7 +2281,7 @@ GRANT UPDATE(concurrency_set_at) ON TABLE public.app_user TO artiway_app;
 
 GRANT SELECT,INSERT ON TABLE public.artefact TO artiway_app;
 
-GRANT SELECT ON TABLE public.artefact TO artiway_service;
+GRANT SELECT,DELETE ON TABLE public.artefact TO artiway_service;
 
 GRANT UPDATE(cleanup_status) ON TABLE public.artefact TO artiway_service;
 
@@ -2181,6 +2323,10 @@ GRANT SELECT ON TABLE public.lane_policy TO artiway_app;
 
 GRANT SELECT ON TABLE public.lane_policy TO artiway_service;
 
+GRANT SELECT ON TABLE public.live_setting TO artiway_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.live_setting TO artiway_service;
+
 GRANT SELECT ON TABLE public.login_event TO artiway_app;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.login_event TO artiway_service;
@@ -2191,11 +2337,11 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.model_setting TO artiway_servi
 
 GRANT SELECT,INSERT ON TABLE public.node_dependency TO artiway_app;
 
-GRANT SELECT ON TABLE public.node_dependency TO artiway_service;
+GRANT SELECT,DELETE ON TABLE public.node_dependency TO artiway_service;
 
 GRANT SELECT,INSERT ON TABLE public.node_history TO artiway_app;
 
-GRANT SELECT,INSERT ON TABLE public.node_history TO artiway_service;
+GRANT SELECT,INSERT,DELETE ON TABLE public.node_history TO artiway_service;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.node_token TO artiway_app;
 
@@ -2265,13 +2411,13 @@ GRANT UPDATE(sent_at) ON TABLE public.outbox TO artiway_service;
 
 GRANT INSERT ON TABLE public.pay_alert TO artiway_app;
 
-GRANT SELECT,INSERT ON TABLE public.pay_alert TO artiway_service;
+GRANT SELECT,INSERT,DELETE ON TABLE public.pay_alert TO artiway_service;
 
 GRANT UPDATE(sent_at) ON TABLE public.pay_alert TO artiway_service;
 
 GRANT SELECT,INSERT ON TABLE public.pay_order TO artiway_app;
 
-GRANT SELECT ON TABLE public.pay_order TO artiway_service;
+GRANT SELECT,DELETE ON TABLE public.pay_order TO artiway_service;
 
 GRANT UPDATE(status) ON TABLE public.pay_order TO artiway_app;
 
@@ -2307,7 +2453,7 @@ GRANT UPDATE(polled_at) ON TABLE public.pay_order TO artiway_app;
 
 GRANT SELECT,INSERT ON TABLE public.pay_refund TO artiway_app;
 
-GRANT SELECT ON TABLE public.pay_refund TO artiway_service;
+GRANT SELECT,DELETE ON TABLE public.pay_refund TO artiway_service;
 
 GRANT UPDATE(points_taken) ON TABLE public.pay_refund TO artiway_app;
 
@@ -2329,7 +2475,7 @@ GRANT UPDATE(query_tries) ON TABLE public.pay_refund TO artiway_service;
 
 GRANT SELECT,INSERT ON TABLE public.pay_transaction TO artiway_app;
 
-GRANT SELECT,INSERT ON TABLE public.pay_transaction TO artiway_service;
+GRANT SELECT,INSERT,DELETE ON TABLE public.pay_transaction TO artiway_service;
 
 GRANT UPDATE(tenant_id) ON TABLE public.pay_transaction TO artiway_service;
 
@@ -2363,7 +2509,7 @@ GRANT SELECT,INSERT ON TABLE public.points_campaign_grant TO artiway_app;
 
 GRANT SELECT,INSERT ON TABLE public.points_hold TO artiway_app;
 
-GRANT SELECT ON TABLE public.points_hold TO artiway_service;
+GRANT SELECT,DELETE ON TABLE public.points_hold TO artiway_service;
 
 GRANT UPDATE(charged) ON TABLE public.points_hold TO artiway_app;
 
@@ -2375,7 +2521,7 @@ GRANT UPDATE(ended_at) ON TABLE public.points_hold TO artiway_app;
 
 GRANT SELECT,INSERT ON TABLE public.points_hold_lot TO artiway_app;
 
-GRANT SELECT ON TABLE public.points_hold_lot TO artiway_service;
+GRANT SELECT,DELETE ON TABLE public.points_hold_lot TO artiway_service;
 
 GRANT SELECT,INSERT ON TABLE public.points_ledger TO artiway_app;
 
@@ -2383,7 +2529,7 @@ GRANT SELECT ON TABLE public.points_ledger TO artiway_service;
 
 GRANT SELECT,INSERT ON TABLE public.points_lot TO artiway_app;
 
-GRANT SELECT ON TABLE public.points_lot TO artiway_service;
+GRANT SELECT,DELETE ON TABLE public.points_lot TO artiway_service;
 
 GRANT UPDATE(granted) ON TABLE public.points_lot TO artiway_app;
 
@@ -2407,7 +2553,7 @@ GRANT UPDATE(closed_until) ON TABLE public.series_pass TO artiway_service;
 
 GRANT SELECT,INSERT ON TABLE public.task_node TO artiway_app;
 
-GRANT SELECT ON TABLE public.task_node TO artiway_service;
+GRANT SELECT,DELETE ON TABLE public.task_node TO artiway_service;
 
 GRANT UPDATE(is_charged) ON TABLE public.task_node TO artiway_app;
 
@@ -2475,9 +2621,11 @@ GRANT SELECT ON TABLE public.slot_in_use TO artiway_app;
 
 GRANT SELECT ON TABLE public.slot_in_use TO artiway_service;
 
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.sweep_position TO artiway_service;
+
 GRANT SELECT,INSERT ON TABLE public.task TO artiway_app;
 
-GRANT SELECT ON TABLE public.task TO artiway_service;
+GRANT SELECT,DELETE ON TABLE public.task TO artiway_service;
 
 GRANT UPDATE(status) ON TABLE public.task TO artiway_app;
 
@@ -2501,9 +2649,13 @@ GRANT UPDATE(execution_asked_at) ON TABLE public.task TO artiway_service;
 
 GRANT UPDATE(cancel_requested_at) ON TABLE public.task TO artiway_app;
 
+GRANT UPDATE(purge_stage) ON TABLE public.task TO artiway_app;
+
+GRANT UPDATE(purge_stage) ON TABLE public.task TO artiway_service;
+
 GRANT SELECT,INSERT ON TABLE public.task_event TO artiway_app;
 
-GRANT SELECT,INSERT ON TABLE public.task_event TO artiway_service;
+GRANT SELECT,INSERT,DELETE ON TABLE public.task_event TO artiway_service;
 
 GRANT SELECT ON TABLE public.tier_default TO artiway_app;
 
@@ -2521,7 +2673,7 @@ GRANT UPDATE(permissions) ON TABLE public.tenant_role TO artiway_app;
 
 GRANT SELECT,INSERT ON TABLE public.upload TO artiway_app;
 
-GRANT SELECT ON TABLE public.upload TO artiway_service;
+GRANT SELECT,DELETE ON TABLE public.upload TO artiway_service;
 
 GRANT UPDATE(width) ON TABLE public.upload TO artiway_app;
 
@@ -2541,7 +2693,7 @@ GRANT SELECT ON TABLE public.user_permission TO artiway_service;
 
 GRANT SELECT,INSERT ON TABLE public.webhook TO artiway_app;
 
-GRANT SELECT ON TABLE public.webhook TO artiway_service;
+GRANT SELECT,DELETE ON TABLE public.webhook TO artiway_service;
 
 GRANT UPDATE(secret) ON TABLE public.webhook TO artiway_app;
 
@@ -2551,13 +2703,15 @@ GRANT UPDATE(deleted_at) ON TABLE public.webhook TO artiway_app;
 
 GRANT SELECT,INSERT ON TABLE public.webhook_delivery TO artiway_app;
 
-GRANT SELECT ON TABLE public.webhook_delivery TO artiway_service;
+GRANT SELECT,DELETE ON TABLE public.webhook_delivery TO artiway_service;
 
 GRANT UPDATE(status) ON TABLE public.webhook_delivery TO artiway_app;
 
 GRANT UPDATE(attempts) ON TABLE public.webhook_delivery TO artiway_app;
 
 GRANT UPDATE(next_try_at) ON TABLE public.webhook_delivery TO artiway_app;
+
+GRANT UPDATE(next_try_at) ON TABLE public.webhook_delivery TO artiway_service;
 
 GRANT UPDATE(answer_code) ON TABLE public.webhook_delivery TO artiway_app;
 
