@@ -32,7 +32,7 @@ PREFIXES = {
     "delivery_id": "dlv",
 }
 # Ids of what belongs to the platform and to no tenant: there is no other tenant's.
-PLATFORM_IDS = {"tenant_id", "lane", "queue", "day", "pool", "model", "worker_id"}
+PLATFORM_IDS = {"tenant_id", "lane", "queue", "day", "pool", "model", "worker_id", "key", "type"}
 # What the platform's own people may; a tenant's owner is refused before any id is looked at.
 PLATFORM_PERMISSIONS = {"tenant.manage", "ops.read", "ops.write", "points.grant"}
 
