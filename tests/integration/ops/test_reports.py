@@ -42,7 +42,7 @@ def call(monkeypatch, addresses, valkey, valkey_url) -> Iterator[Call]:
         return answer["statusCode"], json.loads(answer["body"])
 
     yield ask
-    for database in (bootstrap.database(), bootstrap.service_database()):
+    for database in (bootstrap.database(), bootstrap.service_database(), bootstrap.reader_database()):
         database.close()
     bootstrap.redis().close()
     forget()
@@ -195,6 +195,7 @@ def test_stopped_step_degrades_the_platform(call: Call, addresses):
     assert found == [("gpu", "scene", "OPEN", "ENGINE_FAILED"), ("gpu", "style", "HALF_OPEN", "TIME_LIMIT")]
 
 
+@pytest.mark.breaks_invariants("a node without a history", "history_is_complete")
 def test_waiting_node_without_worker_degrades(call: Call, addresses):
     with psycopg.connect(addresses.superuser) as connection:
         connection.execute("SET session_replication_role = replica")
