@@ -10,6 +10,7 @@ from uuid import UUID
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from artiway import bootstrap
 from artiway.ids import to_wire
@@ -216,7 +217,7 @@ def test_waiting_node_without_worker_degrades(call: Call, addresses):
 class TestReader:
     @pytest.fixture
     def through_reader(self, call: Call, addresses, monkeypatch) -> Call:
-        monkeypatch.setenv("ARTIWAY_READER_DATABASE_URL", addresses.service)
+        monkeypatch.setenv("ARTIWAY_READER_HOST", conninfo_to_dict(addresses.service)["host"])
         bootstrap.settings.cache_clear()
         return call
 
@@ -239,7 +240,7 @@ class TestReader:
         assert bootstrap.reader_database() is bootstrap.service_database()
 
     def test_reader_away_is_named(self, call: Call, monkeypatch):
-        monkeypatch.setenv("ARTIWAY_READER_DATABASE_URL", "postgresql://artiway_service@127.0.0.1:1/artiway")
+        monkeypatch.setenv("ARTIWAY_READER_HOST", "127.0.0.2")  # nothing listens there
         bootstrap.settings.cache_clear()
         status, answer = call("/ops/health")
         assert (status, answer["state"], answer["checks"]["postgresReader"]) == (200, "DEGRADED", "away")
