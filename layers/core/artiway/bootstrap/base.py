@@ -9,6 +9,7 @@ from artiway.bootstrap.once import once
 from artiway.platform.settings import Settings
 
 if TYPE_CHECKING:
+    from pydantic import SecretStr
     from redis import Redis
 
     from artiway.platform.breaker import Breaker
@@ -27,33 +28,35 @@ def settings() -> Settings:
 @once
 def database() -> Database:
     """As `artiway_app`: the rows of one tenant."""
-    return connect(settings().database_url.get_secret_value())
+    return connect(settings().database_url)
 
 
 @once
 def service_database() -> Database:
     """As `artiway_service`: for functions that work across tenants."""
-    return connect(settings().service_database_url.get_secret_value())
+    return connect(settings().service_database_url)
 
 
 @once
 def reader_database() -> Database:
     """As `artiway_service`, for reads that may be a little old: a replica, or the writer where there is none."""
+    from pydantic import SecretStr
+
     from artiway.platform.database import reader_or_writer
 
     return reader_or_writer(
         service_database,
         settings().service_database_url.get_secret_value(),
         host=settings().reader_host,
-        connect=lambda url: connect(url, is_read_only=True),
+        connect=lambda url: connect(SecretStr(url), is_read_only=True),
     )
 
 
-def connect(url: str, *, is_read_only: bool = False) -> Database:
+def connect(url: SecretStr, *, is_read_only: bool = False) -> Database:
     from artiway.platform.database import Database
 
     return Database(
-        url,
+        url.get_secret_value(),
         connect_timeout_s=settings().database_connect_timeout_s,
         begin_timeout_s=settings().database_begin_timeout_s,
         statement_timeout_ms=settings().database_statement_timeout_ms,
