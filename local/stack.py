@@ -286,6 +286,7 @@ class Stack:
             variables={
                 "ARTIWAY_DATABASE_URL": urls["artiway_app"],
                 "ARTIWAY_SERVICE_DATABASE_URL": urls["artiway_service"],
+                "ARTIWAY_READER_HOST": "off",
                 "ARTIWAY_OWNER_DATABASE_URL": urls["artiway_owner"],
                 "ARTIWAY_OWNER_SECRET_ARN": "",
                 "ARTIWAY_REDIS_URL": redis_url,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 from collections.abc import Callable, Coroutine, Iterator
@@ -50,6 +51,11 @@ class Studio:
 
     def kill_worker_of(self, node_type: str) -> None:
         os.kill(self.workers.pids()[list(catalogue.load().types).index(node_type)], signal.SIGKILL)
+
+    def use_engine(self, node_type: str, engine: str) -> None:
+        """Restart the worker of a type with another engine."""
+        self.workers._environment["ARTIWAY_ENGINES"] = json.dumps({node_type: engine})
+        self.kill_worker_of(node_type)
 
     def kill_sandboxes_of(self, function: str) -> int:
         """Kill the processes whose working directory is the function's folder."""

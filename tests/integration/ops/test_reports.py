@@ -10,6 +10,7 @@ from uuid import UUID
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from artiway import bootstrap
 from artiway.ids import to_wire
@@ -42,7 +43,7 @@ def call(monkeypatch, addresses, valkey, valkey_url) -> Iterator[Call]:
         return answer["statusCode"], json.loads(answer["body"])
 
     yield ask
-    for database in (bootstrap.database(), bootstrap.service_database()):
+    for database in (bootstrap.database(), bootstrap.service_database(), bootstrap.reader_database()):
         database.close()
     bootstrap.redis().close()
     forget()
@@ -195,6 +196,7 @@ def test_stopped_step_degrades_the_platform(call: Call, addresses):
     assert found == [("gpu", "scene", "OPEN", "ENGINE_FAILED"), ("gpu", "style", "HALF_OPEN", "TIME_LIMIT")]
 
 
+@pytest.mark.breaks_invariants("a node without a history", "history_is_complete")
 def test_waiting_node_without_worker_degrades(call: Call, addresses):
     with psycopg.connect(addresses.superuser) as connection:
         connection.execute("SET session_replication_role = replica")
@@ -215,7 +217,7 @@ def test_waiting_node_without_worker_degrades(call: Call, addresses):
 class TestReader:
     @pytest.fixture
     def through_reader(self, call: Call, addresses, monkeypatch) -> Call:
-        monkeypatch.setenv("ARTIWAY_READER_DATABASE_URL", addresses.service)
+        monkeypatch.setenv("ARTIWAY_READER_HOST", conninfo_to_dict(addresses.service)["host"])
         bootstrap.settings.cache_clear()
         return call
 
@@ -238,7 +240,7 @@ class TestReader:
         assert bootstrap.reader_database() is bootstrap.service_database()
 
     def test_reader_away_is_named(self, call: Call, monkeypatch):
-        monkeypatch.setenv("ARTIWAY_READER_DATABASE_URL", "postgresql://artiway_service@127.0.0.1:1/artiway")
+        monkeypatch.setenv("ARTIWAY_READER_HOST", "127.0.0.2")  # nothing listens there
         bootstrap.settings.cache_clear()
         status, answer = call("/ops/health")
         assert (status, answer["state"], answer["checks"]["postgresReader"]) == (200, "DEGRADED", "away")

@@ -40,11 +40,15 @@ def service_database() -> Database:
 @once
 def reader_database() -> Database:
     """As `artiway_service`, for reads that may be a little old: a replica, or the writer where there is none."""
+    from pydantic import SecretStr
+
     from artiway.platform.database import reader_or_writer
 
-    url = settings().reader_database_url
     return reader_or_writer(
-        url.get_secret_value(), connect=lambda: connect(url, is_read_only=True), writer=service_database
+        service_database,
+        settings().service_database_url.get_secret_value(),
+        host=settings().reader_host,
+        connect=lambda url: connect(SecretStr(url), is_read_only=True),
     )
 
 

@@ -299,9 +299,11 @@ class Database:
         return connection
 
 
-def reader_or_writer(reader_url: str, *, connect: Callable[[], Database], writer: Callable[[], Database]) -> Database:
-    """The replica, or the writer's connection where no replica is set."""
-    return writer() if reader_url == NO_READER else connect()
+def reader_or_writer(
+    writer: Callable[[], Database], url: str, *, host: str, connect: Callable[[str], Database]
+) -> Database:
+    """The replica at another host, or the writer's connection where no replica is set."""
+    return writer() if host == NO_READER else connect(make_conninfo(url, host=host))
 
 
 def owner_address(url: str, secret: Secret, *, connect_timeout_s: int = 10) -> str:

@@ -16,7 +16,8 @@ class Settings(BaseSettings):
     # Addresses contain a user; a password only without IAM authentication.
     database_url: SecretStr = SecretStr("")
     service_database_url: SecretStr = SecretStr("")
-    reader_database_url: SecretStr = SecretStr("off")  # a replica for reads of operators; "off": the writer
+    # Host of a replica for reads of operators, with user and options of service_database_url. "off": the writer.
+    reader_host: str = Field(default="off", min_length=1, max_length=255)
     owner_database_url: SecretStr = SecretStr("")
     owner_secret_arn: str = ""  # RDS's secret of the owner, for the first migration
     # For the API, which answers 503 within three seconds. Functions without a waiting client set longer ones.
