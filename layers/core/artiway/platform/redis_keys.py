@@ -63,12 +63,11 @@ REGISTRY = (
     KeyPattern("lock:<name>", KeyType.HASH, True, "platform.lock", "a lock's token, fence and deadline"),
     KeyPattern(LOCK_FENCE, KeyType.STRING, False, "platform.lock", "counter: each lock that is taken gets the next"),
     KeyPattern("rate:<bucket>", KeyType.HASH, True, "platform.ratelimit", "a token bucket; it expires once it is full"),
-    KeyPattern(
-        REQUESTS_SINCE, KeyType.STRING, False, "platform.request_counts", "start of whole counts"
-    ),
+    KeyPattern(REQUESTS_SINCE, KeyType.STRING, False, "platform.request_counts", "start of whole counts"),
     KeyPattern("requests:<minute>", KeyType.HASH, True, "platform.request_counts", "requests and 5xx answers"),
     KeyPattern("cache:value:<key>", KeyType.STRING, True, "platform.cache", "a cached value with its time of expiry"),
     KeyPattern("cache:loading:<key>", KeyType.STRING, True, "platform.cache", "token of the reader that loads a value"),
+    KeyPattern("cache:statistics:<minute>", KeyType.HASH, True, "platform.cache", "reads of all processes by name"),
     KeyPattern(CACHE_HEAD, KeyType.STRING, False, "platform.cache", "id of the last invalidation"),
     KeyPattern(CACHE_LOG, KeyType.STREAM, False, "platform.cache", "the last invalidations, trimmed by length"),
     KeyPattern("nonce:<key_id>:<nonce>", KeyType.STRING, True, "identity.access", "nonce of a signed request"),
@@ -120,6 +119,10 @@ def cache_value(key: str) -> str:
 
 def cache_loading(key: str) -> str:
     return f"cache:loading:{key}"
+
+
+def cache_statistics(minute: int) -> str:
+    return f"cache:statistics:{minute}"
 
 
 def nonce(key_id: UUID, nonce: str) -> str:

@@ -14,7 +14,14 @@ from artiway.errors import NotFound, Refused
 
 T = TypeVar("T")
 LARGEST_VALUE = 16_384
-_TYPES: dict[type, str] = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
+_TYPES: dict[type, str] = {
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    list: "array",
+    dict: "object",
+}
 _UNITS: dict[type, str] = {str: "characters", list: "items", dict: "fields"}
 
 
