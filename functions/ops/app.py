@@ -772,7 +772,7 @@ class SeriesBody(http.Wire):
 
 @api.get("/ops/series", permission="ops.read", slow=True)
 def get_series(
-    name: Annotated[SeriesName, Query(description=f"one of {', '.join(SERIES)}")],
+    name: Annotated[SeriesName, Query(json_schema_extra={"enum": list(SERIES)})],
     since: Annotated[AwareDatetime | None, Query(alias="from", description="an hour before `to` if left out")] = None,
     until: Annotated[AwareDatetime | None, Query(alias="to", description="now if left out")] = None,
     step: Annotated[int | None, Query(ge=60, le=86_400, description="seconds, whole minutes")] = None,

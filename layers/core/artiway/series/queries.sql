@@ -18,7 +18,9 @@ WITH change AS MATERIALIZED (
     SELECT history.tenant_id, history.node_id, history.version, history.from_status, history.to_status, history.reason,
            history.changed_at, history.changed_at < %(until)s AS is_inside, node.pool, node.lane, node.step
       FROM node_history AS history
-      JOIN task_node AS node ON node.tenant_id = history.tenant_id AND node.node_id = history.node_id
+      -- OFFSET keeps the planner from a join that reads all nodes.
+     CROSS JOIN LATERAL (SELECT pool, lane, step FROM task_node AS node
+                          WHERE node.tenant_id = history.tenant_id AND node.node_id = history.node_id OFFSET 0) AS node
      WHERE history.changed_at >= %(since)s
 ), lane AS (
     SELECT pool, lane FROM lane_policy WHERE pool = ANY (%(pools)s)
