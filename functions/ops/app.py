@@ -1,4 +1,4 @@
-"""Operations: lanes, models, workers, scheduler, fairness, dead letters, reconciliation, audit log, health."""
+"""Operations: lanes, models, workers, scheduler, fairness, dead letters, reconciliation, audit, settings, cache."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from artiway.errors import NotFound
 from artiway.ids import from_wire, to_wire
 from artiway.platform import http
 from artiway.scheduling.model import Choice, LaneChange, LaneState, ModelState, TenantPolicy, Waits, WorkerState
+from artiway.settings.model import SettingState
 
-api = http.Api("operations", origin=bootstrap.origin, access_check=bootstrap.access_check)
+api = http.Api("operations", origin=bootstrap.origin, access_check=bootstrap.access_check, warm_up=bootstrap.warm_up)
 handler = api.handler
 
 PoolName = Literal["gpu", "enterprise"]
@@ -764,3 +765,126 @@ def get_guard() -> GuardBody:
             for reading in report.readings
         ],
     )
+
+
+class SettingBody(http.Wire):
+    key: str
+    value: Any = Field(description="in force")
+    default: Any
+    type: Literal["boolean", "integer", "number", "string", "array", "object"]
+    minimum: float | None = Field(description="of a number; of the length of a text, list or object")
+    maximum: float | None
+    description: str
+    updated_at: datetime | None = Field(description="null while the default is in force")
+    updated_by: str | None
+    fault: str | None = Field(description="why the stored value is not in force, if it does not fit this release")
+
+
+class SettingsBody(http.Wire):
+    items: list[SettingBody]
+    next_cursor: str | None
+
+
+class SettingChangeBody(http.Wire):
+    value: Any = Field(description="of the setting's type, within its bounds")
+
+
+@api.get("/ops/settings", permission="ops.read")
+def list_settings(cursor: http.Cursor = None, limit: http.Limit = 100) -> SettingsBody:
+    """Every setting by key: its value, default and bounds."""
+    states, next_cursor = http.page_of(bootstrap.live_settings().states(), cursor, limit)
+    return SettingsBody(items=[_setting(state) for state in states], next_cursor=next_cursor)
+
+
+@api.put("/ops/settings/<key>", permission="ops.write")
+def change_setting(key: str, body: SettingChangeBody) -> SettingBody:
+    """Change a setting. All processes use the new value within a minute, usually within two seconds."""
+    return _setting(bootstrap.live_settings().put(key, body.value, actor_id=api.identity.user_id))
+
+
+@api.delete("/ops/settings/<key>", permission="ops.write")
+def restore_setting(key: str) -> SettingBody:
+    """Restore the default of a setting."""
+    return _setting(bootstrap.live_settings().restore(key, actor_id=api.identity.user_id))
+
+
+def _setting(state: SettingState) -> SettingBody:
+    setting, override = state.setting, state.override
+    updated_by = override.updated_by if override is not None else None
+    return SettingBody(
+        key=setting.key,
+        value=state.value,
+        default=setting.default,
+        type=setting.type,
+        minimum=setting.minimum,
+        maximum=setting.maximum,
+        description=setting.description,
+        updated_at=None if override is None else override.updated_at,
+        updated_by=None if updated_by is None else to_wire("usr", updated_by),
+        fault=state.fault,
+    )
+
+
+class NamedCacheBody(http.Wire):
+    name: str
+    entries: int = Field(description="values in Redis")
+    hits: int = Field(description="of all processes in the last hour")
+    misses: int
+    hit_rate: float
+    read_p95_milliseconds: int = Field(alias="readP95Milliseconds", description="of reads from Redis, rounded up")
+    refreshable: bool
+
+
+class CachesBody(http.Wire):
+    items: list[NamedCacheBody]
+    next_cursor: str | None
+    complete: bool = Field(description="false if Redis has more values than were counted")
+
+
+class CacheRefreshBody(http.Wire):
+    name: str = Field(min_length=1, max_length=100)
+
+
+class CacheRefreshedBody(http.Wire):
+    name: str
+    refreshed: int = Field(description="values that were loaded again")
+
+
+class CacheDeletedBody(http.Wire):
+    deleted: int
+
+
+@api.get("/ops/cache", permission="ops.read")
+def list_caches(cursor: http.Cursor = None, limit: http.Limit = 50) -> CachesBody:
+    """Hit rate, size and latency of each cache, over all processes."""
+    report = bootstrap.caches().report()
+    caches, next_cursor = http.page_of(report.caches, cursor, limit)
+    return CachesBody(
+        items=[
+            NamedCacheBody(
+                name=named.name,
+                entries=named.entries,
+                hits=named.hits,
+                misses=named.misses,
+                hit_rate=named.hit_rate,
+                read_p95_milliseconds=named.read_p95_ms,
+                refreshable=named.is_refreshable,
+            )
+            for named in caches
+        ],
+        next_cursor=next_cursor,
+        complete=report.is_complete,
+    )
+
+
+@api.post("/ops/cache/refresh", permission="ops.write", errors=[404])
+def refresh_cache(body: CacheRefreshBody) -> CacheRefreshedBody:
+    """Load the values of a cache again from their source."""
+    refreshed = bootstrap.caches().refresh(body.name, actor_id=api.identity.user_id)
+    return CacheRefreshedBody(name=body.name, refreshed=refreshed)
+
+
+@api.delete("/ops/cache", permission="ops.write")
+def delete_cached(prefix: Annotated[str, Query(min_length=1, max_length=200)]) -> CacheDeletedBody:
+    """Drop the cached values whose key begins so, at most 100,000. They are loaded again when they are read."""
+    return CacheDeletedBody(deleted=bootstrap.caches().delete(prefix, actor_id=api.identity.user_id))

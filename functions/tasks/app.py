@@ -24,7 +24,7 @@ else:
     TaskStatus = Literal["QUEUED", "PROCESSING", "COMPLETED", "PARTIAL", "FAILED", "CANCELLED"]
     NodeStatus = Literal["PENDING", "QUEUED", "PROCESSING", "COMPLETED", "FAILED", "TIMEOUT", "CANCELLED"]
 
-api = http.Api("tasks", origin=bootstrap.origin, access_check=bootstrap.access_check)
+api = http.Api("tasks", origin=bootstrap.origin, access_check=bootstrap.access_check, warm_up=bootstrap.warm_up)
 handler = api.handler
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$")]
@@ -46,6 +46,18 @@ class ToolBody(http.Wire):
 
 class ToolsBody(http.Wire):
     items: list[ToolBody]
+    next_cursor: str | None
+
+
+class LabelBody(http.Wire):
+    key: str
+    zh: str
+    en: str
+    order: int
+
+
+class LabelsBody(http.Wire):
+    items: list[LabelBody]
     next_cursor: str | None
 
 
@@ -199,7 +211,7 @@ class TaskIdBody(http.Wire):
 @api.get("/tools")
 def list_tools(cursor: http.Cursor = None, limit: http.Limit = 50) -> ToolsBody:
     """The tools of the catalogue."""
-    tools, following = http.page_of(list(bootstrap.catalogue().tools.values()), cursor, limit)
+    tools, following = http.page_of(list(bootstrap.live_catalogue().tools.values()), cursor, limit)
     return ToolsBody(
         items=[
             ToolBody(
@@ -217,6 +229,14 @@ def list_tools(cursor: http.Cursor = None, limit: http.Limit = 50) -> ToolsBody:
         ],
         next_cursor=following,
     )
+
+
+@api.get("/dictionaries/<type>")
+def list_labels(type: str, cursor: http.Cursor = None, limit: http.Limit = 100) -> LabelsBody:  # noqa: A002 (the name in the path)
+    """Labels in Chinese and English: tools, steps, lanes, states, error codes, presets."""
+    labels, following = http.page_of(bootstrap.dictionaries().labels(type), cursor, limit)
+    items = [LabelBody(key=label.key, zh=label.zh, en=label.en, order=label.order) for label in labels]
+    return LabelsBody(items=items, next_cursor=following)
 
 
 @api.post("/uploads", permission="task.submit", status=201, errors=[409])

@@ -22,7 +22,7 @@ class Server:
         return int(self._socket.getsockname()[1])
 
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/where?ip={{address}}"
+        return f"http://127.0.0.1:{self.port}/where?ip={{ip}}"
 
     def close(self) -> None:
         self.stopped.set()

@@ -20,7 +20,6 @@ def environment(monkeypatch, addresses, valkey, valkey_url):
     monkeypatch.setenv("ARTIWAY_DATABASE_URL", addresses.app)
     monkeypatch.setenv("ARTIWAY_SERVICE_DATABASE_URL", addresses.service)
     monkeypatch.setenv("ARTIWAY_REDIS_URL", valkey_url)
-    monkeypatch.setenv("ARTIWAY_GEO_SOURCES", "[]")
     forget()
     yield
     for database in (bootstrap.database(), bootstrap.service_database()):
@@ -38,6 +37,7 @@ def test_every_service_works_from_environment_alone(environment):
     with bootstrap.locks().hold("x", ttl_s=10) as lock:
         assert lock.fence == 1
     assert bootstrap.rate_limiter().take([("k", 1, 5)]).remaining == 4
+    bootstrap.live_settings().put("geo.sources", [], actor_id=None)
     assert bootstrap.geo().locate("8.8.8.8") == "unknown"
 
     def perform() -> tuple[int, str]:

@@ -6,15 +6,17 @@ import json
 import socket
 import threading
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 import pytest
 
-from artiway.geo.model import LOCAL, UNKNOWN
-from artiway.geo.repository import LARGEST_BODY, MOST_CALLS, HttpSource, report
+from artiway.geo.model import LOCAL, UNKNOWN, SourceSpec
+from artiway.geo.repository import LARGEST_BODY, HttpSource, report
 from artiway.geo.service import GeoService
+from artiway.geo.settings import SOURCES
 from artiway.platform.cache import Cache
+from artiway.platform.outbound import Client, parse_targets
 from local.servers import free_port
-from tests.integration.common.conftest import until
 
 ADDRESS = "113.110.1.1"
 GBK = json.dumps({"addr": "广东省深圳市 电信"}, ensure_ascii=False).encode("gbk")
@@ -27,13 +29,20 @@ def says(body: bytes, status: str = "200 OK", *headers: str) -> Callable[[socket
     return lambda connection: connection.sendall("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
 
 
+def source(name: str, url: str) -> HttpSource:
+    """A source of the default setting, at another address, which the operator allows."""
+    spec = next(spec for spec in SOURCES.default if spec["name"] == name)
+    client = Client(allowed=parse_targets(urlsplit(url).netloc))
+    return HttpSource(SourceSpec(**{**spec, "url": url}), client)
+
+
 @pytest.fixture
 def locate(client) -> Callable[..., str]:
-    """Ask the sources given as (parser, url), in this order."""
+    """Ask the sources given as (name, url), in this order."""
 
-    def ask(*sources: tuple[str, str], address: str = ADDRESS, timeout_s: float = 20, limit_s: float = 40) -> str:
+    def ask(*wanted: tuple[str, str], address: str = ADDRESS, timeout_s: float = 20, limit_s: float = 40) -> str:
         service = GeoService(
-            [HttpSource(name, url) for name, url in sources],
+            lambda: [source(name, url) for name, url in wanted],
             Cache(client),
             source_timeout_s=timeout_s,
             limit_s=limit_s,
@@ -52,9 +61,9 @@ def test_gbk_answer_of_first_source_is_enough(serve, locate):
 
 
 def test_answer_is_kept_for_hour(serve, locate, client):
-    source = serve(says(NESTED))
-    assert [locate(("baidu", source.url())) for _ in range(3)] == ["上海市 联通"] * 3
-    assert len(source.asked) == 1
+    served = serve(says(NESTED))
+    assert [locate(("baidu", served.url())) for _ in range(3)] == ["上海市 联通"] * 3
+    assert len(served.asked) == 1
     assert 3_500_000 < client.pttl(f"cache:value:geo:{ADDRESS}") <= 3_900_000
 
 
@@ -111,15 +120,15 @@ def test_next_source_is_queried_after_a_bad_answer(serve, locate, answer):
 
 
 def test_source_that_is_not_there_is_passed_over(serve, locate):
-    source = serve(says(NESTED))
-    assert locate(("pconline", f"http://127.0.0.1:{free_port()}/{{address}}"), ("baidu", source.url())) == "上海市 联通"
+    served = serve(says(NESTED))
+    assert locate(("pconline", f"http://127.0.0.1:{free_port()}/{{ip}}"), ("baidu", served.url())) == "上海市 联通"
 
 
 def test_redirect_is_not_followed(serve, locate):
     inside = serve(says(GBK))
-    source = serve(says(b"", "302 Found", f"Location: http://127.0.0.1:{inside.port}/secret"))
-    assert locate(("pconline", source.url())) == UNKNOWN
-    assert (len(source.asked), inside.asked) == (1, [])
+    served = serve(says(b"", "302 Found", f"Location: http://127.0.0.1:{inside.port}/secret"))
+    assert locate(("pconline", served.url())) == UNKNOWN
+    assert (len(served.asked), inside.asked) == (1, [])
 
 
 def hangs(connection: socket.socket) -> None:
@@ -152,9 +161,9 @@ def test_time_limit_covers_all_hanging_sources(serve, locate):
 
 
 def test_unknown_location_is_cached(serve, locate, client):
-    source = serve(fails)
-    assert [locate(("pconline", source.url())) for _ in range(3)] == [UNKNOWN] * 3
-    assert len(source.asked) == 1
+    served = serve(fails)
+    assert [locate(("pconline", served.url())) for _ in range(3)] == [UNKNOWN] * 3
+    assert len(served.asked) == 1
     assert 0 < client.pttl(f"cache:value:geo:{ADDRESS}") <= 300_000
 
 
@@ -173,41 +182,29 @@ def test_unknown_location_is_cached(serve, locate, client):
     ],
 )
 def test_private_address_is_answered_without_any_call(serve, locate, client, address):
-    source = serve(says(GBK))
-    assert locate(("pconline", source.url()), address=address) == LOCAL
-    assert source.asked == []
+    served = serve(says(GBK))
+    assert locate(("pconline", served.url()), address=address) == LOCAL
+    assert served.asked == []
     assert client.keys("cache:*") == []
 
 
 @pytest.mark.parametrize("address", ["", "nonsense", "1.2.3.4/../../x", "8.8.8.8 OR 1=1", "\0", "1" * 10_000])
 def test_invalid_address_is_unknown_without_a_call(serve, locate, address):
-    source = serve(says(GBK))
-    assert locate(("pconline", source.url()), address=address) == UNKNOWN
-    assert source.asked == []
+    served = serve(says(GBK))
+    assert locate(("pconline", served.url()), address=address) == UNKNOWN
+    assert served.asked == []
 
 
 def test_without_sources_every_location_is_unknown(locate):
     assert locate() == UNKNOWN
 
 
-def test_calls_that_never_end_are_few(serve, client):
-    """Each holds a thread; when they are used up the next call fails at once and adds none."""
-    may_end = threading.Event()
-    stuck = serve(lambda connection: may_end.wait())
-    source = HttpSource("pconline", stuck.url())
-
-    def ask(number: int) -> str:
-        return GeoService([source], Cache(client), source_timeout_s=60, limit_s=60).locate(f"113.110.2.{number}")
-
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(MOST_CALLS)]
-    for thread in threads:
-        thread.start()
-    until(lambda: len(stuck.asked) == MOST_CALLS)
-    assert ask(MOST_CALLS) == UNKNOWN
-    assert len(stuck.asked) == MOST_CALLS
-    may_end.set()
-    for thread in threads:
-        thread.join()
+def test_source_on_private_address_is_not_called(serve, client):
+    inside = serve(says(GBK))
+    spec = SourceSpec("inside", inside.url(), "utf-8", [["addr"]])
+    service = GeoService(lambda: [HttpSource(spec, Client())], Cache(client), source_timeout_s=20, limit_s=40)
+    assert service.locate(ADDRESS) == UNKNOWN
+    assert inside.asked == []
 
 
 def test_success_and_failure_are_counted_by_source(serve, locate, metric):
@@ -217,6 +214,6 @@ def test_success_and_failure_are_counted_by_source(serve, locate, metric):
 
 
 def test_without_redis_locations_are_still_found(serve, nobody_there):
-    source = serve(says(GBK))
-    service = GeoService([HttpSource("pconline", source.url())], Cache(nobody_there), source_timeout_s=20, limit_s=40)
+    first = source("pconline", serve(says(GBK)).url())
+    service = GeoService(lambda: [first], Cache(nobody_there), source_timeout_s=20, limit_s=40)
     assert service.locate(ADDRESS) == "广东省深圳市 电信"

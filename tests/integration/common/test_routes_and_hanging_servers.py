@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID, uuid4
 
 import pytest
@@ -60,10 +61,13 @@ IDS = {
     "delivery_id": "dlv",
 }
 PARAMETERS = {"lane": "vip_short", "queue": "push", "day": "2026-01-01", "name": "editor"}
-PARAMETERS |= {"model": "diffusion", "worker_id": "worker-1"}
+PARAMETERS |= {"model": "diffusion", "worker_id": "worker-1", "key": "price.cutout", "type": "tools"}
+QUERIES = {"DELETE /ops/cache": {"prefix": "geo:"}}
 # Where the least body of the document is refused for what it says.
 BODIES: dict[str, Callable[[], Any]] = {
     "PUT /ops/models/{model}": lambda: {"limit": None},
+    "PUT /ops/settings/{key}": lambda: {"value": 3},
+    "POST /ops/cache/refresh": lambda: {"name": "settings"},
     "POST /auth/register": lambda: {"tenantName": "t", "email": email(), "password": PASSWORD},
     "POST /orders": lambda: {"packageId": "starter", "channel": "native"},
     "POST /points/grants": lambda: {"userId": to_wire("usr", new_id()), "amount": 5, "reason": "r"},
@@ -80,6 +84,8 @@ NO_DATABASE = {
     "GET /health",
     "GET /ops/health",
     "GET /packages",
+    "GET /dictionaries/{type}",
+    "GET /ops/cache",
     "GET /tools",
     "GET /ops/dlq",
     "GET /ops/dlq/{queue}",
@@ -90,6 +96,8 @@ NO_DATABASE = {
 SIGNED_BY_WECHAT = {"POST /wechat/pay/notify", "POST /wechat/refund/notify"}
 # The queue's clocks are in Redis alone.
 NO_FALLBACK = {"GET /ops/scheduler", "GET /ops/fairness", "GET /ops/decisions"}
+# They read and change Redis itself.
+NO_FALLBACK |= {"GET /ops/cache", "DELETE /ops/cache"}
 MERCHANT = SimpleNamespace(mchid="1900000001", appid="wx0000000000000001")  # enough to store an order
 EMAIL, PASSWORD = "admin@example.com", "correct horse"
 
@@ -126,7 +134,8 @@ class Platform:
             "version": "2.0",
             "routeKey": f"{operation.method} {operation.path}",
             "rawPath": f"/api/v1{path}",
-            "rawQueryString": "",
+            "rawQueryString": urlencode(QUERIES.get(str(operation), {})),
+            "queryStringParameters": QUERIES.get(str(operation), {}),
             "headers": {"content-type": "application/json", "idempotency-key": uuid4().hex},
             "pathParameters": {},
             "requestContext": {
@@ -180,7 +189,6 @@ def start(monkeypatch, postgres_server, valkey_server, handlers):
             "DATABASE_URL": addresses.app,
             "SERVICE_DATABASE_URL": addresses.service,
             "REDIS_URL": valkey_server.url,
-            "GEO_SOURCES": "[]",
             "EVENTS_WAIT_MS": "0",
             "ARTEFACT_BUCKET": "artefacts",
         }

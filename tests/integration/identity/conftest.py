@@ -12,7 +12,7 @@ import pytest
 from artiway.audit.repository import AuditLog
 from artiway.identity.keys.repository import PostgresKeys
 from artiway.identity.keys.service import ApiKeyService
-from artiway.identity.model import Actor, Tokens
+from artiway.identity.model import Actor, Throttle, Tokens
 from artiway.identity.people.repository import PostgresPeople
 from artiway.identity.people.service import PeopleService
 from artiway.identity.repository import PostgresAccounts
@@ -39,8 +39,8 @@ def make_auth(
         clock,
         issuer=ISSUER,
         refresh_secret=lambda: b"a secret of the server",
-        throttle=throttle,
-        sessions_per_user=sessions_per_user,
+        throttle=Throttle if throttle is None else lambda: throttle,
+        sessions_per_user=lambda: sessions_per_user,
     )
 
 

@@ -59,7 +59,9 @@ def together(act: Callable[[int], object]) -> list[object]:
 
 def create_key(addresses, identity, actor, limits):
     with closing(Database(addresses.app)) as database:
-        keys = ApiKeyService(PostgresKeys(database, AuditLog()), RecordedRevocations(), identity.clock, limits=limits)
+        keys = ApiKeyService(
+            PostgresKeys(database, AuditLog()), RecordedRevocations(), identity.clock, limits=lambda: limits
+        )
         return keys.create(actor, name="k", permissions=frozenset(), expires_at=None, is_signed=False)
 
 
@@ -95,7 +97,9 @@ def test_keys_of_colleagues_count_for_tenant(identity, addresses):
 
 
 def people_of(database, limits):
-    return PeopleService(PostgresPeople(database, AuditLog()), QuickPasswords(), RecordedRevocations(), limits=limits)
+    return PeopleService(
+        PostgresPeople(database, AuditLog()), QuickPasswords(), RecordedRevocations(), limits=lambda: limits
+    )
 
 
 def test_users_invited_together_stay_within_limit(identity, addresses):

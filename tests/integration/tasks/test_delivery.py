@@ -59,7 +59,7 @@ def objects():
 
 @pytest.fixture
 def uploads(world, objects):
-    return UploadService(PostgresUploads(world.database), objects, world.clock, BOUNDS)
+    return UploadService(PostgresUploads(world.database), objects, world.clock, lambda: BOUNDS)
 
 
 def upload(uploads, objects, tenant, body, content_type="image/png", size=None):

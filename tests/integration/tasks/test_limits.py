@@ -34,7 +34,7 @@ class TestUploads:
 
     @pytest.fixture
     def uploads(self, world, objects):
-        return UploadService(PostgresUploads(world.database), objects, world.clock, BOUNDS)
+        return UploadService(PostgresUploads(world.database), objects, world.clock, lambda: BOUNDS)
 
     @pytest.fixture
     def tenant(self, world):
@@ -86,7 +86,7 @@ class TestUploads:
             return bool(world.rows(query))
 
         with contextlib.closing(Database(addresses.app)) as database, ThreadPoolExecutor(1) as pool:
-            second = UploadService(PostgresUploads(database), Objects(), world.clock, BOUNDS)
+            second = UploadService(PostgresUploads(database), Objects(), world.clock, lambda: BOUNDS)
             with world.database.tenant_transaction(tenant[0]):
                 for _ in range(PER_USER):
                     self.make(uploads, *tenant)

@@ -4,7 +4,11 @@ import json
 
 import pytest
 
-from artiway.geo.model import SourceFailed, parse_address, parse_baidu, parse_pconline
+from artiway.geo.model import SourceFailed, SourceSpec, parse_address, sources_fault
+from artiway.geo.settings import SOURCES
+
+parse_pconline, parse_baidu = (SourceSpec(**spec).parse for spec in SOURCES.default)
+GOOD = {"name": "a", "url": "https://a.example.com/?q={ip}", "encoding": "utf-8", "location": [["x"]]}
 
 PCONLINE = {"ip": "1.2.3.4", "pro": "广东省", "city": "深圳市", "addr": "广东省深圳市 电信", "err": ""}
 BAIDU = {"status": "0", "data": [{"location": "广东省深圳市 电信", "origip": "1.2.3.4"}]}
@@ -64,8 +68,39 @@ def test_address_has_one_form(text, expected):
     assert str(parse_address(text)) == expected
 
 
-@pytest.mark.parametrize(
-    "text", ["", "localhost", "8.8.8", "8.8.8.8:80", "8.8.8.8, 1.1.1.1", "1.2.3.4/../x", "{address}"]
-)
+@pytest.mark.parametrize("text", ["", "localhost", "8.8.8", "8.8.8.8:80", "8.8.8.8, 1.1.1.1", "1.2.3.4/../x", "{ip}"])
 def test_invalid_address_is_none(text):
     assert parse_address(text) is None
+
+
+@pytest.mark.parametrize("change", [{}, {"success": {"path": "ok", "equals": "True"}}, {"location": [["a.0.b", "c"]]}])
+def test_source_with_paths_is_accepted(change):
+    assert sources_fault([{**GOOD, **change}]) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"url": f"{start}/?q={{ip}}"} for start in ("http://a.example.com", "ftp://a.example.com", "https://a")),
+        *({"url": f"https://{host}/{{ip}}"} for host in ("a.b:8443", "u@a.b", "{ip}.a.b", "[::1]")),
+        *({"url": f"https://a.example.com/{path}"} for path in ("", "{ip}{ip}", " {ip}", "\n{ip}", "x" * 500 + "{ip}")),
+        *({"name": name} for name in ("", "A", "a b", 5, "x" * 33)),
+        *({"encoding": encoding} for encoding in ("utf-7", "", None, [])),
+        *({"location": location} for location in ([], [[]], "x", ["x"], [[""]], [["a..b"]], [[5]], [["x"]] * 9)),
+        *({"success": success} for success in ("x", {}, {"path": "a"}, {"path": "a", "equals": 0})),
+        {"more": 1},
+    ],
+)
+def test_source_beyond_the_rules_is_refused(change):
+    assert sources_fault([{**GOOD, **change}]) is not None
+
+
+def test_sources_have_different_names():
+    assert sources_fault([GOOD, GOOD]) == "two sources have the same name"
+
+
+def test_generic_source_joins_country_region_and_city():
+    location = [["geo.country", "geo.region", "geo.cities.0"]]
+    spec = SourceSpec("a", GOOD["url"], "utf-8", location, {"path": "ok", "equals": "True"})
+    body = {"ok": True, "geo": {"country": "中国", "region": "浙江省", "cities": ["杭州市"]}}
+    assert spec.parse(json.dumps(body).encode()) == "中国浙江省杭州市"

@@ -113,15 +113,15 @@ def test_secret_of_app_is_never_logged(wechat, monkeypatch, capsys):
 
 
 def test_location_that_is_found_meanwhile_is_taken():
-    assert Locating(lambda address: f"at {address}", wait_s=30).begin("1.2.3.4")() == "at 1.2.3.4"
+    assert Locating(lambda: lambda address: f"at {address}", wait_s=30).begin("1.2.3.4")() == "at 1.2.3.4"
 
 
 def test_unfinished_location_lookup_is_unknown():
     is_released = threading.Event()
-    collect = Locating(lambda _: str(is_released.wait(30)), wait_s=0).begin("1.2.3.4")
+    collect = Locating(lambda: lambda _: str(is_released.wait(30)), wait_s=0).begin("1.2.3.4")
     assert collect() == "unknown"
     is_released.set()
 
 
 def test_location_that_fails_is_unknown():
-    assert Locating(lambda _: str(1 / 0), wait_s=30).begin("1.2.3.4")() == "unknown"
+    assert Locating(lambda: lambda _: str(1 / 0), wait_s=30).begin("1.2.3.4")() == "unknown"

@@ -19,6 +19,7 @@ NAMES = {
     "rate:<bucket>": redis_keys.rate("tenant:1"),
     "cache:value:<key>": redis_keys.cache_value("access:1:session:2"),
     "cache:loading:<key>": redis_keys.cache_loading("k"),
+    "cache:statistics:<minute>": redis_keys.cache_statistics(29_000_000),
     "cache:head": redis_keys.CACHE_HEAD,
     "cache:log": redis_keys.CACHE_LOG,
     "nonce:<key_id>:<nonce>": redis_keys.nonce(ID, "n"),

@@ -72,6 +72,11 @@ class AuditTrail:
     def __init__(self, service_database: Database, log: AuditLog) -> None:
         self._service, self._log = service_database, log
 
+    def record(self, *, actor_id: UUID | None, action: str, target: str, details: Mapping[str, Any]) -> None:
+        """Store an entry of an act that changes no row."""
+        with self._service.service_transaction() as tx:
+            self._log.record(tx, actor_id=actor_id, action=action, target=target, details=details)
+
     def find(self, wanted: AuditFilter, *, cursor: str | None, limit: int) -> AuditPage:
         with self._service.service_transaction() as tx:
             return self._log.find(tx, wanted, cursor=cursor, limit=limit)

@@ -15,6 +15,7 @@ from artiway.bootstrap.base import (
     service_database,
     settings,
 )
+from artiway.bootstrap.caching import caches, dictionaries, warm_up
 from artiway.bootstrap.delivery import artefact_objects, due_deliveries, outbound, task_feed, uploads, webhooks
 from artiway.bootstrap.deployment import owner_database_url
 from artiway.bootstrap.geo import geo
@@ -43,6 +44,7 @@ from artiway.bootstrap.recovery import dead_letters, invariants, purge, sweeper
 from artiway.bootstrap.scheduling import fair_queues, operations, scheduler, scheduling_store
 from artiway.bootstrap.tasks import (
     catalogue,
+    live_catalogue,
     node_store,
     nodes,
     progress,
@@ -67,11 +69,13 @@ __all__ = [
     "bills",
     "cache",
     "cached_access",
+    "caches",
     "callbacks",
     "catalogue",
     "clock",
     "database",
     "dead_letters",
+    "dictionaries",
     "due_deliveries",
     "fair_queues",
     "forget_all",
@@ -81,6 +85,7 @@ __all__ = [
     "health",
     "idempotency",
     "invariants",
+    "live_catalogue",
     "live_settings",
     "locks",
     "node_store",
@@ -119,6 +124,7 @@ __all__ = [
     "tenants",
     "token_verifier",
     "uploads",
+    "warm_up",
     "webhooks",
     "wechat_pay",
     "why",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from artiway.bootstrap import base
+from artiway.bootstrap.live_settings import setting_values
 from artiway.bootstrap.once import once
 from artiway.bootstrap.outbox import outbox, service_outbox
 
@@ -37,14 +38,16 @@ def uploads() -> UploadService:
     from artiway.delivery.uploads.model import OpenLimits
     from artiway.delivery.uploads.repository import PostgresUploads
     from artiway.delivery.uploads.service import Bounds, UploadService
+    from artiway.delivery.uploads.settings import BYTES, OPEN_PER_TENANT, OPEN_PER_USER, PIXELS, SIDE
 
-    bounds = Bounds(
-        bytes=base.settings().upload_bytes,
-        pixels=base.settings().upload_pixels,
-        side=base.settings().upload_side,
-        url_ttl_s=base.settings().result_url_s,
-        upload_ttl_s=base.settings().upload_url_s,
-        opened=OpenLimits(base.settings().uploads_open_per_user, base.settings().uploads_open_per_tenant),
+    settings, values = base.settings(), setting_values()
+    bounds = lambda: Bounds(  # noqa: E731 (a provider defines no function)
+        bytes=values.get(BYTES),
+        pixels=values.get(PIXELS),
+        side=values.get(SIDE),
+        url_ttl_s=settings.result_url_s,
+        upload_ttl_s=settings.upload_url_s,
+        opened=OpenLimits(values.get(OPEN_PER_USER), values.get(OPEN_PER_TENANT)),
     )
     return UploadService(PostgresUploads(base.database()), artefact_objects(), base.clock(), bounds)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from artiway.bootstrap import base
+from artiway.bootstrap.live_settings import service_setting_values
 from artiway.bootstrap.once import once
 from artiway.bootstrap.scheduling import operations
 
@@ -25,16 +26,17 @@ def guard() -> Guard:
     from artiway.health.meters import RedisMeters
     from artiway.health.model import Meter
     from artiway.health.service import Guard, waiting_nodes
+    from artiway.health.settings import OUTBOX_S, REDIS_CONNECTIONS, REDIS_MEMORY_PERCENT, WAITING
     from artiway.outbox.repository import PostgresStore
 
-    settings, redis = base.settings(), RedisMeters(base.redis())
+    values, redis = service_setting_values(), RedisMeters(base.redis())
     outbox_age_s = PostgresStore(base.service_database()).oldest_unsent_age_s
     return Guard(
         health(),
         [
-            Meter("outboxOldest", outbox_age_s, settings.guard_outbox_s, "s"),
-            Meter("nodesWaiting", waiting_nodes(operations().lanes), settings.guard_waiting, "nodes"),
-            Meter("redisMemory", redis.memory_percent, settings.guard_redis_memory_percent, "%"),
-            Meter("redisConnections", redis.connections, settings.guard_redis_connections, "connections"),
+            Meter("outboxOldest", outbox_age_s, lambda: values.get(OUTBOX_S), "s"),
+            Meter("nodesWaiting", waiting_nodes(operations().lanes), lambda: values.get(WAITING), "nodes"),
+            Meter("redisMemory", redis.memory_percent, lambda: values.get(REDIS_MEMORY_PERCENT), "%"),
+            Meter("redisConnections", redis.connections, lambda: values.get(REDIS_CONNECTIONS), "connections"),
         ],
     )

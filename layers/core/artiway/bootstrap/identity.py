@@ -8,6 +8,7 @@ from artiway.bootstrap import base
 from artiway.bootstrap.audit import audit
 from artiway.bootstrap.geo import geo
 from artiway.bootstrap.idempotency import idempotency
+from artiway.bootstrap.live_settings import setting_values
 from artiway.bootstrap.once import once
 
 if TYPE_CHECKING:
@@ -92,8 +93,8 @@ def auth() -> AuthService:
     from datetime import timedelta
 
     from artiway.identity.locating import Locating
-    from artiway.identity.model import Throttle
     from artiway.identity.service import AuthService, Lifetimes
+    from artiway.identity.settings import SESSIONS_PER_USER, throttle
     from artiway.identity.wechat_login import WechatLoginClient
     from artiway.platform.clock import SystemClock
     from artiway.platform.kms import KmsSigner
@@ -106,24 +107,19 @@ def auth() -> AuthService:
         _passwords(),
         KmsSigner(base.settings().token_key_id),
         WechatLoginClient(base.settings().wechat_login_url, lambda: json.loads(wechat_secret.text())),
-        Locating(lambda address: geo().locate(address), wait_s=base.settings().login_location_wait_s),
+        Locating(lambda: geo().locator(), wait_s=base.settings().login_location_wait_s),
         cached_access(),
         SystemClock(),
         issuer=base.settings().token_issuer,
         refresh_secret=lambda: refresh_secret.text().encode(),
-        throttle=Throttle(
-            account_failures=base.settings().login_account_failures,
-            address_failures=base.settings().login_address_failures,
-            window=timedelta(seconds=base.settings().login_window_s),
-            longest_wait=timedelta(seconds=base.settings().login_longest_wait_s),
-        ),
+        throttle=lambda: throttle(setting_values()),
         lifetimes=Lifetimes(
             access_s=base.settings().access_token_s,
             idle=timedelta(seconds=base.settings().refresh_idle_s),
             absolute=timedelta(seconds=base.settings().refresh_absolute_s),
             grace=timedelta(seconds=base.settings().refresh_grace_s),
         ),
-        sessions_per_user=base.settings().sessions_per_user,
+        sessions_per_user=lambda: setting_values().get(SESSIONS_PER_USER),
     )
 
 
@@ -138,20 +134,20 @@ def tenants() -> TenantService:
 
 @once
 def people() -> PeopleService:
-    from artiway.identity.model import PeopleLimits
     from artiway.identity.people.repository import PostgresPeople
     from artiway.identity.people.service import PeopleService
+    from artiway.identity.settings import people_limits
 
-    limits = PeopleLimits(users=base.settings().users_per_tenant, roles=base.settings().roles_per_tenant)
-    return PeopleService(PostgresPeople(base.database(), audit()), _passwords(), cached_access(), limits=limits)
+    store = PostgresPeople(base.database(), audit())
+    return PeopleService(store, _passwords(), cached_access(), limits=lambda: people_limits(setting_values()))
 
 
 @once
 def api_keys() -> ApiKeyService:
     from artiway.identity.keys.repository import PostgresKeys
     from artiway.identity.keys.service import ApiKeyService
-    from artiway.identity.model import KeyLimits
+    from artiway.identity.settings import key_limits
     from artiway.platform.clock import SystemClock
 
-    limits = KeyLimits(per_user=base.settings().keys_per_user, per_tenant=base.settings().keys_per_tenant)
-    return ApiKeyService(PostgresKeys(base.database(), audit()), cached_access(), SystemClock(), limits=limits)
+    store = PostgresKeys(base.database(), audit())
+    return ApiKeyService(store, cached_access(), SystemClock(), limits=lambda: key_limits(setting_values()))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from artiway.bootstrap import base
 from artiway.bootstrap.audit import audit
+from artiway.bootstrap.live_settings import setting_values
 from artiway.bootstrap.once import once
 from artiway.bootstrap.points import points
 
@@ -63,9 +64,9 @@ def _credit() -> CreditService:
 
 @once
 def orders() -> OrderService:
-    from artiway.payments.model import OpenLimits
     from artiway.payments.packages import packages
     from artiway.payments.service import OrderService
+    from artiway.payments.settings import open_limits
 
     return OrderService(
         _orders(),
@@ -78,7 +79,7 @@ def orders() -> OrderService:
         expiry_grace_s=base.settings().order_grace_s,
         query_after_s=base.settings().order_query_after_s,
         poll_spacing_s=base.settings().order_poll_spacing_s,
-        open_limits=OpenLimits(base.settings().orders_open_per_user, base.settings().orders_open_per_tenant),
+        open_limits=lambda: open_limits(setting_values()),
     )
 
 

@@ -92,7 +92,6 @@ def durations() -> MeasuredDurations:
 def tasks() -> TaskService:
     from artiway.bootstrap.scheduling import forecasts
     from artiway.delivery.feed.service import ProgressReader
-    from artiway.tasks import catalogue
     from artiway.tasks.estimates import Estimator
     from artiway.tasks.load import cached
     from artiway.tasks.service import TaskService
@@ -101,7 +100,7 @@ def tasks() -> TaskService:
         task_store(),
         points(),
         uploads(),
-        catalogue.load(),
+        live_catalogue(),
         nodes(),
         base.clock(),
         load_of=cached(node_store().lane_load, base.clock(), for_s=base.settings().lane_load_s),
@@ -122,9 +121,16 @@ def why() -> WhyService:
 
 
 def catalogue() -> Catalogue:
+    """With its default prices and limits."""
     from artiway.tasks import catalogue
 
     return catalogue.load()
+
+
+@once
+def live_catalogue() -> Catalogue:
+    """With the prices and limits that are in force."""
+    return catalogue().with_values(setting_values())
 
 
 @once

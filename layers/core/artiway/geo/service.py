@@ -24,7 +24,7 @@ class GeoService:
 
     def __init__(
         self,
-        sources: Sequence[Source],
+        sources: Callable[[], Sequence[Source]],
         cache: Cache,
         *,
         source_timeout_s: float,
@@ -36,17 +36,25 @@ class GeoService:
         self._source_timeout_s, self._limit_s = source_timeout_s, limit_s
 
     def locate(self, address: str) -> str:
+        return self.locator()(address)
+
+    def locator(self) -> Callable[[str], str]:
+        """Finds locations with the sources in force now. It reads no setting, so another thread may call it."""
+        sources = self._sources()
+        return lambda address: self._locate(address, sources)
+
+    def _locate(self, address: str, sources: Sequence[Source]) -> str:
         parsed = parse_address(address)
         if parsed is None:
             return UNKNOWN
         if not parsed.is_global:
             return LOCAL  # no source knows a private address, and none shall receive it
-        return self._cache.get(f"geo:{parsed}", lambda: self._query(str(parsed)), ttl_s=CACHE_S) or UNKNOWN
+        return self._cache.get(f"geo:{parsed}", lambda: self._query(str(parsed), sources), ttl_s=CACHE_S) or UNKNOWN
 
-    def _query(self, address: str) -> str | None:
+    def _query(self, address: str, sources: Sequence[Source]) -> str | None:
         """None if all sources fail. The cache keeps a null for five minutes; until then no source is queried."""
         deadline = self._now() + self._limit_s
-        for source in self._sources:
+        for source in sources:
             remaining_s = deadline - self._now()
             if remaining_s <= 0:
                 break

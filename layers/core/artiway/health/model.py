@@ -30,7 +30,7 @@ class Meter:
 
     name: str
     read: Callable[[], float]
-    limit: float
+    limit: Callable[[], float]
     unit: str
 
 

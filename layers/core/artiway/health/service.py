@@ -42,7 +42,7 @@ def _read(meter: Meter) -> Reading:
         value = meter.read()
     except Unavailable:
         value = None
-    return Reading(meter.name, value, meter.limit, meter.unit)
+    return Reading(meter.name, value, meter.limit(), meter.unit)
 
 
 def waiting_nodes(lanes: Callable[[], Sequence[LaneState]]) -> Callable[[], float]:

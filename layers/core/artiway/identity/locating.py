@@ -12,15 +12,16 @@ UNKNOWN = "unknown"
 
 
 class Locating:
-    def __init__(self, locate: Callable[[str], str], *, wait_s: float) -> None:
-        self._locate, self._wait_s = locate, wait_s
+    def __init__(self, locator: Callable[[], Callable[[str], str]], *, wait_s: float) -> None:
+        self._locator, self._wait_s = locator, wait_s
 
     def begin(self, address: str) -> Callable[[], str]:
         found = [UNKNOWN]
+        locator = self._locator()  # here and not in the thread: it reads settings, and the database has one thread
 
         def locate() -> None:
             try:
-                found[0] = self._locate(address)
+                found[0] = locator(address)
             except Exception:
                 logger.exception("location failed")
 

@@ -134,14 +134,14 @@ class AuthService:
         *,
         issuer: str,
         refresh_secret: Callable[[], bytes],
-        throttle: Throttle | None = None,
+        throttle: Callable[[], Throttle] = Throttle,
         lifetimes: Lifetimes | None = None,
-        sessions_per_user: int = SESSIONS_PER_USER,
+        sessions_per_user: Callable[[], int] = lambda: SESSIONS_PER_USER,
     ) -> None:
         self._store, self._passwords, self._signer, self._wechat = store, passwords, signer, wechat
         self._locator, self._revocations, self._clock = locator, revocations, clock
         self._issuer, self._refresh_secret = issuer, refresh_secret
-        self._throttle, self._lifetimes = throttle or Throttle(), lifetimes or Lifetimes()
+        self._throttle, self._lifetimes = throttle, lifetimes or Lifetimes()
         self._sessions_per_user = sessions_per_user
 
     def register(self, *, tenant_name: str, email: str, password: str, phone: str | None, address: str) -> Tokens:
@@ -165,12 +165,9 @@ class AuthService:
         except BadCredentials:
             spelled = ""
         account_subject, address_subject = digest(f"account:{spelled or login}"), digest(f"address:{address}")
+        throttle = self._throttle()
         wait_s = self._store.count_attempt(
-            [
-                (address_subject, self._throttle.address_failures),
-                (account_subject, self._throttle.account_failures),
-            ],
-            self._throttle,
+            [(address_subject, throttle.address_failures), (account_subject, throttle.account_failures)], throttle
         )
         if wait_s:
             raise LoginThrottled(wait_s)
@@ -274,7 +271,7 @@ class AuthService:
         session, refresh_token = self._new_session(account)
         pair = self._sign(account, session.session_id, refresh_token)
         login = self._login_event(account, method, address, location)
-        ended = self._store.open_session(session, login, most=self._sessions_per_user)
+        ended = self._store.open_session(session, login, most=self._sessions_per_user())
         if ended is None:
             raise AccountClosed
         for session_id in ended:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -99,7 +99,7 @@ class OrderService:
         expiry_grace_s: int,
         query_after_s: int,
         poll_spacing_s: int,
-        open_limits: OpenLimits,
+        open_limits: Callable[[], OpenLimits],
     ) -> None:
         self._orders, self._gateway, self._credit, self._points, self._clock = orders, gateway, credit, points, clock
         self.packages, self._open_limits = packages, open_limits
@@ -178,7 +178,7 @@ class OrderService:
             replace(order, prepay_body=body),
             idempotency_key=idempotency_key,
             next_query_at=now + self._query_after,
-            limits=self._open_limits,
+            limits=self._open_limits(),
         )
         if stored.request_hash != request_hash:
             raise KeyReused

@@ -9,26 +9,30 @@ many keys it has, and pays one slightly larger read per `sync_s`.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from artiway.platform import metrics, scripts
 from artiway.platform.breaker import Breaker
 from artiway.platform.cache_level import FirstLevel
 from artiway.platform.cache_loader import Life, Limits, Loader
-from artiway.platform.cache_statistics import Statistics
+from artiway.platform.cache_statistics import NameStatistics, Statistics, by_name
 from artiway.platform.logs import Logger
 from artiway.platform.ports import JITTER_S
 from artiway.platform.redis import RedisAway
-from artiway.platform.redis_keys import CACHE_HEAD, CACHE_LOG, cache_loading, cache_value
+from artiway.platform.redis_keys import CACHE_HEAD, CACHE_LOG, cache_loading, cache_statistics, cache_value
 
 if TYPE_CHECKING:
     from redis import Redis
 
-__all__ = ["Cache", "Limits"]
+__all__ = ["Cache", "Limits", "Overview"]
 
 logger = Logger("cache")
 T = TypeVar("T")
@@ -36,7 +40,17 @@ T = TypeVar("T")
 
 _LOG_ENTRIES = 1_000
 _SCAN_COUNT = 500
+_STATISTICS_S = 7_200
 _decode = json.JSONDecoder().raw_decode  # our own text has no blanks to skip, and this is the hot path
+
+
+@dataclass(frozen=True)
+class Overview:
+    """The names that were read, and how many values of each name Redis has. Not complete if a scan was cut short."""
+
+    names: list[NameStatistics]
+    sizes: Mapping[str, int]
+    is_complete: bool
 
 
 class Cache:
@@ -55,21 +69,21 @@ class Cache:
         self._invalidate = scripts.load(redis, "cache_invalidate")
         self._first = FirstLevel(self._limits.entries, self._limits.first_level_s)
         self._guarded = (breaker or Breaker(now=now)).guard("CacheRedisAway")
-        self.statistics = Statistics(now)
-        self._loader = Loader(redis, self._limits, self._first, self._guarded, self.statistics, now=now, sleep=sleep)
+        self._statistics = Statistics(now)
+        self._loader = Loader(redis, self._limits, self._first, self._guarded, self._statistics, now=now, sleep=sleep)
 
     def get(self, key: str, load: Callable[[], T | None], *, ttl_s: float, jitter_s: float = JITTER_S) -> T | None:
         """The value. If no level has it, one reader loads it. It is never older than `ttl_s` + `jitter_s`."""
         now = self._now()
         text = self._first.get(key, now, self._limits.sync_s)
         if text is not None:
-            self.statistics.first_level_hits += 1
+            self._statistics.first_level_hit(key)
         else:
             text = self._read(key, now)
             if text is None:
                 text = self._loader.load(key, load, Life(ttl_s, jitter_s))
-        if self.statistics.is_due(now):
-            self.statistics.report(entries=len(self._first))
+        if self._statistics.is_due(now):
+            self._share(self._statistics.report(entries=len(self._first)), now)
         try:
             return cast("T | None", _decode(text)[0])
         except ValueError:
@@ -112,16 +126,30 @@ class Cache:
     def invalidate_prefix(self, prefix: str) -> bool:
         """Drop all keys with this prefix in all processes."""
         self._drop_here(lambda known: known.startswith(prefix))
+        return self._drop_shared(lambda: self._delete(prefix, limit=None))
 
-        def drop() -> None:
-            # Loading tokens first: a load that began earlier has then either lost its token, or has stored its value
-            # before the second scan, which finds it.
-            for pattern in (cache_loading(_escaped(prefix)), cache_value(_escaped(prefix))):
-                for batch in _batches(self._redis.scan_iter(f"{pattern}*", count=_SCAN_COUNT)):
-                    self._redis.unlink(*batch)
-            self._append(f"{prefix}*", [])  # last: until now other processes may have read old values
+    def delete_prefix(self, prefix: str, *, limit: int) -> int:
+        """Drop the keys with this prefix, at most `limit` of them. Returns how many. Raises RedisAway."""
+        self._drop_here(lambda known: known.startswith(prefix))
+        with self._guarded:
+            return self._delete(prefix, limit=limit)
 
-        return self._drop_shared(drop)
+    def overview(self, *, minutes: int, most_keys: int) -> Overview:
+        """The statistics of all processes in the last minutes. Raises RedisAway."""
+        minute = int(self._now() // 60)
+        with self._guarded:
+            pipeline = self._redis.pipeline(transaction=False)
+            for past in range(minutes):
+                pipeline.hgetall(cache_statistics(minute - past))
+            counts: Counter[str] = Counter()
+            for row in pipeline.execute():
+                counts.update({field: int(count) for field, count in row.items()})
+            sizes: Counter[str] = Counter()
+            prefix = cache_value("")
+            found = self._redis.scan_iter(f"{prefix}*", count=_SCAN_COUNT)
+            for key in islice(found, most_keys):
+                sizes[key.removeprefix(prefix).partition(":")[0]] += 1
+        return Overview(by_name(counts), dict(sizes), is_complete=sum(sizes.values()) < most_keys)
 
     def warm(self, items: Iterable[tuple[str, Callable[[], Any], float]], *, limit_s: float = 5) -> int:
         """Load each (key, load, ttl_s) in advance. A failure is only logged: the first reader loads again."""
@@ -152,10 +180,10 @@ class Cache:
                     self._catch_up(head, asked_at)
         except RedisAway:
             return None
-        self.statistics.read_took(self._now() - asked_at)
+        self._statistics.read_took(key, self._now() - asked_at)
         if stored is None:
             return None
-        self.statistics.second_level_hits += 1
+        self._statistics.second_level_hit(key)
         return self._first.keep(key, stored, head, asked_at)
 
     def _catch_up(self, head: str | None, asked_at: float) -> None:
@@ -174,6 +202,27 @@ class Cache:
             if entries and entries[0][0] == known and entries[-1][0] == head:
                 invalidated = [fields["what"] for _, fields in entries[1:]]
         self._first.move(known, head, invalidated, asked_at)
+
+    def _delete(self, prefix: str, *, limit: int | None) -> int:
+        values = 0
+        # Loading tokens first: a load that began earlier has then either lost its token, or has stored its value
+        # before the second scan, which finds it.
+        for pattern in (cache_loading(_escaped(prefix)), cache_value(_escaped(prefix))):
+            values = 0
+            for batch in _batches(islice(self._redis.scan_iter(f"{pattern}*", count=_SCAN_COUNT), limit)):
+                values += self._redis.unlink(*batch)
+        self._append(f"{prefix}*", [])  # last: until now other processes may have read old values
+        return values
+
+    def _share(self, counts: Mapping[str, int], now: float) -> None:
+        """Add this process's counts to those of all processes. They are lost without Redis."""
+        key = cache_statistics(int(now // 60))
+        with contextlib.suppress(RedisAway), self._guarded:
+            pipeline = self._redis.pipeline(transaction=False)
+            for field, count in counts.items():
+                pipeline.hincrby(key, field, count)
+            pipeline.expire(key, _STATISTICS_S)
+            pipeline.execute()
 
     def _drop_here(self, is_affected: Callable[[str], bool]) -> None:
         self._loader.forget(is_affected)

@@ -88,9 +88,9 @@ class Loader:
                     break
             remaining_s = give_up_at - self._now()
             if remaining_s <= 0 or not load_in_progress.finished.wait(remaining_s):
-                return self._call(load)
+                return self._call(key, load)
             if load_in_progress.text is not None:
-                self._statistics.second_level_hits += 1
+                self._statistics.second_level_hit(key)
                 return load_in_progress.text
         try:
             own.text = self._load_shared(key, load, life, give_up_at)
@@ -128,19 +128,19 @@ class Loader:
             except RedisAway:
                 return self._load_alone(key, load)
             if outcome == "found":
-                self._statistics.second_level_hits += 1
+                self._statistics.second_level_hit(key)
                 return self._first.keep(key, found[0], found[1], asked_at)
             if outcome == "claimed":
                 return self._load_and_store(key, token, load, life)
             if self._now() >= give_up_at:
-                return self._call(load)
+                return self._call(key, load)
             self._sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_POLL_S)
 
     def _load_and_store(self, key: str, token: str, load: Callable[[], Any], life: Life) -> str:
         asked_at = self._now()  # the value's age counts from the start of the load
         try:
-            text = self._call(load)
+            text = self._call(key, load)
         except BaseException:
             self._store_value(key, token, "", 0)  # releases the token, so that the next reader need not wait
             raise
@@ -164,13 +164,13 @@ class Loader:
     def _load_alone(self, key: str, load: Callable[[], Any]) -> str:
         """Without Redis no invalidation arrives: keep the value for one sync interval only."""
         asked_at = self._now()
-        text = self._call(load)
+        text = self._call(key, load)
         expires_at = asked_at + self._limits.sync_s
         self._first.keep(key, f"{int(expires_at * 1000)}:{text}", self._first.head, asked_at)
         return text
 
-    def _call(self, load: Callable[[], Any]) -> str:
-        self._statistics.loads += 1
+    def _call(self, key: str, load: Callable[[], Any]) -> str:
+        self._statistics.loaded(key)
         return json.dumps(load(), separators=(",", ":"), allow_nan=False)
 
 

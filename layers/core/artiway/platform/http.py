@@ -147,6 +147,7 @@ class Api:
     """A function's routes. `permission=None` is any logged-in user; a route open to all must say `public=True`.
 
     `access_check` is called when the first protected route is. Without one the API trusts the authorizer's context.
+    `warm_up` is called before each request, and acts at the first one of a process.
     `origin` refuses each request that did not come through CloudFront. Only an API that others call directly has None.
     """
 
@@ -156,8 +157,10 @@ class Api:
         *,
         origin: Callable[[], Origin] | None,
         access_check: Callable[[], AccessPort] | None = None,
+        warm_up: Callable[[], object] | None = None,
     ) -> None:
         self.area = area
+        self._warm_up = warm_up
         self.access_check = access_check
         self.origin = origin
         self.resolver = APIGatewayHttpResolver(enable_validation=True, serializer=_to_json)
@@ -303,6 +306,7 @@ class Api:
             logs.context(request_id=request_id, route=route_key),
             waits.counted(is_bounded=True, most_s=math.inf if rule is not None and rule.is_slow else QUICK_S),
         ):
+            self._warm()
             try:
                 answer = self._answer(event, rule, context)
             except ArtiwayError as error:
@@ -322,6 +326,14 @@ class Api:
             }
             logger.info("request answered", status=answer["statusCode"])
             return answer
+
+    def _warm(self) -> None:
+        if self._warm_up is None:
+            return
+        try:
+            self._warm_up()
+        except Exception:
+            logger.exception("warm-up failed")  # the request loads what it needs
 
     def _answer(self, event: Mapping[str, Any], rule: _Rule | None, context: Any) -> dict[str, Any]:
         if self.origin is not None:

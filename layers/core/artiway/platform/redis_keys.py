@@ -64,6 +64,7 @@ REGISTRY = (
     KeyPattern("rate:<bucket>", KeyType.HASH, True, "platform.ratelimit", "a token bucket; it expires once it is full"),
     KeyPattern("cache:value:<key>", KeyType.STRING, True, "platform.cache", "a cached value with its time of expiry"),
     KeyPattern("cache:loading:<key>", KeyType.STRING, True, "platform.cache", "token of the reader that loads a value"),
+    KeyPattern("cache:statistics:<minute>", KeyType.HASH, True, "platform.cache", "reads of all processes by name"),
     KeyPattern(CACHE_HEAD, KeyType.STRING, False, "platform.cache", "id of the last invalidation"),
     KeyPattern(CACHE_LOG, KeyType.STREAM, False, "platform.cache", "the last invalidations, trimmed by length"),
     KeyPattern("nonce:<key_id>:<nonce>", KeyType.STRING, True, "identity.access", "nonce of a signed request"),
@@ -110,6 +111,10 @@ def cache_value(key: str) -> str:
 
 def cache_loading(key: str) -> str:
     return f"cache:loading:{key}"
+
+
+def cache_statistics(minute: int) -> str:
+    return f"cache:statistics:{minute}"
 
 
 def nonce(key_id: UUID, nonce: str) -> str:

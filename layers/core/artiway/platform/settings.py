@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -70,11 +68,6 @@ class Settings(BaseSettings):
     progress_interval_s: float = Field(default=5, ge=0, le=60)
 
     artefact_bucket: str = ""
-    upload_bytes: int = Field(default=20_000_000, ge=1, le=100_000_000)
-    upload_pixels: int = Field(default=40_000_000, ge=1, le=200_000_000)
-    upload_side: int = Field(default=12_000, ge=1, le=65_535)
-    uploads_open_per_user: int = Field(default=500, ge=1, le=100_000)  # not used by a task yet
-    uploads_open_per_tenant: int = Field(default=2_000, ge=1, le=100_000)
     upload_url_s: int = Field(default=900, ge=60, le=3_600)
     result_url_s: int = Field(default=900, ge=60, le=86_400)
     events_wait_ms: int = Field(default=20_000, ge=0, le=25_000)
@@ -112,19 +105,10 @@ class Settings(BaseSettings):
     cache_sync_s: float = Field(default=1, ge=0, le=60)  # how late another process may see an invalidation
     cache_load_s: float = Field(default=3, gt=0, le=60)
     cache_wait_s: float = Field(default=8, gt=0, le=60)
+    cache_warm_up_s: float = Field(default=1, ge=0, le=5)  # of the first request of a process
     purge_batch: int = Field(default=5_000, ge=1, le=100_000)
     purge_batches: int = Field(default=30, ge=1, le=1_000)  # a minute: no fewer keys than the API accepts
 
-    guard_outbox_s: int = Field(default=60, ge=1, le=86_400)
-    guard_waiting: int = Field(default=1_000, ge=1, le=10_000_000)
-    guard_redis_memory_percent: int = Field(default=80, ge=1, le=100)
-    guard_redis_connections: int = Field(default=1_000, ge=1, le=100_000)
-
-    # Tried in order: the name of a parser and a URL. With an empty list every location is unknown.
-    geo_sources: tuple[tuple[Literal["pconline", "baidu"], str], ...] = (
-        ("pconline", "https://whois.pconline.com.cn/ipJson.jsp?ip={address}&json=true"),
-        ("baidu", "https://opendata.baidu.com/api.php?query={address}&resource_id=6006&oe=utf8"),
-    )
     geo_source_timeout_s: float = Field(default=3, gt=0, le=10)
     geo_limit_s: float = Field(default=4, gt=0, le=20)
 
@@ -133,15 +117,6 @@ class Settings(BaseSettings):
     refresh_absolute_s: int = Field(default=30 * 86_400, ge=3_600, le=365 * 86_400)
     refresh_grace_s: int = Field(default=10, ge=0, le=60)
     refresh_secret_arn: str = ""
-    login_account_failures: int = Field(default=5, ge=1, le=100)
-    login_address_failures: int = Field(default=50, ge=1, le=10_000)  # an office shares one address
-    login_window_s: int = Field(default=900, ge=60, le=86_400)
-    login_longest_wait_s: int = Field(default=900, ge=1, le=86_400)
-    sessions_per_user: int = Field(default=50, ge=1, le=1_000)  # a login beyond it ends the oldest
-    users_per_tenant: int = Field(default=1_000, ge=1, le=100_000)
-    roles_per_tenant: int = Field(default=50, ge=0, le=1_000)
-    keys_per_user: int = Field(default=100, ge=0, le=10_000)
-    keys_per_tenant: int = Field(default=1_000, ge=0, le=100_000)
     login_location_wait_s: float = Field(default=1, ge=0, le=5)
     wechat_login_url: str = "https://api.weixin.qq.com"
     wechat_login_secret_arn: str = ""
@@ -153,8 +128,6 @@ class Settings(BaseSettings):
     wechat_pay_secret_arn: str = ""
     alarm_topic_arn: str = ""
     packages: str = ""  # JSON as in artiway/payments/packages.json, in its place
-    orders_open_per_user: int = Field(default=20, ge=1, le=10_000)
-    orders_open_per_tenant: int = Field(default=200, ge=1, le=100_000)
     order_life_s: int = Field(default=1_800, ge=60, le=7_200)
     order_grace_s: int = Field(default=60, ge=0, le=3_600)
     order_query_after_s: int = Field(default=300, ge=1, le=3_600)

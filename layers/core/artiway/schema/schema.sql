@@ -417,6 +417,14 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.whole_number(value jsonb, lowest integer, highest integer) RETURNS integer
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+    SELECT CASE WHEN jsonb_typeof(value) <> 'number' THEN NULL
+                WHEN value::numeric BETWEEN lowest AND highest AND value::numeric = trunc(value::numeric)
+                THEN value::integer END;
+$$;
+
 CREATE TABLE public.api_key (
     tenant_id uuid NOT NULL,
     key_id uuid NOT NULL,
@@ -1120,13 +1128,25 @@ ALTER TABLE ONLY public.task_event FORCE ROW LEVEL SECURITY;
 
 CREATE VIEW public.tier_default WITH (security_invoker='true') AS
  SELECT tier,
-    weight,
-    concurrency,
-    queue_depth,
+    COALESCE(( SELECT public.whole_number(live_setting.value, 1, 1000) AS whole_number
+           FROM public.live_setting
+          WHERE (live_setting.key = (('tier.'::text || tier.tier) || '.weight'::text))), weight) AS weight,
+    COALESCE(( SELECT public.whole_number(live_setting.value, 0, 100000) AS whole_number
+           FROM public.live_setting
+          WHERE (live_setting.key = (('tier.'::text || tier.tier) || '.concurrency'::text))), concurrency) AS concurrency,
+    COALESCE(( SELECT public.whole_number(live_setting.value, 0, 1000000) AS whole_number
+           FROM public.live_setting
+          WHERE (live_setting.key = (('tier.'::text || tier.tier) || '.queue_depth'::text))), queue_depth) AS queue_depth,
     priority,
-    rate_per_second,
-    burst,
-    artefact_days
+    COALESCE(( SELECT public.whole_number(live_setting.value, 1, 100000) AS whole_number
+           FROM public.live_setting
+          WHERE (live_setting.key = (('tier.'::text || tier.tier) || '.rate_per_second'::text))), rate_per_second) AS rate_per_second,
+    COALESCE(( SELECT public.whole_number(live_setting.value, 1, 200000) AS whole_number
+           FROM public.live_setting
+          WHERE (live_setting.key = (('tier.'::text || tier.tier) || '.burst'::text))), burst) AS burst,
+    COALESCE(( SELECT public.whole_number(live_setting.value, 1, 180) AS whole_number
+           FROM public.live_setting
+          WHERE (live_setting.key = (('tier.'::text || tier.tier) || '.artefact_days'::text))), artefact_days) AS artefact_days
    FROM ( VALUES ('enterprise'::text,10,50,500,'CRITICAL'::text,100,200,180), ('vip'::text,5,20,100,'HIGH'::text,50,100,30), ('standard'::text,2,5,30,'NORMAL'::text,20,40,15), ('free'::text,1,2,10,'LOW'::text,5,10,3)) tier(tier, weight, concurrency, queue_depth, priority, rate_per_second, burst, artefact_days);
 
 CREATE VIEW public.tenant_policy WITH (security_invoker='true') AS
@@ -2023,6 +2043,12 @@ REVOKE ALL ON FUNCTION public.token_take(the_nodes uuid[]) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.token_take(the_nodes uuid[]) TO artiway_app;
 
 GRANT ALL ON FUNCTION public.token_take(the_nodes uuid[]) TO artiway_service;
+
+REVOKE ALL ON FUNCTION public.whole_number(value jsonb, lowest integer, highest integer) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.whole_number(value jsonb, lowest integer, highest integer) TO artiway_app;
+
+GRANT ALL ON FUNCTION public.whole_number(value jsonb, lowest integer, highest integer) TO artiway_service;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.api_key TO artiway_app;
 

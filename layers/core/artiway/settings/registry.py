@@ -7,10 +7,17 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
+from artiway.delivery.uploads import settings as uploads
+from artiway.geo import settings as geo
+from artiway.health import settings as health
+from artiway.identity import settings as identity
+from artiway.identity.tenants import settings as tiers
+from artiway.payments import settings as payments
 from artiway.settings.model import Setting
+from artiway.tasks import settings as tasks
 from artiway.workers import settings as workers
 
-MODULES: tuple[ModuleType, ...] = (workers,)
+MODULES: tuple[ModuleType, ...] = (geo, health, identity, payments, tasks, tiers, uploads, workers)
 
 
 @cache

@@ -62,18 +62,19 @@ class LiveValues:
             return setting.default
         return setting.parsed(value)
 
-    def warm(self) -> None:
-        """Read the settings now."""
-        self._overrides()
+    def items(self) -> list[tuple[str, Callable[[], Copy], float]]:
+        """For the cache's warm-up: key, load and lifetime."""
+        return [(CACHE_KEY, self._load, CACHE_S)]
 
     def forget(self) -> None:
         """Ask the cache at the next read."""
         self._until = float("-inf")
 
-    def refresh(self) -> None:
+    def refresh(self) -> int:
         """Read the settings from PostgreSQL and replace the cached copy. Raises if PostgreSQL is away."""
         self._cache.refresh(CACHE_KEY, self._load, ttl_s=CACHE_S)
         self.forget()
+        return 1
 
     def _overrides(self) -> Mapping[str, Any]:
         now = self._now()

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
 from uuid import UUID
 
+from artiway.settings.model import Defaults, Setting, SettingValues
 from artiway.tasks import dag, parameters
 from artiway.tasks.model import FlowNode, InvalidRequest, Plan, PlannedNode, Source
 
 MICROSECONDS = 1_000_000
-BATCH_LIMIT = 50
+MOST_OUTPUTS = 50
+HIGHEST_PRICE = 10_000
 FLOW = "flow"
 
 
 @dataclass(frozen=True)
 class NodeType:
+    """`price` is for a node of a caller's flow."""
+
     name: str
     cost_us: int
-    price_points: int
+    price: Setting[int]
 
 
 @dataclass(frozen=True)
@@ -59,11 +64,16 @@ class ToolNode:
 
 @dataclass(frozen=True)
 class Tool:
+    """`price_points`, `count` and `most_outputs` are in force now; `price` and `limit` are their settings."""
+
     name: str
     group: str
     title: Mapping[str, str]
+    price: Setting[int]
+    limit: Setting[int] | None
     price_points: int
     count: Mapping[str, int]
+    most_outputs: int
     inputs: tuple[str, ...]
     optional_inputs: tuple[str, ...]
     batch: str | None
@@ -85,16 +95,35 @@ class Tool:
         ]
         return schema | ({"not": {"anyOf": faults}} if faults else {})
 
+    def with_values(self, values: SettingValues) -> Tool:
+        """The tool with the price and the limit that are in force."""
+        most = 1 if self.limit is None else values.get(self.limit)
+        count = {**self.count, "maximum": most, "default": min(self.count["default"], most)}
+        return replace(
+            self,
+            price_points=values.get(self.price),
+            count=self.count if self.batch is not None else count,
+            most_outputs=most,
+        )
+
 
 class Catalogue:
     def __init__(self, data: Mapping[str, Any]) -> None:
-        self.types = {
-            name: NodeType(name, row["cost_s"] * MICROSECONDS, row["price_points"])
-            for name, row in data["types"].items()
-        }
+        self.values: SettingValues = Defaults()
+        self.types = {name: _type(name, row) for name, row in data["types"].items()}
         self._common: Mapping[str, parameters.Schema] = data["common"]
         self.steps = {name: self._step(name, row) for name, row in data["steps"].items()}
-        self.tools = {name: self._tool(name, row) for name, row in data["tools"].items()}
+        self._tools = {name: self._tool(name, row) for name, row in data["tools"].items()}
+
+    def with_values(self, values: SettingValues) -> Catalogue:
+        """The same catalogue, with prices and limits from these settings."""
+        other = copy(self)
+        other.values = values
+        return other
+
+    @property
+    def tools(self) -> dict[str, Tool]:
+        return {name: tool.with_values(self.values) for name, tool in self._tools.items()}
 
     @property
     def models(self) -> dict[str, list[str]]:
@@ -110,9 +139,9 @@ class Catalogue:
         return str(params.get("format", self._common["format"]["default"]))
 
     def tool(self, name: str) -> Tool:
-        if name not in self.tools:
+        if name not in self._tools:
             raise InvalidRequest("tool", f"there is no tool {name[:64]}")
-        return self.tools[name]
+        return self._tools[name].with_values(self.values)
 
     def plan(
         self, tool_name: str, *, inputs: Mapping[str, UUID], params: Mapping[str, Any], count: int | None, seed: int
@@ -152,8 +181,9 @@ class Catalogue:
     @staticmethod
     def _batch_size(tool: Tool, prefix: str, inputs: Mapping[str, UUID], count: int | None) -> int:
         expected = {f"{prefix}_{number}" for number in range(1, len(inputs) + 1)}
-        if not 1 <= len(inputs) <= BATCH_LIMIT or (set(inputs) != expected and set(inputs) != {prefix}):
-            raise InvalidRequest("inputs", f"{tool.name} takes {prefix}_1 to {prefix}_{BATCH_LIMIT}, without a gap")
+        if not 1 <= len(inputs) <= tool.most_outputs or (set(inputs) != expected and set(inputs) != {prefix}):
+            last = f"{prefix}_{tool.most_outputs}"
+            raise InvalidRequest("inputs", f"{tool.name} takes {prefix}_1 to {last}, without a gap")
         if count not in (None, len(inputs)):
             raise InvalidRequest("count", "a batch makes one output for each picture")
         return len(inputs)
@@ -221,7 +251,7 @@ class Catalogue:
             sources=tuple(sources),
             depends_on=tuple(dict.fromkeys((*node.depends_on, *origins))),
             cost_us=step.type.cost_us,
-            price_points=step.type.price_points,
+            price_points=self.values.get(step.type.price),
             is_result=True,
         )
 
@@ -276,18 +306,42 @@ class Catalogue:
         )
         # If several steps define a parameter, the schema of the result node is shown.
         known = {key: schema for node in nodes for key, schema in node.step.params.items()}
+        count = row.get("count", {"minimum": 1, "maximum": 1, "default": 1})
+        limit = _limit(name, row)
         return Tool(
             name=name,
             group=row["group"],
             title=row["title"],
+            price=_price(f"price.{name}", row["price_points"], "points for each output"),
+            limit=limit,
             price_points=row["price_points"],
-            count=row.get("count", {"minimum": 1, "maximum": 1, "default": 1}),
+            count=count,
+            most_outputs=count["maximum"] if limit is None else limit.default,
             inputs=tuple(row.get("inputs", ())),
             optional_inputs=tuple(row.get("optional_inputs", ())),
             batch=row.get("batch"),
             params={**{key: known[key] for key in row["params"]}, **self._common},
             nodes=nodes,
         )
+
+
+def _type(name: str, row: Mapping[str, Any]) -> NodeType:
+    price = _price(f"price.flow.{name}", row["price_points"], "points for a node of a caller's flow")
+    return NodeType(name, row["cost_s"] * MICROSECONDS, price)
+
+
+def _price(key: str, default: int, description: str) -> Setting[int]:
+    return Setting(key, default, description, minimum=1, maximum=HIGHEST_PRICE)
+
+
+def _limit(name: str, row: Mapping[str, Any]) -> Setting[int] | None:
+    """A batch and a tool with a count have a limit; every other tool makes one output."""
+    if "batch" in row:
+        return Setting(f"limit.{name}", MOST_OUTPUTS, "pictures of a batch", minimum=1, maximum=MOST_OUTPUTS)
+    if "count" not in row:
+        return None
+    count = row["count"]
+    return Setting(f"limit.{name}", count["maximum"], "outputs of a task", count["minimum"], MOST_OUTPUTS)
 
 
 def _check(place: str, schemas: Mapping[str, parameters.Schema], given: Mapping[str, Any]) -> None:

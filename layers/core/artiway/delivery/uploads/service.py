@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol
@@ -50,8 +50,13 @@ class Bounds:
 
 
 class UploadService:
-    def __init__(self, store: UploadStore, objects: Objects, clock: Clock, bounds: Bounds) -> None:
-        self._store, self._objects, self._clock, self.bounds = store, objects, clock, bounds
+    def __init__(self, store: UploadStore, objects: Objects, clock: Clock, bounds: Callable[[], Bounds]) -> None:
+        self._store, self._objects, self._clock, self._bounds = store, objects, clock, bounds
+
+    @property
+    def bounds(self) -> Bounds:
+        """The bounds in force now."""
+        return self._bounds()
 
     def ticket(self, *, tenant_id: UUID, user_id: UUID, content_type: str, size: int) -> Ticket:
         """Permission to upload one picture of this type and exactly this size."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Protocol
 from uuid import UUID
@@ -52,10 +52,10 @@ class ApiKeyService:
     """
 
     def __init__(
-        self, store: Store, revocations: Revocations, clock: Clock, *, limits: KeyLimits | None = None
+        self, store: Store, revocations: Revocations, clock: Clock, *, limits: Callable[[], KeyLimits] = KeyLimits
     ) -> None:
         self._store, self._revocations, self._clock = store, revocations, clock
-        self._limits = limits or KeyLimits()
+        self._limits = limits
 
     def create(
         self,
@@ -85,7 +85,7 @@ class ApiKeyService:
             parent_key_id=actor.key_id,
         )
         secret = secrets.token_urlsafe(SECRET_BYTES)
-        self._store.add(key, digest(secret), limits=self._limits)
+        self._store.add(key, digest(secret), limits=self._limits())
         return key, f"{PREFIX}{key.tenant_id.hex}{key.key_id.hex}_{secret}"
 
     def keys(self, actor: Actor, *, after: UUID | None, limit: int) -> Sequence[ApiKey]:

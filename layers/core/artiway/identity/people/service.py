@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 from uuid import UUID
@@ -92,10 +92,15 @@ UNCHANGED = Unchanged()
 
 class PeopleService:
     def __init__(
-        self, store: Store, passwords: Passwords, revocations: Revocations, *, limits: PeopleLimits | None = None
+        self,
+        store: Store,
+        passwords: Passwords,
+        revocations: Revocations,
+        *,
+        limits: Callable[[], PeopleLimits] = PeopleLimits,
     ) -> None:
         self._store, self._passwords, self._revocations = store, passwords, revocations
-        self._limits = limits or PeopleLimits()
+        self._limits = limits
 
     def me(self, tenant_id: UUID, user_id: UUID) -> Me:
         me = self._store.me(tenant_id, user_id)
@@ -112,8 +117,8 @@ class PeopleService:
         with self._store.change(actor) as people:
             actor.must_have(_permissions_of(people, user.roles))
             # Disabled users count too: their rows stay, so inviting and disabling in turn would bypass the limit.
-            if people.count_users() >= self._limits.users:
-                raise TooManyUsers(self._limits.users)
+            if people.count_users() >= (most := self._limits().users):
+                raise TooManyUsers(most)
             people.add_user(user)
             people.record(
                 "user.invited", to_wire("usr", user.user_id), {"email": user.email, "roles": list(user.roles)}
@@ -188,8 +193,8 @@ class PeopleService:
             roles = people.roles()
             if name == PLATFORM_ADMIN or any(role.name == name for role in roles):
                 raise RoleTaken("there is a role of this name already", name=name)
-            if sum(not role.is_built_in for role in roles) >= self._limits.roles:
-                raise TooManyRoles(self._limits.roles)
+            if sum(not role.is_built_in for role in roles) >= (most := self._limits().roles):
+                raise TooManyRoles(most)
             people.add_role(name, permissions)
             people.record("role.created", f"role:{name}", {"permissions": sorted(permissions)})
         return Role(name, permissions, is_built_in=False)
