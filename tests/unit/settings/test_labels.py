@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from artiway.caching.service import NAMES
 from artiway.dictionaries import service
 from artiway.scheduling.lanes import LANES
+from artiway.settings.service import CACHE_KEY
 from artiway.tasks import catalogue
 from artiway.tasks.model import NodeStatus, TaskStatus
 
@@ -74,3 +76,12 @@ def test_console_and_dictionary_agree_on_states():
     for row in service.load("task_states"):
         assert f'status_{row["key"]}: ["' in words
         assert f'"{row["zh"]}"' in words
+
+
+def test_names_of_caches_are_those_in_use():
+    prefix = re.compile(r"f\"(\w+):\{")
+    users = [
+        path for path in (ROOT / "layers/core/artiway").rglob("*.py") if "import Cache\n" in path.read_text("utf-8")
+    ]
+    found = {name for path in users for name in prefix.findall(path.read_text("utf-8"))}
+    assert found - {"task"} | {CACHE_KEY, service.NAME} == set(NAMES)

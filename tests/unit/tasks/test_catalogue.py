@@ -4,11 +4,14 @@ import itertools
 from uuid import UUID, uuid4
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from artiway.errors import Refused
 from artiway.scheduling.model import Track
+from artiway.settings.model import Fixed
 from artiway.tasks import catalogue, dag, parameters
-from artiway.tasks.model import Cycle, FlowNode
+from artiway.tasks.model import Cycle, FlowNode, InvalidRequest
 
 CATALOGUE = catalogue.load()
 PICTURE = UUID(int=7)
@@ -266,3 +269,34 @@ def test_models_are_names_that_the_queue_accepts():
     for model, steps in models.items():
         assert Track("model", "vip_short", model).model == model
         assert all(catalogue.load().steps[step].model == model for step in steps)
+
+
+class TestLivePrices:
+    """The same catalogue with settings: each plan is priced by the values in force when it is made."""
+
+    @given(price=st.integers(1, 10_000), count=st.integers(1, 10))
+    def test_plan_costs_price_times_outputs(self, price, count):
+        priced = CATALOGUE.with_values(Fixed({CATALOGUE.tool("model_photo").price: price}))
+        plan = priced.plan("model_photo", inputs={"product": uuid4()}, params={}, count=count, seed=0)
+        assert plan.price_points == price * count
+        assert priced.tools["model_photo"].price_points == price
+        assert CATALOGUE.tools["model_photo"].price_points == 10
+
+    def test_flow_costs_price_of_node_type(self):
+        priced = CATALOGUE.with_values(Fixed({CATALOGUE.types["cutout"].price: 9}))
+        node = FlowNode(
+            name="a", type="cutout", step=None, params={}, uploads={"product": uuid4()}, sources={}, depends_on=()
+        )
+        assert (priced.flow([node], seed=0).price_points, CATALOGUE.flow([node], seed=0).price_points) == (9, 2)
+
+    def test_lower_limit_lowers_default_count(self):
+        limited = CATALOGUE.with_values(Fixed({CATALOGUE.tool("outfit_poses").limit: 2}))
+        assert limited.tool("outfit_poses").count == {"minimum": 2, "maximum": 2, "default": 2}
+
+    def test_batch_takes_pictures_up_to_limit(self):
+        limited = CATALOGUE.with_values(Fixed({CATALOGUE.tool("batch_cutout").limit: 2}))
+        pictures = {f"product_{number}": uuid4() for number in range(1, 4)}
+        with pytest.raises(InvalidRequest):
+            limited.plan("batch_cutout", inputs=pictures, params={}, count=None, seed=0)
+        del pictures["product_3"]
+        assert len(limited.plan("batch_cutout", inputs=pictures, params={}, count=None, seed=0).nodes) == 2

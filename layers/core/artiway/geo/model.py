@@ -82,7 +82,7 @@ def _source_fault(source: object) -> str | None:
     if not isinstance(source, dict) or not {"name", "url", "encoding", "location"} <= set(source) <= _FIELDS:
         return "has name, url, encoding and location, and may have success"
     if not isinstance(source["name"], str) or not _NAME.fullmatch(source["name"]):
-        return "the name has up to 32 lower-case letters, digits, - and _"
+        return "the name has up to 32 characters: a to z, digits, - and _"
     url = source["url"]
     if not isinstance(url, str) or len(url) > 500 or not _URL.fullmatch(url) or url.count(PLACE) != 1:
         return f"the url begins with https:// and a public name, and contains {PLACE} once behind it"
