@@ -36,6 +36,7 @@ LOGGER = {"ARTIWAY_LOG_LEVEL", "ARTIWAY_LOG_SAMPLE_RATE", "ARTIWAY_METRICS"}
 NO_EXECUTION = "starts no execution: only a submission, a retry and the sweeps do; a token is answered without the ARN"
 READS_EVENTS = "only reads tasks and events"
 NEVER_USED = {
+    "dead_letter_queues": {"ops": "reads the series; the watchdog counts dead letters for them"},
     "task_machine_arn": {
         "events": READS_EVENTS,
         **dict.fromkeys(("fanout", "internal", "ops", "progress", "push"), NO_EXECUTION),
