@@ -22,6 +22,7 @@ class Message:
     data: Mapping[str, Any] = field(default_factory=dict)
     delay_s: int = 0
     tenant_id: UUID | str | None = None  # for a transaction without a tenant whose message concerns one
+    trace_id: str = ""  # of the task that the message is about; else that of the caller
 
     def body(self, *, trace_id: str, at: datetime) -> str:
         """The JSON text that consumers receive, whichever way the message is sent."""

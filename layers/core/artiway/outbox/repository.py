@@ -49,8 +49,9 @@ class Outbox:
                 "tenant_id": None if message.tenant_id is None else str(message.tenant_id),
                 "aggregate": message.aggregate,
                 "destination": message.destination,
-                "body": message.body(trace_id=trace_id, at=now),
+                "body": message.body(trace_id=message.trace_id or trace_id, at=now),
                 "delay_s": message.delay_s,
+                "trace_id": message.trace_id or trace_id,
             }
             for message in messages
         ]
@@ -66,7 +67,7 @@ class Outbox:
                 destination=row["destination"],
                 body=row["body"],
                 delay_s=row["delay_s"],
-                trace_id=prepared.trace_id,
+                trace_id=row["trace_id"],
             )
             for row, number in zip(prepared.rows, stored, strict=True)
             if number["is_due"]

@@ -13,9 +13,10 @@ from psycopg.types.json import Jsonb
 from artiway import ids
 from artiway.outbox.model import Message
 from artiway.outbox.repository import Outbox
-from artiway.platform import sql
+from artiway.platform import sql, tracing
 from artiway.platform.clock import Clock
 from artiway.platform.database import Database, Row, Transaction
+from artiway.platform.logs import Logger
 from artiway.scheduling.model import Priority
 from artiway.tasks import dag, messages
 from artiway.tasks.durations import Windows
@@ -46,6 +47,7 @@ from artiway.tasks.model import (
 )
 
 SQL = sql.load("artiway.tasks")
+logger = Logger("tasks")
 
 
 class PostgresTaskTransaction:
@@ -122,6 +124,7 @@ class PostgresTaskTransaction:
                 "webhook_url": task.webhook_url,
                 "eta_s": task.eta_s,
                 "eta_model_s": task.eta_model_s,
+                "trace_id": tracing.current(),
             },
         )
 
@@ -166,8 +169,12 @@ class PostgresTaskTransaction:
         return _task(row) if row else None
 
     def lock_task(self, task_id: UUID) -> Task | None:
+        """To the end of the transaction, lines are logged and messages published under the task's trace id."""
         row = self._tx.one(SQL["lock_task"], {"task_id": task_id})
-        return _task(row) if row else None
+        if row is None:
+            return None
+        tracing.follow(row["trace_id"])
+        return _task(row)
 
     def tasks(self, wanted: TaskFilter, *, before: UUID | None, limit: int) -> list[Task]:
         parameters = {
@@ -256,7 +263,7 @@ class PostgresTaskTransaction:
         self.released.append(ReleasedSlot(report.node_id, row["pool"], report.gpu_us))
         self.ready += [Waiting(**one) for one in row["ready"] or ()]
         self.messages += token_answers(row["answers"] or ())
-        return Finished(row["name"], is_leaf=row["is_leaf"])
+        return Finished(row["name"], is_leaf=row["is_leaf"], pool=row["pool"], type=row["type"], run_s=row["run_s"])
 
     def fail(self, node: Node, attempt: int, failure: Failure, *, gpu_us: int | None) -> bool:
         parameters = {"node_id": node.node_id, "attempt": attempt, "error": Jsonb(failure.as_json()), "gpu_us": gpu_us}
@@ -349,7 +356,7 @@ class PostgresTasks:
     @contextlib.contextmanager
     def open(self, tenant_id: UUID) -> Iterator[PostgresTaskTransaction]:
         """Begin a transaction. After its commit the events are announced, slots released and ready nodes enqueued."""
-        with self._database.tenant_transaction(tenant_id) as tx:
+        with tracing.restored(), self._database.tenant_transaction(tenant_id) as tx:
             task_tx = PostgresTaskTransaction(tx, tenant_id, self._clock)
             yield task_tx
             task_tx.flush(self._outbox)
@@ -399,6 +406,9 @@ class PostgresNodes:
         with self._database.service_transaction() as tx:
             rows = tx.all(SQL["dispatch"], {"node_ids": node_ids, "charges_us": charges_us, "tags_us": tags_us})
             self._outbox.publish(tx, work_messages(rows))
+        for row in rows:
+            named = {name: row[name] for name in ("trace_id", "task_id", "node_id", "attempt", "pool")}
+            logger.info("node dispatched", **named)
         return [row["node_id"] for row in rows]
 
     def places(self, node_ids: Sequence[UUID]) -> dict[UUID, tuple[UUID, UUID]]:
@@ -464,6 +474,7 @@ def work_messages(rows: Sequence[Row]) -> list[Message]:
             attempt=row["attempt"],
             pool=row["pool"],
             node_type=row["type"],
+            trace_id=row["trace_id"],
         )
         for row in rows
     ]
