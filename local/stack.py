@@ -282,6 +282,7 @@ class Stack:
             sandboxes=self._sandboxes,
             variables={
                 "ARTIWAY_DATABASE_URL": urls["artiway_app"],
+                "ARTIWAY_HEALTH_URL": f"{self.url}/api/v1/health",
                 "ARTIWAY_SERVICE_DATABASE_URL": urls["artiway_service"],
                 "ARTIWAY_OWNER_DATABASE_URL": urls["artiway_owner"],
                 "ARTIWAY_OWNER_SECRET_ARN": "",

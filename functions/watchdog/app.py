@@ -1,7 +1,7 @@
 """The sweeps: every half minute for running nodes, every five minutes for missed changes, at night for expired objects.
 
-The invariants of changed rows are checked each minute, those of all rows at night. A deployment starts the first
-passes, so that overdue rows do not wait for the schedule.
+The invariants of changed rows are checked each minute, those of all rows at night. Each minute the public address is
+requested as by a client. A deployment starts the first passes, so that overdue rows do not wait for the schedule.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ POOLS = ("gpu", "enterprise")
 
 
 def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
-    """`{"pass": "quick" | "slow" | "expire" | "changes" | "invariants"}`; with `"once": true` quick is not repeated."""
+    """`{"pass": "quick" | "slow" | "expire" | "changes" | "invariants" | "front_door"}`.
+
+    With `"once": true` quick is not repeated.
+    """
     with tracing.traced(None):
         match event["pass"]:
             case "quick":
@@ -34,8 +37,10 @@ def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
                 return _verdict(bootstrap.invariants().check_changes())
             case "invariants":
                 return _verdict(bootstrap.invariants().check())
+            case "front_door":
+                return {"ok": bootstrap.front_door().check()}
             case other:
-                raise ValueError(f"unknown pass {other!r}: quick, slow, expire, changes or invariants")
+                raise ValueError(f"unknown pass {other!r}: quick, slow, expire, changes, invariants or front_door")
 
 
 def _verdict(health: Health) -> dict[str, Any]:

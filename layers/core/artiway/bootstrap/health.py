@@ -9,7 +9,7 @@ from artiway.bootstrap.once import once
 from artiway.bootstrap.scheduling import operations
 
 if TYPE_CHECKING:
-    from artiway.health.service import Guard, HealthService
+    from artiway.health.service import FrontDoor, Guard, HealthService
 
 
 @once
@@ -18,6 +18,16 @@ def health() -> HealthService:
     from artiway.health.service import HealthService
 
     return HealthService({"postgres": PostgresCheck(base.service_database()), "redis": RedisCheck(base.redis())})
+
+
+@once
+def front_door() -> FrontDoor:
+    import time
+
+    from artiway.health.client import get_health
+    from artiway.health.service import FrontDoor
+
+    return FrontDoor(base.settings().health_url, get_health, time.monotonic)
 
 
 @once

@@ -312,6 +312,8 @@ class Api:
                 metrics.emit("RequestFailures", 1, area=self.area)
                 bug = ArtiwayError("an internal error occurred")
                 answer = _failed(bug) if is_raw else _rendered(bug, request_id)
+            if answer["statusCode"] == HTTPStatus.TOO_MANY_REQUESTS:
+                metrics.emit("RequestsThrottled", 1)
             answer["headers"] = {
                 "cache-control": "no-store",
                 **({"retry-after": str(RETRY_AFTER_S)} if answer["statusCode"] == 503 else {}),
