@@ -18,7 +18,7 @@ import threading
 import time
 from pathlib import Path
 
-SECONDS = 60
+SECONDS = 180
 PR_SET_CHILD_SUBREAPER = 36
 
 

@@ -22,7 +22,7 @@ from artiway.delivery.webhooks.model import (
     signature,
 )
 from artiway.platform.redis import RedisAway
-from artiway.tasks.model import NodeProgress
+from artiway.tasks.model import NodeProgress, TaskFilter
 from artiway.tasks.reports import report_from
 from tests.integration.tasks.test_life import deliver_all, held, submit
 
@@ -227,6 +227,40 @@ def test_view_shows_newest_progress_of_running_node(world, monkeypatch):
     monkeypatch.setattr(world.feed, "progress", away)
     stored = world.rows("SELECT progress FROM task_node WHERE task_id = %s", task.task_id)[0]["progress"]
     assert world.tasks.view(**place).progress == stored
+    world.run_to_end()
+
+
+def test_list_shows_newest_progress_like_view(world, monkeypatch):
+    tenant = world.tenant()
+    ended, worker, holding = running_node(world, tenant)
+    world.finish(worker, holding)
+    deliver_all(world)
+    first, second = (running_node(world, tenant)[0].task_id for _ in range(2))
+    holdings = {UUID(one.order["taskId"]): one for worker in world.workers for one in worker.held}
+    for task_id, percent in ((first, 33), (second, 67)):
+        world.progress.handle([report(holdings[task_id], sequence=1, progress=1)])
+        world.progress.handle([report(holdings[task_id], sequence=2, progress=percent)])
+    reads = []
+    read_progress = world.feed.progress
+    monkeypatch.setattr(world.feed, "progress", lambda tasks: reads.append(set(tasks)) or read_progress(tasks))
+
+    def listed():
+        page = world.tasks.tasks(tenant_id=tenant[0], wanted=TaskFilter(), before=None, limit=10)
+        return {task.task_id: progress for task, progress in page}
+
+    assert listed() == {first: 33, second: 67, ended.task_id: 100}
+    assert reads == [{first, second}]
+    assert listed() == {
+        task_id: world.tasks.view(tenant_id=tenant[0], task_id=task_id).progress
+        for task_id in (first, second, ended.task_id)
+    }
+
+    def away(*_):
+        raise RedisAway
+
+    monkeypatch.setattr(world.feed, "progress", away)
+    stored = world.rows("SELECT task_id, progress FROM task_node WHERE tenant_id = %s", tenant[0])
+    assert listed() == {row["task_id"]: row["progress"] for row in stored}
     world.run_to_end()
 
 

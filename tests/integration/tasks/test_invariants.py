@@ -30,7 +30,8 @@ BREAKS = {
     "credits_are_of_own_payments": "UPDATE pay_transaction SET outcome = 'FOREIGN'",
     "one_credit_per_paid_order": "UPDATE points_ledger SET reference = 'another order' WHERE reference LIKE 'ord%'",
     "history_is_complete": "DELETE FROM node_history WHERE version > 3",
-    "tokens_are_answered": "UPDATE node_token SET answered_at = NULL, issued_at = now() - interval '1 h';"
+    "tokens_are_answered": "INSERT INTO node_token (tenant_id, token_id, node_id, kind, token, issued_at)"
+    " SELECT tenant_id, gen_random_uuid(), node_id, 'ready', 'left', now() - interval '1 h' FROM task_node;"
     "UPDATE task_node SET ended_at = now() - interval '1 h'",
     "artefacts_have_nodes": "DELETE FROM artefact",
     "balances_equal_ledger": "ALTER TABLE points_ledger DISABLE TRIGGER ALL;"
@@ -188,7 +189,7 @@ def test_slot_missing_in_redis_is_found_after_grace(mirrored):
 
 def test_slot_left_in_redis_is_found_after_grace(mirrored, monkeypatch):
     world, _ = mirrored
-    monkeypatch.setattr(world.store, "_release", lambda slots: None)
+    monkeypatch.setattr(world.store, "_schedule", lambda slots, ready: None)
     world.finish(*held(world, world.workers[0].held[0].order["name"]))
     deliver_all(world)
     assert check_of(world, "slots_are_mirrored").is_ok

@@ -77,6 +77,7 @@ def test_unclaimed_work_message_is_resent(world):
     assert message["data"] == {
         "nodeId": str(node_of(world, task)["node_id"]),
         "tenantId": str(task.tenant_id),
+        "taskId": str(task.task_id),
         "attempt": 1,
     }
     assert world.sweeper.unclaimed() == 0
@@ -143,9 +144,10 @@ def test_unanswered_token_is_answered(world):
     world.worker()
     task = submit_flow(world, world.tenant(), "a", "a>b")
     deliver_all(world)
+    world.superuser.execute("CREATE TEMP TABLE kept AS SELECT * FROM node_token")
     world.finish(*held(world, "a"))
     deliver_all(world)
-    world.superuser.execute("UPDATE node_token SET answered_at = NULL")
+    world.superuser.execute("INSERT INTO node_token SELECT * FROM kept ON CONFLICT DO NOTHING")
     world.network.messages.clear()
     world.advance(61)
     assert world.sweeper.slow()["tokens"] >= 2
@@ -161,9 +163,7 @@ def test_token_of_ended_node_is_answered_at_once(world):
     node_id = node_of(world, task)["node_id"]
     world.node_store.mark_ready([node_id], {node_id: "late-token"})
     assert [body["data"]["token"] for body in sent(world, "machine:answer")] == ["late-token"]
-    world.nodes.await_dependencies(
-        tenant_id=task.tenant_id, task_id=task.task_id, node_id=node_id, token="late-dependencies"
-    )
+    world.dispatcher.await_dependencies([(node_id, "late-dependencies")])
     assert [body["data"]["token"] for body in sent(world, "machine:answer")] == ["late-token", "late-dependencies"]
 
 

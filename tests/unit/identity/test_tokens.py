@@ -21,7 +21,6 @@ from tools.openapi import load_handler
 
 ROOT = Path(__file__).parents[3]
 ISSUER = "artiway"
-NOW = datetime.now(UTC)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +40,7 @@ def issue(signer, **changes):
         "user_id": uuid4(),
         "permissions": ("task.read", "points.read"),
         "family_id": str(uuid4()),
-        "now": NOW,
+        "now": datetime.now(UTC),
     }
     return tokens.issue(signer, **{**facts, **changes})
 
@@ -81,7 +80,7 @@ def test_token_of_previous_key_is_accepted(signer):
 
 def test_expired_token_says_so(signer, verifier):
     with pytest.raises(TokenExpired):
-        verifier.verify(issue(signer, now=NOW - timedelta(seconds=901)))
+        verifier.verify(issue(signer, now=datetime.now(UTC) - timedelta(seconds=901)))
 
 
 @pytest.mark.parametrize(
@@ -166,7 +165,9 @@ def test_authorizer_passes_the_error_code_on(authorize, authorization):
 
 
 def test_authorizer_distinguishes_expired_from_invalid_tokens(signer, authorize):
-    assert authorize(f"bearer {issue(signer, now=NOW - timedelta(hours=1))}") == {"error": "AUTH_401_TOKEN_EXPIRED"}
+    assert authorize(f"bearer {issue(signer, now=datetime.now(UTC) - timedelta(hours=1))}") == {
+        "error": "AUTH_401_TOKEN_EXPIRED"
+    }
 
 
 def test_authorizer_leaves_api_keys_to_the_access_check(authorize):

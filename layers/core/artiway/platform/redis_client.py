@@ -2,24 +2,45 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 from redis import Redis
+from redis.client import Pipeline
 from redis.exceptions import ConnectionError, TimeoutError  # noqa: A004
 
 from artiway.platform.breaker import Breaker
 
 
-class RestingRedis(Redis):
-    """Every command passes here, so a request waits for a hanging server once."""
+@contextlib.contextmanager
+def _resting(breaker: Breaker) -> Iterator[None]:
+    """Every request passes here, so callers wait for a hanging server once."""
+    if breaker.is_silent():
+        raise ConnectionError("Redis did not answer a moment ago")
+    try:
+        yield
+    except (ConnectionError, TimeoutError):
+        breaker.fall_silent()
+        raise
 
+
+class RestingPipeline(Pipeline):
+    breaker: Breaker
+
+    def execute(self, raise_on_error: bool = True) -> list[Any]:
+        with _resting(self.breaker):
+            return super().execute(raise_on_error)
+
+
+class RestingRedis(Redis):
     breaker: Breaker
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
-        if self.breaker.is_silent():
-            raise ConnectionError("Redis did not answer a moment ago")
-        try:
+        with _resting(self.breaker):
             return super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
-        except (ConnectionError, TimeoutError):
-            self.breaker.fall_silent()
-            raise
+
+    def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> RestingPipeline:
+        pipeline = RestingPipeline(self.connection_pool, self.response_callbacks, transaction, shard_hint)
+        pipeline.breaker = self.breaker
+        return pipeline

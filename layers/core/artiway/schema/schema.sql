@@ -79,7 +79,7 @@ CREATE FUNCTION public.node_finish(the_task uuid, the_node uuid, the_attempt int
     SET enable_seqscan TO 'off'
     AS $$
 DECLARE
-    finished task_node;
+    finished record;
     dependents uuid[];
     opened uuid[];
 
@@ -393,14 +393,18 @@ END
 $$;
 
 CREATE FUNCTION public.token_take(the_nodes uuid[]) RETURNS TABLE(tenant_id uuid, node_id uuid, token text, status text)
-    LANGUAGE sql
+    LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     AS $$
+BEGIN
+    RETURN QUERY
     DELETE FROM node_token AS waiting
      USING task_node AS node
      WHERE waiting.node_id = ANY (the_nodes) AND waiting.answered_at IS NULL AND node.node_id = waiting.node_id
        AND (node.status IN ('COMPLETED', 'FAILED', 'TIMEOUT', 'CANCELLED') OR waiting.kind = 'gate' AND node.in_degree = 0)
     RETURNING waiting.tenant_id, waiting.node_id, waiting.token, node.status;
+
+END
 $$;
 
 CREATE FUNCTION public.wait_for_speakers() RETURNS trigger

@@ -66,8 +66,8 @@ SELECT tenant_id, task_id, user_id, tool, name, status, run, hold_id, lane, pool
 
 -- name: progress_of_tasks
 SELECT node.task_id,
-       (sum(node.cost_us * CASE WHEN node.status = 'COMPLETED' THEN 100 ELSE greatest(node.progress, live.percent) END)
-        / sum(node.cost_us))::integer AS progress
+       floor(sum(node.cost_us * CASE WHEN node.status = 'COMPLETED' THEN 100 ELSE greatest(node.progress, live.percent) END)
+             / sum(node.cost_us))::integer AS progress
   FROM task_node AS node
   LEFT JOIN unnest(%(node_ids)s::uuid[], %(attempts)s::integer[], %(percents)s::integer[]) AS live (node_id, attempt, percent)
     ON live.node_id = node.node_id AND live.attempt = node.attempt AND node.status = 'PROCESSING'

@@ -32,8 +32,8 @@ class MachineSender:
         from botocore.exceptions import BotoCoreError, ClientError
 
         data = json.loads(envelope.body)["data"]
-        if envelope.destination == messages.START and not self._machine_arn:
-            logger.error("destination without a machine", destination=envelope.destination)
+        if envelope.destination == messages.START and not self._can_start(data):
+            logger.error("destination without a machine or a queue", destination=envelope.destination)
             return False
         try:
             self._call(envelope, data)
@@ -46,6 +46,9 @@ class MachineSender:
             logger.warning("machine not reached", destination=envelope.destination, reason=type(error).__name__)
             return False
         return True
+
+    def _can_start(self, data: Mapping[str, Any]) -> bool:
+        return bool(self._machine_arn) and messages.lane_destination(data["input"]["lane"]) in self._queue_urls
 
     def _call(self, envelope: Envelope, data: Mapping[str, Any]) -> None:
         machine: SFNClient = aws.client("stepfunctions")

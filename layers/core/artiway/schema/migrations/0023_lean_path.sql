@@ -134,7 +134,7 @@ CREATE FUNCTION node_finish(
     SET enable_seqscan = off
     AS $$
 DECLARE
-    finished task_node;
+    finished record;
     dependents uuid[];
     opened uuid[];
 BEGIN
@@ -175,14 +175,17 @@ $$;
 -- ended.
 CREATE FUNCTION token_take(the_nodes uuid[])
     RETURNS TABLE (tenant_id uuid, node_id uuid, token text, status text)
-    LANGUAGE sql
+    LANGUAGE plpgsql
     SET enable_seqscan = off
     AS $$
+BEGIN
+    RETURN QUERY
     DELETE FROM node_token AS waiting
      USING task_node AS node
      WHERE waiting.node_id = ANY (the_nodes) AND waiting.answered_at IS NULL AND node.node_id = waiting.node_id
        AND (node.status IN ('COMPLETED', 'FAILED', 'TIMEOUT', 'CANCELLED') OR waiting.kind = 'gate' AND node.in_degree = 0)
     RETURNING waiting.tenant_id, waiting.node_id, waiting.token, node.status;
+END
 $$;
 
 -- Keeps the tokens of executions that wait, and returns those whose wait is over already. The lock on the tasks prevents that a
