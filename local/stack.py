@@ -285,6 +285,7 @@ class Stack:
             sandboxes=self._sandboxes,
             variables={
                 "ARTIWAY_DATABASE_URL": urls["artiway_app"],
+                "ARTIWAY_HEALTH_URL": f"{self.url}/api/v1/health",
                 "ARTIWAY_SERVICE_DATABASE_URL": urls["artiway_service"],
                 "ARTIWAY_READER_HOST": "off",
                 "ARTIWAY_OWNER_DATABASE_URL": urls["artiway_owner"],

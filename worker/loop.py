@@ -10,7 +10,7 @@ from typing import Any
 from artiway.tasks.contract import Node, Terms
 from worker.attempt import Attempt, Leases, Stop
 from worker.heartbeat import Heartbeat
-from worker.logs import Logger
+from worker.logs import Logger, traced
 from worker.model import WorkMessage
 from worker.polling import BACKOFF_MAX_S, BACKOFF_S, QueuePoller, jittered
 from worker.ports import Internal, ProgressQueue, ServiceFailed, WorkQueue
@@ -101,7 +101,8 @@ class Worker:
         if self._stopping.is_set():
             self._ignoring_failure(self._queue.make_visible, message)
         else:
-            self._process(message, slot)
+            with traced(message.trace_id):
+                self._process(message, slot)
 
     def _process(self, message: WorkMessage, slot: Slot) -> None:
         try:

@@ -19,7 +19,7 @@ def _report(message: Received) -> Report:
     from artiway.tasks.reports import report_from  # imported with the services, at the first message
 
     try:
-        return report_from(message.type, message.data)
+        return report_from(message.type, message.data, trace_id=message.trace_id)
     except ValueError as error:
         raise PoisonMessage(f"not a report: {error}") from error
 

@@ -176,6 +176,7 @@ class ResultBody(http.Wire):
 
 
 class TaskViewBody(TaskBody):
+    trace_id: str = Field(description="of the request that submitted the task; in the log lines of all its steps")
     nodes: list[NodeBody]
     results: list[ResultBody]
 
@@ -350,6 +351,7 @@ def get_task(task_id: str) -> TaskViewBody:
     results = bootstrap.uploads().results(tenant_id=api.identity.tenant_id, task_id=place, base_url=api.public_url)
     return TaskViewBody(
         **_task(graph.task, view.progress),
+        trace_id=graph.task.trace_id,
         nodes=[
             NodeBody(
                 node_id=to_wire("node", node.node_id),

@@ -1,8 +1,8 @@
 """The sweeps: every half minute for running nodes, every five minutes for missed changes, at night for expired objects.
 
-Each minute finished rows leave after their time, minute aggregates are written, and the invariants of changed rows are
-checked; at night those of the next part of all rows. A deployment starts the first passes, so that overdue rows do not
-wait for the schedule.
+Each minute finished rows leave after their time, minute aggregates are written, the invariants of changed rows are
+checked, and the public address is requested as by a client; at night the invariants of the next part of all rows are
+checked. A deployment starts the first passes, so that overdue rows do not wait for the schedule.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 logger = Logger("watchdog")
 POOLS = ("gpu", "enterprise")
-PASSES = ("quick", "slow", "series", "expire", "retention", "changes", "invariants")
+PASSES = ("quick", "slow", "series", "expire", "retention", "changes", "invariants", "front_door")
 
 
 def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
-    """`{"pass": "quick" | "slow" | "series" | "expire" | "retention" | "changes" | "invariants"}`.
+    """`{"pass": name}` with one of `PASSES`.
 
     With `"once": true` quick is not repeated. With `"full": true` invariants checks every row.
     """
@@ -45,6 +45,8 @@ def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
                 return _verdict(bootstrap.invariants().check())
             case "invariants":
                 return _verdict(bootstrap.invariants().check_slice(within_s=bootstrap.settings().invariant_work_s))
+            case "front_door":
+                return {"ok": bootstrap.front_door().check()}
             case other:
                 raise ValueError(f"unknown pass {other!r}: {', '.join(PASSES)}")
 

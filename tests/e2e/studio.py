@@ -18,6 +18,8 @@ from local.stack import Stack
 from local.workers import Workers
 
 POINTS = 1_000
+# The only private target that the functions of this stack may call.
+RECEIVER_PORT = free_port()
 
 Scenario = Callable[[Person], Coroutine[Any, Any, None]]
 
@@ -32,7 +34,7 @@ class Studio:
     @contextlib.contextmanager
     def opened(cls, home: Path) -> Iterator[Self]:
         workers = Workers(home)
-        parameters = {"RedeliverySeconds": "5"}
+        parameters = {"RedeliverySeconds": "5", "AllowedTargets": f"127.0.0.1:{RECEIVER_PORT}"}
         with Stack(home=home, port=free_port(), parameters=parameters, services=[workers]) as stack:
             asyncio.run(workers_ready(stack))
             yield cls(stack, workers)

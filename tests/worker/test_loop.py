@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -73,6 +74,12 @@ def ended(thread: threading.Thread) -> None:
 
 def data_of(envelope: dict[str, Any]) -> dict[str, Any]:
     return dict(envelope["data"])
+
+
+def test_lines_of_an_attempt_carry_the_trace(capsys):
+    Bench(node()).finish(message())
+    (done,) = [line for line in map(json.loads, capsys.readouterr().out.splitlines()) if line["message"] == "node done"]
+    assert (done["trace_id"], done["node_id"]) == ("trace-1", "n1")
 
 
 def test_claimed_node_is_uploaded_and_its_result_reported():

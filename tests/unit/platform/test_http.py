@@ -204,6 +204,13 @@ def test_retryable_error_has_retry_after(api, kind, status, seconds):
     assert (found, headers["retry-after"]) == (status, seconds)
 
 
+def test_only_throttled_requests_are_counted(api, capsys):
+    for kind in ("many", "conflict", "many"):
+        call(api, "GET", "/fails/{kind}", path=f"/fails/{kind}")
+    written = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert sum(line["RequestsThrottled"][0] for line in written if "RequestsThrottled" in line) == 2
+
+
 def test_bug_is_logged_whole_and_shown_plain(api, capsys):
     status, answer, _ = call(api, "GET", "/fails/{kind}", path="/fails/bug")
     assert (status, answer["code"]) == (500, "PLATFORM_500_INTERNAL")

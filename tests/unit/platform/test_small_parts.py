@@ -58,6 +58,16 @@ class TestTracing:
         assert tracing.parse("1-65f00000-0123456789abcdef01234567") is not None
         assert tracing.parse("Root=evil\nheader") is None
 
+    def test_followed_trace_ends_with_its_block(self):
+        trace = "1-65f00000-0123456789abcdef01234567"
+        with tracing.traced(None) as before:
+            with tracing.restored():
+                tracing.follow("")
+                assert tracing.current() == before
+                tracing.follow(trace)
+                assert tracing.current() == trace
+            assert tracing.current() == before
+
     def test_new_trace_is_made_where_none_came_along(self):
         with tracing.traced(None) as trace_id:
             assert tracing.parse(trace_id) == trace_id == tracing.current()
@@ -94,6 +104,15 @@ class TestConsumer:
         event = {"Records": [record("1", {"type": "t"}, traceId={"stringValue": trace})]}
         consume(event, lambda _: seen.append(tracing.current()))
         assert seen == [trace]
+
+    def test_body_names_the_trace_before_the_header(self):
+        seen: list[str] = []
+        trace, header = (f"1-65f0000{number}-0123456789abcdef01234567" for number in (1, 2))
+        with_body, with_header = record("1", {"type": "t", "traceId": trace}), record("2", {"type": "t", "traceId": 7})
+        for one in (with_body, with_header):
+            one["attributes"] = {**(one.get("attributes") or {}), "AWSTraceHeader": f"Root={header};Sampled=1"}
+        consume({"Records": [with_body, with_header]}, lambda message: seen.append(message.trace_id))
+        assert seen == [trace, header]
 
 
 class TestBatchConsumer:

@@ -83,10 +83,12 @@ def many(value: Any) -> list[Any]:
 
 
 def target(reference: Any) -> str:
-    """The logical id that a Ref or a GetAtt points at."""
+    """The logical id that a Ref or a GetAtt points at, itself or as one of a list."""
     match reference:
         case {"Ref": str(name)} | {"Fn::GetAtt": [str(name), *_]}:
             return name
         case {"Fn::GetAtt": str(dotted)}:
             return dotted.partition(".")[0]
+        case {"Fn::Select": [int(place), list(items)]}:
+            return target(items[place])
     raise AssertionError(f"not a reference: {reference}")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from artiway.payments.bill import Difference
+from artiway.tasks import catalogue
 from tests.unit.template.facts import ROOT, Template, metrics_of, target
 
 # A failed deployment is reported by CloudFormation itself.
@@ -57,11 +58,21 @@ def drawn(template: Template) -> Iterator[tuple[str, str, dict[str, str]]]:
             yield namespace, name, dict(zip(words[::2], words[1::2], strict=True))
 
 
+def is_switch(template: Template, alarm: dict[str, Any]) -> bool:
+    return all(template.resources[target(one)]["Type"].endswith("::ScalingPolicy") for one in alarm["AlarmActions"])
+
+
 def test_every_alarm_notifies_or_scales_workers(template: Template) -> None:
+    topics = ([{"Ref": "AlarmTopic"}], [{"Ref": "TicketTopic"}])
     for name, alarm in alarms(template).items():
-        actions = alarm["AlarmActions"]
-        is_switch = all(template.resources[target(one)]["Type"].endswith("::ScalingPolicy") for one in actions)
-        assert is_switch or {"Ref": "AlarmTopic"} in actions, name
+        assert is_switch(template, alarm) or alarm["AlarmActions"] in topics, name
+
+
+def test_the_description_names_the_severity_first(template: Template) -> None:
+    for name, alarm in alarms(template).items():
+        if not is_switch(template, alarm):
+            severity = {"AlarmTopic": "Page. ", "TicketTopic": "Ticket. "}[target(alarm["AlarmActions"][0])]
+            assert alarm["AlarmDescription"].startswith(severity), name
 
 
 def test_alarms_notify_their_end_where_possible(template: Template) -> None:
@@ -81,13 +92,19 @@ def test_the_errors_of_every_function_raise_an_alarm(template: Template) -> None
     assert set(watched) == set(template.functions) - WITNESSED
 
 
+def expression(query: dict[str, Any]) -> str:
+    """The text of an expression, also of one that gets numbers from the parameters."""
+    text = query["Expression"]
+    return text if isinstance(text, str) else str(text["Fn::Sub"][0])
+
+
 def test_alarm_expression_uses_exactly_its_metrics(template: Template) -> None:
     computed = {name: alarm["Metrics"] for name, alarm in alarms(template).items() if "Metrics" in alarm}
     assert computed
     for name, queries in computed.items():
         fetched = [query["Id"] for query in queries if "MetricStat" in query]
         (result,) = [query for query in queries if query["ReturnData"]]
-        assert set(re.findall(r"\b[a-z]\w*", result["Expression"])) == set(fetched), name
+        assert set(re.findall(r"\b[a-z]\w*", expression(result))) == set(fetched), name
         assert len(fetched) == len(set(fetched)) <= 10, f"{name}: an alarm takes ten metrics at most"
         assert len({query["MetricStat"]["Period"] for query in queries if "MetricStat" in query}) == 1, name
 
@@ -154,3 +171,55 @@ def test_dashboard_names_only_resources_of_the_template(template: Template) -> N
 def test_no_metric_gets_a_dimension_from_the_environment(template: Template) -> None:
     # Powertools adds the name of the service to each metric where this variable is set; no alarm would match.
     assert "POWERTOOLS_SERVICE_NAME" not in json.dumps(template.body)
+
+
+def test_cache_alarms_watch_every_node(template: Template) -> None:
+    most = max(template.resources["DataCache"]["Properties"]["NumCacheClusters"]["Fn::If"][1:])
+    watched = [list(metrics_of(alarm)) for alarm in alarms(template).values()]
+    cache = [metrics for metrics in watched if metrics[0][0] == "AWS/ElastiCache"]
+    assert len(cache) == 3
+    for metrics in cache:
+        nodes = [json.dumps(dimensions["CacheClusterId"])[-6:-2] for _, _, dimensions in metrics]
+        assert nodes == [f"-{number:03}" for number in range(1, most + 1)]
+
+
+def test_every_queue_has_an_alarm_for_its_age(template: Template) -> None:
+    watched = [
+        target(value)
+        for alarm in alarms(template).values()
+        for _, name, dimensions in metrics_of(alarm)
+        if name == "ApproximateAgeOfOldestMessage"
+        for value in dimensions.values()
+    ]
+    queues = {name for name in template.of_type("AWS::SQS::Queue") if "DeadLetter" not in name}
+    assert sorted(watched) == sorted(queues)
+
+
+def test_the_inflow_of_every_dead_letter_queue_counts(template: Template) -> None:
+    watched = [
+        target(value)
+        for name, alarm in alarms(template).items()
+        if name.endswith("InflowAlarm")
+        for _, _, dimensions in metrics_of(alarm)
+        for value in dimensions.values()
+    ]
+    assert sorted(watched) == sorted(name for name in template.of_type("AWS::SQS::Queue") if "DeadLetter" in name)
+
+
+def test_reserved_concurrency_is_watched_where_it_exists(template: Template) -> None:
+    reserved = {name for name, one in template.functions.items() if "ReservedConcurrentExecutions" in one}
+    alarm = alarms(template)["ReservedConcurrencyAlarm"]
+    assert {target(dimensions["FunctionName"]) for _, _, dimensions in metrics_of(alarm)} == reserved
+    (limits,) = [query["Expression"]["Fn::Sub"][1] for query in alarm["Metrics"] if query["ReturnData"]]
+    for name, limit in limits.items():
+        assert limit == template.functions[f"{name}Function"]["ReservedConcurrentExecutions"]["Fn::If"][1]
+
+
+def test_durations_of_all_pools_and_types_are_watched(template: Template) -> None:
+    watched = {
+        (dimensions["pool"], dimensions["type"])
+        for alarm in alarms(template).values()
+        for _, name, dimensions in metrics_of(alarm)
+        if name == "NodeSeconds"
+    }
+    assert watched == {(pool, kind) for pool in ("gpu", "enterprise") for kind in catalogue.load().types}

@@ -3,102 +3,36 @@
 from __future__ import annotations
 
 import re
-import shlex
-import subprocess
-from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
-import botocore.session
 import pytest
 import yaml
-from botocore import xform_name
 
 from local import template as local_template
+from tests.unit.template.documents import Document
 from tests.unit.template.facts import ROOT, Template, metrics_of
 
-TEXT = (ROOT / "docs/deploy.md").read_text("utf-8")
-BLOCKS = re.findall(r"^ *```sh\n(.*?)^ *```", TEXT, re.MULTILINE | re.DOTALL)
-INLINE = re.findall(r"`((?:aws|sam|make|docker) [^`]+)`", TEXT)
-# Options of the command line itself, of any operation.
-GLOBAL = {"query", "output", "region", "cli-binary-format", "no-paginate"}
-# Commands that the command line adds to the operations of a service.
-ADDED = {
-    ("s3", "sync"), ("s3", "cp"), ("ecr", "get-login-password"), ("cloudformation", "deploy"),
-    ("cloudformation", "wait"),
-}  # fmt: skip
-# Options that the command line gives another name than the service.
-RENAMED = {("sns", "subscribe"): {"notification-endpoint"}, ("cloudfront", "create-invalidation"): {"paths"}}
-WORDS_OF_SHELL = {"|", "||", "&&", ";", "do", "done", "then"}
+DEPLOY = Document("deploy.md")
+TEXT = DEPLOY.text
 
 
-@cache
-def operations(service: str) -> dict[str, set[str]]:
-    """Operation -> its options, as the command line names them."""
-    model = botocore.session.get_session().get_service_model(service)
-    found = {}
-    for name in model.operation_names:
-        shape = model.operation_model(name).input_shape
-        members = shape.members if shape else {}
-        options = {xform_name(member, "-") for member in members}
-        flags = {f"no-{one}" for one in options}
-        found[xform_name(name, "-")] = options | flags
-    return found
-
-
-def calls(program: str) -> Iterator[list[str]]:
-    """Each call of a program in the document, also inside $(…), as a list of words."""
-    for block in [*BLOCKS, *(" ".join(one.split()) for one in INLINE)]:
-        text = re.sub(r"<[^>\n]+>", "placeholder", block).replace("\\\n", " ")
-        for start in re.finditer(rf"(?:^|[\s(;&|])({program}) ", text):
-            rest = re.split(r"[)\n]|&& |; | \| ", _without_quotes(text[start.start(1) :]))[0]
-            words = shlex.split(text[start.start(1) : start.start(1) + len(rest)])
-            yield [word for word in words if word not in WORDS_OF_SHELL]
-
-
-def _without_quotes(text: str) -> str:
-    """The text with quoted parts and $(…) blanked, so that separators in them are not found."""
-    text = re.sub(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"", lambda found: "x" * len(found[0]), text)
-    while found := re.search(r"\$\([^()]*\)|\$\{[^}]*\}", text):
-        text = text[: found.start()] + "x" * len(found[0]) + text[found.end() :]
-    return text
-
-
-@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.strip()[:40])
-def test_commands_are_valid_shell(block: str) -> None:
-    done = subprocess.run(["bash", "-n"], input=block, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+def test_commands_are_valid_shell() -> None:
+    assert list(DEPLOY.shell_errors()) == []
 
 
 def test_every_aws_command_and_option_exists() -> None:
-    seen = 0
-    for _, service, operation, *rest in calls("aws"):
-        if (service, operation) in ADDED:
-            continue
-        seen += 1
-        known = operations({"deploy": "codedeploy"}.get(service, service))
-        assert operation in known, f"aws {service} {operation}"
-        options = {word[2:].partition("=")[0] for word in rest if word.startswith("--")}
-        options -= RENAMED.get((service, operation), set())
-        assert options - known[operation] - GLOBAL == set(), f"aws {service} {operation}"
-    assert seen > 25
+    assert len(list(DEPLOY.calls("aws"))) > 25
+    assert list(DEPLOY.unknown_aws_calls()) == []
 
 
 def test_make_targets_and_environments_exist() -> None:
-    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    sections = set(re.findall(r"^\[(\w+)\.deploy", (ROOT / "samconfig.toml").read_text(), re.MULTILINE))
-    found = list(calls("make"))
-    assert found
-    for _, target, *rest in found:
-        assert target in targets, target
-        named = {word.partition("=")[2] for word in rest if word.startswith("ENV=")}
-        assert {one for one in named if not one.startswith("$")} <= sections
+    assert list(DEPLOY.calls("make"))
+    assert list(DEPLOY.unknown_targets()) == []
 
 
 def test_every_parameter_that_is_set_exists(root: Template) -> None:
     replica = local_template.read(ROOT / "stacks/replica.yaml")["Parameters"]
-    given = re.findall(r"(?:PARAMETERS=\"?|--parameter-overrides )((?:[A-Z]\w+=[^\s\"`]* ?)+)", TEXT)
-    names = {pair.partition("=")[0] for text in given for pair in text.split()}
+    names = DEPLOY.parameters()
     assert len(names) >= 5
     assert names <= root.body["Parameters"].keys() | replica.keys()
 
@@ -116,15 +50,7 @@ def test_the_table_of_parameters_is_of_the_template(root: Template) -> None:
 
 
 def test_outputs_and_resources_that_are_asked_for_exist(root: Template) -> None:
-    outputs = set(re.findall(r"\$\(out (\w+)\)|`out (\w+)`", TEXT))
-    assert {first or second for first, second in outputs} <= root.body["Outputs"].keys()
-    nested = {
-        name: local_template.read(ROOT / one["Properties"]["Location"])["Resources"]
-        for name, one in local_template.read(ROOT / "template.yaml")["Resources"].items()
-        if one["Type"] == "AWS::Serverless::Application"
-    }
-    for name, inside in re.findall(r"\$\(id (\w+)(?: \$(\w+))?\)", TEXT):
-        assert name in (nested[inside.capitalize()] if inside else root.resources), name
+    assert list(DEPLOY.unknown_resources(root)) == []
 
 
 def table(heading: str) -> list[list[str]]:

@@ -21,7 +21,7 @@ from artiway.bootstrap.circuits import circuits
 from artiway.bootstrap.delivery import artefact_objects, due_deliveries, outbound, task_feed, uploads, webhooks
 from artiway.bootstrap.deployment import owner_database_url
 from artiway.bootstrap.geo import geo
-from artiway.bootstrap.health import guard, health
+from artiway.bootstrap.health import front_door, guard, health
 from artiway.bootstrap.idempotency import idempotency
 from artiway.bootstrap.identity import (
     access,
@@ -84,6 +84,7 @@ __all__ = [
     "due_deliveries",
     "fair_queues",
     "forget_all",
+    "front_door",
     "geo",
     "grants",
     "guard",

@@ -11,7 +11,7 @@ from artiway.bootstrap.once import once
 from artiway.bootstrap.scheduling import operations
 
 if TYPE_CHECKING:
-    from artiway.health.service import Guard, HealthService
+    from artiway.health.service import FrontDoor, Guard, HealthService
 
 
 @once
@@ -29,6 +29,16 @@ def _parts() -> HealthService:
     from artiway.health.service import HealthService
 
     return HealthService(with_reader(base.service_database(), base.reader_database(), base.redis()))
+
+
+@once
+def front_door() -> FrontDoor:
+    import time
+
+    from artiway.health.client import get_health
+    from artiway.health.service import FrontDoor
+
+    return FrontDoor(base.settings().health_url, get_health, time.monotonic)
 
 
 @once

@@ -7,7 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from artiway.circuits.model import StoppedSteps
 from artiway.errors import Unavailable
 from artiway.health.model import Check, GuardReport, Health, Meter, Reading
+from artiway.platform import metrics
+from artiway.platform.logs import Logger
 from artiway.scheduling.model import LaneState
+
+logger = Logger("health")
 
 
 class HealthService:
@@ -49,6 +53,26 @@ def _read(meter: Meter) -> Reading:
     except Unavailable:
         value = None
     return Reading(meter.name, value, meter.limit(), meter.unit)
+
+
+class FrontDoor:
+    """The synthetic check: whether the platform answers a client at its public address."""
+
+    def __init__(self, url: str, get_health: Callable[[str], str], now: Callable[[], float]) -> None:
+        self._url, self._get_health, self._now = url, get_health, now
+
+    def check(self) -> bool:
+        began = self._now()
+        try:
+            status = self._get_health(self._url)
+        except Unavailable as error:
+            status = error.message
+        is_ok = status == "ok"
+        metrics.emit("FrontDoorAnswers", int(is_ok))
+        metrics.emit("FrontDoorMilliseconds", 1000 * (self._now() - began), "Milliseconds")
+        if not is_ok:
+            logger.error("front door does not answer", url=self._url, reason=status)
+        return is_ok
 
 
 def waiting_nodes(lanes: Callable[[], Sequence[LaneState]]) -> Callable[[], float]:

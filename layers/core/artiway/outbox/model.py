@@ -25,6 +25,7 @@ class Message:
     event: tuple[UUID, int] | None = None  # task and number of a stored event, which is then not stored again
     is_stored: bool = True  # False: another row of the transaction stands for it, and a sweep sends it again
     token_id: UUID | str | None = None  # of the task token that it answers, which goes when the answer was sent
+    trace_id: str = ""  # of the task that the message is about; else that of the caller
 
     def body(self, *, trace_id: str, at: datetime) -> str:
         """The JSON text that consumers receive, whichever way the message is sent."""

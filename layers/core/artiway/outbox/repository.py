@@ -32,6 +32,7 @@ class Prepared:
                 "aggregate": message.aggregate,
                 "destination": message.destination,
                 "delay_s": message.delay_s,
+                "trace_id": message.trace_id or self.trace_id,
                 **({"body": body} if message.event is None else _reference(*message.event)),
             }
             for message, body in self.messages
@@ -57,7 +58,7 @@ class Prepared:
                 destination=message.destination,
                 body=body,
                 delay_s=message.delay_s,
-                trace_id=self.trace_id,
+                trace_id=message.trace_id or self.trace_id,
                 token_id=message.token_id,
             )
             for number, (message, body) in zip(numbered, self.messages, strict=True)
@@ -81,7 +82,9 @@ class Outbox:
 
     def prepare(self, messages: Sequence[Message]) -> Prepared:
         trace_id, now = tracing.current(), self._clock.now()
-        return Prepared([(message, message.body(trace_id=trace_id, at=now)) for message in messages], trace_id)
+        return Prepared(
+            [(message, message.body(trace_id=message.trace_id or trace_id, at=now)) for message in messages], trace_id
+        )
 
     def deliver_after(self, tx: Transaction, prepared: Prepared, stored: Sequence[Row]) -> None:
         """Send the messages after the commit. `stored` is the database's answer: a row for each stored message."""

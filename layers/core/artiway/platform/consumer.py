@@ -30,6 +30,7 @@ class Received:
     aggregate: str
     data: Mapping[str, Any]
     receive_count: int
+    trace_id: str = ""
 
 
 class WholeBatchProcessor(BatchProcessor):
@@ -66,6 +67,7 @@ def decode(record: SQSRecord) -> Received:
             aggregate=str(body.get("aggregate", "")),
             data=data,
             receive_count=int((record.get("attributes") or {}).get("ApproximateReceiveCount", 1)),
+            trace_id=tracing.current(),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise PoisonMessage(f"the message cannot be decoded: {error}") from error
@@ -89,7 +91,8 @@ def _processed(
     def handle_record(record: SQSRecord) -> object:
         with tracing.traced(_trace_of(record)), logs.context(message_id=record.message_id):
             try:
-                return handle(decode(record))
+                message = decode(record)
+                result = handle(message)
             except PoisonMessage as error:
                 logger.error("poison message", reason=str(error))
                 metrics.emit("PoisonMessages", 1)
@@ -97,12 +100,20 @@ def _processed(
             except Exception:
                 logger.exception("message failed")
                 raise
+            if not isinstance(processor, WholeBatchProcessor):  # the handler of a batch logs what it did
+                logger.info("message handled", type=message.type, aggregate=message.aggregate)
+            return result
 
     with waits.counted(is_bounded=False):
         return {**process_partial_response(event, handle_record, processor)}
 
 
 def _trace_of(record: SQSRecord) -> str | None:
+    """The outbox sends it as an attribute, workers and Step Functions in the body."""
     attribute = (record.get("messageAttributes") or {}).get("traceId") or {}
-    header = (record.get("attributes") or {}).get("AWSTraceHeader")
-    return tracing.parse(attribute.get("stringValue")) or tracing.parse(header)
+    if trace_id := tracing.parse(attribute.get("stringValue")):
+        return trace_id
+    try:
+        return tracing.parse(record.json_body["traceId"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return tracing.parse((record.get("attributes") or {}).get("AWSTraceHeader"))

@@ -327,6 +327,8 @@ class Api:
                 answer = _failed(bug) if is_raw else _rendered(bug, request_id)
             if answer["statusCode"] >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 self._count_failure()
+            if answer["statusCode"] == HTTPStatus.TOO_MANY_REQUESTS:
+                metrics.emit("RequestsThrottled", 1)
             answer["headers"] = {
                 "cache-control": "no-store",
                 **({"retry-after": str(RETRY_AFTER_S)} if answer["statusCode"] == 503 else {}),

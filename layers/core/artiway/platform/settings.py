@@ -100,6 +100,7 @@ class Settings(BaseSettings):
     dead_letter_lock_s: float = Field(default=60, ge=1, le=600)
     watchdog_interval_s: int = Field(default=20, ge=0, le=25)  # 30 s are promised, and the schedule may be late
     watchdog_work_s: int = Field(default=55, ge=0, le=600)
+    health_url: str = Field(default="", max_length=500)  # the health route at the public address
     watchdog_batch: int = Field(default=500, ge=1, le=10_000)
     unclaimed_s: int = Field(default=40, ge=1, le=3_600)
     abandoned_s: int = Field(default=600, ge=10, le=86_400)

@@ -27,6 +27,22 @@ def current() -> str:
     return _current.get() or parse(os.environ.get("_X_AMZN_TRACE_ID")) or ""
 
 
+def follow(trace_id: str) -> None:
+    """Continue under the trace id of a task, until the `restored` or `traced` block around this call ends."""
+    if trace_id:
+        _current.set(trace_id)
+
+
+@contextlib.contextmanager
+def restored() -> Iterator[None]:
+    """After the block the trace id is the one before it."""
+    token = _current.set(_current.get())
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
 @contextlib.contextmanager
 def traced(trace_id: str | None) -> Iterator[str]:
     """Run the block under the given trace id, or under a new one."""

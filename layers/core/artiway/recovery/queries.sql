@@ -44,10 +44,11 @@ SELECT node.node_id, node.tenant_id, node.task_id, node.attempt, task.tool,
 UPDATE task_node SET hinted_at = clock_timestamp()
  WHERE node_id = ANY (%(node_ids)s::uuid[]) AND status = 'QUEUED' AND dispatched_at IS NOT NULL
    AND hinted_at < clock_timestamp() - make_interval(secs => %(age_s)s)
-RETURNING node_id, tenant_id, task_id, pool, type, attempt;
+RETURNING node_id, tenant_id, task_id, pool, type, attempt,
+          (SELECT trace_id FROM task WHERE task.task_id = task_node.task_id) AS trace_id;
 
 -- name: unready
-SELECT node_id, tenant_id, task_id, lane
+SELECT node_id, tenant_id, task_id, lane, (SELECT trace_id FROM task WHERE task.task_id = task_node.task_id) AS trace_id
   FROM task_node
  WHERE status = 'PENDING' AND in_degree = 0 AND not_before < clock_timestamp() - make_interval(secs => %(age_s)s)
  ORDER BY not_before, node_id

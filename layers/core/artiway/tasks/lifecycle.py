@@ -132,6 +132,9 @@ class NodeService:
             if pool is not None and node.pool != pool:
                 raise WrongPool("this node is of another pool", pool=pool)
             if claim.claimed is Claimed.NOW:
+                logger.info(
+                    "node claimed", task_id=str(task_id), node_id=str(node_id), attempt=attempt, worker_id=worker_id
+                )
                 tx.publish(task, _about(Event.TASK_STARTED, node, status=NodeStatus.PROCESSING, attempt=attempt))
             return _order(task, node, claim.outputs, terms)
 
@@ -198,7 +201,9 @@ class NodeService:
             task = tx.lock_task(task_id)
             if task is None:
                 return None
-            return self.conclude(tx, task)
+            status = self.conclude(tx, task)
+            logger.info("task settled", task_id=str(task_id), status=status)
+            return status
 
     def compensate(self, *, tenant_id: UUID, task_id: UUID) -> TaskStatus | None:
         """The execution failed, so the task ends: delivered results are charged, the other points are released."""
@@ -250,6 +255,7 @@ class NodeService:
         tx.publish(task, Occurrence(Event.TASK_SETTLED, details=body))
         self._webhooks.task_ended(tx, task, body)
         metrics.emit("TasksEnded", 1, status=status)
+        logger.info("task ended", task_id=str(task.task_id), status=status)
         return status
 
     # Steps
@@ -262,6 +268,8 @@ class NodeService:
         finished = tx.finish(report)
         if finished is None:
             return False
+        logger.info("node completed", **_named(report))
+        metrics.emit("NodeSeconds", finished.run_s, "Seconds", pool=finished.pool, type=finished.type)
         details = {"status": NodeStatus.COMPLETED, "attempt": report.attempt}
         tx.publish(task, _event(Event.TASK_COMPLETED, finished.name, report.node_id, details))
         if finished.is_leaf:  # otherwise a dependent has yet to run
@@ -312,6 +320,7 @@ class NodeService:
     ) -> None:
         """Retry the node if the failure allows it and retries remain. Otherwise cancel the nodes that depend on it."""
         error, attempt = failure.as_json(), node.attempt
+        logger.info("attempt failed", code=failure.code, **_named(node))
         if is_spared or (failure.is_retryable and node.failures <= self.rules.retries):
             delay_s = self._backoff_s(node.failures)
             tx.retry(node, attempt, delay_s=delay_s)
@@ -359,6 +368,11 @@ def outcome(nodes: Sequence[Node], *, is_cancelled: bool) -> TaskStatus:
         return TaskStatus.CANCELLED
     is_delivered = any(node.is_result and node.status is NodeStatus.COMPLETED for node in nodes)
     return TaskStatus.PARTIAL if is_delivered else TaskStatus.FAILED
+
+
+def _named(node: Node | Report) -> dict[str, Any]:
+    """The fields by which a line of the log names an attempt."""
+    return {"task_id": str(node.task_id), "node_id": str(node.node_id), "attempt": node.attempt}
 
 
 def output_prefix(node: Held | Report, attempt: int) -> str:

@@ -41,7 +41,7 @@ def start_execution(task: Task, nodes: Sequence[Node], waiting: frozenset[UUID])
         "nodes": [{"nodeId": str(node.node_id), "isEntry": node.node_id not in waiting} for node in nodes],
     }
     data = {"name": task.execution_name, "input": machine_input}
-    return Message(START, f"task:{task.task_id}", "start", data, tenant_id=task.tenant_id)
+    return Message(START, f"task:{task.task_id}", "start", data, tenant_id=task.tenant_id, trace_id=task.trace_id)
 
 
 def answer_token(*, tenant_id: UUID, token_id: UUID, node_id: UUID, token: str, status: str) -> Message:
@@ -51,13 +51,20 @@ def answer_token(*, tenant_id: UUID, token_id: UUID, node_id: UUID, token: str, 
 
 
 def ready(
-    *, tenant_id: UUID, task_id: UUID, node_id: UUID, lane: str, delay_s: int = 0, token: str | None = None
+    *,
+    tenant_id: UUID,
+    task_id: UUID,
+    node_id: UUID,
+    lane: str,
+    delay_s: int = 0,
+    token: str | None = None,
+    trace_id: str = "",
 ) -> Message:
     """A node may be ready. The consumer asks the database whether it is."""
     data = {"nodeId": str(node_id), "tenantId": str(tenant_id), "taskId": str(task_id)}
     if token is not None:
         data["taskToken"] = token
-    return Message(lane_destination(lane), f"node:{node_id}", "ready", data, delay_s, tenant_id)
+    return Message(lane_destination(lane), f"node:{node_id}", "ready", data, delay_s, tenant_id, trace_id)
 
 
 def worker_registered(*, pool: str, worker_id: str) -> Message | None:
@@ -67,7 +74,14 @@ def worker_registered(*, pool: str, worker_id: str) -> Message | None:
 
 
 def work(
-    *, tenant_id: UUID | str, task_id: UUID | str, node_id: UUID | str, attempt: int, pool: str, node_type: str
+    *,
+    tenant_id: UUID | str,
+    task_id: UUID | str,
+    node_id: UUID | str,
+    attempt: int,
+    pool: str,
+    node_type: str,
+    trace_id: str = "",
 ) -> Message:
     """Offers an attempt to the workers of a node type. The first claim gets it.
 
@@ -75,7 +89,9 @@ def work(
     """
     data = {"nodeId": str(node_id), "tenantId": str(tenant_id), "taskId": str(task_id), "attempt": attempt}
     destination = work_destination(pool, node_type)
-    return Message(destination, f"node:{node_id}", "work", data, tenant_id=tenant_id, is_stored=False)
+    return Message(
+        destination, f"node:{node_id}", "work", data, tenant_id=tenant_id, trace_id=trace_id, is_stored=False
+    )
 
 
 def event_body(task_id: UUID, occurrence: Occurrence, *, sequence: int, at: datetime) -> dict[str, Any]:

@@ -192,6 +192,7 @@ class Task:
     started_at: datetime | None
     ended_at: datetime | None
     cancel_requested_at: datetime | None
+    trace_id: str = ""  # of the request that submitted it
 
     @property
     def execution_name(self) -> str:
@@ -280,6 +281,7 @@ class Report:
     outputs: tuple[Output, ...] = ()
     engine: Mapping[str, Any] | None = None
     failure: Failure | None = None
+    trace_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -333,10 +335,13 @@ class Claim:
 
 @dataclass(frozen=True)
 class Finished:
-    """A completed node. No node depends on a leaf."""
+    """A completed node. No node depends on a leaf. `run_s` has passed since its claim."""
 
     name: str
     is_leaf: bool
+    pool: str
+    type: str
+    run_s: float
 
 
 @dataclass(frozen=True)

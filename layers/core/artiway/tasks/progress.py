@@ -11,7 +11,7 @@ from artiway import ids
 from artiway.errors import Unavailable
 from artiway.events import Event
 from artiway.outbox.model import Message
-from artiway.platform import metrics
+from artiway.platform import metrics, tracing
 from artiway.platform.clock import Clock
 from artiway.platform.logs import Logger
 from artiway.tasks import messages
@@ -50,7 +50,8 @@ class Progress:
         failed: list[Report] = []
         for report in fold(reports):
             try:
-                self._handle(report)
+                with tracing.traced(report.trace_id):
+                    self._handle(report)
             except Exception:
                 logger.exception("report failed", node_id=str(report.node_id), kind=report.kind)
                 failed.append(report)

@@ -19,9 +19,9 @@ SELECT count(*) AS ended
 
 -- name: insert_task
 INSERT INTO task (tenant_id, task_id, user_id, tool, name, hold_id, lane, pool, priority, params, price_points, webhook_url,
-                  eta_s, eta_model_s)
+                  eta_s, eta_model_s, trace_id)
 VALUES (current_tenant(), %(task_id)s, %(user_id)s, %(tool)s, %(name)s, %(hold_id)s, %(lane)s, %(pool)s, %(priority)s, %(params)s,
-        %(price_points)s, %(webhook_url)s, %(eta_s)s, %(eta_model_s)s);
+        %(price_points)s, %(webhook_url)s, %(eta_s)s, %(eta_model_s)s, %(trace_id)s);
 
 -- name: insert_nodes
 INSERT INTO task_node (tenant_id, node_id, task_id, user_id, position, name, type, step, model, lane, pool, priority, params,
@@ -38,14 +38,14 @@ SELECT current_tenant(), edge.node_id, edge.depends_on_id
 
 -- name: task
 SELECT tenant_id, task_id, user_id, tool, name, status, run, hold_id, lane, pool, priority, price_points, charged_points,
-       webhook_url, event_sequence, error, created_at, started_at, ended_at, cancel_requested_at
+       webhook_url, event_sequence, error, created_at, started_at, ended_at, cancel_requested_at, trace_id
   FROM task
  WHERE task_id = %(task_id)s;
 
 -- name: lock_task
 -- Taken before any node of the task changes. So the ends of two nodes see each other, and transactions do not deadlock.
 SELECT tenant_id, task_id, user_id, tool, name, status, run, hold_id, lane, pool, priority, price_points, charged_points,
-       webhook_url, event_sequence, error, created_at, started_at, ended_at, cancel_requested_at
+       webhook_url, event_sequence, error, created_at, started_at, ended_at, cancel_requested_at, trace_id
   FROM task
  WHERE task_id = %(task_id)s
    FOR UPDATE;
@@ -110,7 +110,8 @@ SELECT node_id, depends_on_id FROM node_dependency WHERE node_id = ANY (%(node_i
 SELECT * FROM node_ready(%(node_ids)s::uuid[]);
 
 -- name: dispatch
-SELECT * FROM node_dispatch(%(node_ids)s::uuid[], %(charges_us)s::bigint[], %(tags_us)s::bigint[]);
+SELECT sent.*, (SELECT trace_id FROM task WHERE task.task_id = sent.task_id::uuid) AS trace_id
+  FROM node_dispatch(%(node_ids)s::uuid[], %(charges_us)s::bigint[], %(tags_us)s::bigint[]) AS sent;
 
 -- name: claim
 -- The first claim of a task starts it. `outputs` are the pictures of the nodes that this node takes as inputs.
@@ -169,10 +170,12 @@ SELECT node_id, tenant_id, task_id FROM task_node WHERE node_id = ANY (%(node_id
 
 -- name: finish
 -- `step` is null unless the step failed since its last success.
-SELECT name, finished.pool, is_leaf, ready, answers, troubled.step, troubled.dispatched_at
-  FROM node_finish(%(task_id)s, %(node_id)s, %(attempt)s, %(output)s, %(engine)s, %(gpu_us)s, %(artefacts)s::json) AS finished
-  LEFT JOIN (SELECT step, dispatched_at FROM circuit JOIN task_node USING (pool, step) WHERE node_id = %(node_id)s) AS troubled
-    ON true;
+SELECT done.name, done.pool, done.is_leaf, done.ready, done.answers, node.type, node.run_s, node.step, node.dispatched_at
+  FROM node_finish(%(task_id)s, %(node_id)s, %(attempt)s, %(output)s, %(engine)s, %(gpu_us)s, %(artefacts)s::json) AS done,
+       (SELECT ended.type, extract(epoch FROM clock_timestamp() - ended.started_at)::float8 AS run_s, circuit.step,
+               ended.dispatched_at
+          FROM task_node AS ended LEFT JOIN circuit ON circuit.pool = ended.pool AND circuit.step = ended.step
+         WHERE ended.node_id = %(node_id)s) AS node;
 
 -- name: trial
 SELECT clock_timestamp() AS now, node.dispatched_at, node.pool, node.step, coalesce(failures_in_row, 0) AS failures, opened_at,

@@ -36,7 +36,7 @@ class MachineSender:
             logger.error("destination without a machine or a queue", destination=envelope.destination)
             return False
         try:
-            self._call(envelope.destination, data)
+            self._call(envelope, data)
         except ClientError as error:
             code = error.response["Error"]["Code"]
             if code not in CLOSED:
@@ -50,12 +50,16 @@ class MachineSender:
     def _can_start(self, data: Mapping[str, Any]) -> bool:
         return bool(self._machine_arn) and messages.lane_destination(data["input"]["lane"]) in self._queue_urls
 
-    def _call(self, destination: str, data: Mapping[str, Any]) -> None:
+    def _call(self, envelope: Envelope, data: Mapping[str, Any]) -> None:
         machine: SFNClient = aws.client("stepfunctions")
-        if destination == messages.START:
+        if envelope.destination == messages.START:
             queue_url = self._queue_urls[messages.lane_destination(data["input"]["lane"])]
-            machine_input = json.dumps({**data["input"], "queueUrl": queue_url})
-            machine.start_execution(stateMachineArn=self._machine_arn, name=data["name"], input=machine_input)
+            machine.start_execution(
+                stateMachineArn=self._machine_arn,
+                name=data["name"],
+                input=json.dumps({**data["input"], "queueUrl": queue_url}),
+                **({"traceHeader": f"Root={envelope.trace_id}"} if envelope.trace_id else {}),
+            )
         else:
             machine.send_task_success(taskToken=data["token"], output=json.dumps(data["output"]))
 

@@ -10,7 +10,7 @@ from artiway.tasks.contract import ReportData
 from artiway.tasks.model import Failure, Output, Report, ReportKind
 
 
-def report_from(kind: str, data: Mapping[str, Any]) -> Report:
+def report_from(kind: str, data: Mapping[str, Any], *, trace_id: str = "") -> Report:
     """Raises ValueError for a message that is not a report."""
     found = ReportData.model_validate(data)
     report = Report(
@@ -26,6 +26,7 @@ def report_from(kind: str, data: Mapping[str, Any]) -> Report:
         outputs=tuple(Output(**output.model_dump()) for output in found.outputs),
         engine=None if found.engine is None else found.engine.as_wire(),
         failure=None if found.error is None else Failure(**found.error.model_dump()),
+        trace_id=trace_id,
     )
     if report.kind is ReportKind.RESULT and not report.outputs:
         raise ValueError("a result without outputs")

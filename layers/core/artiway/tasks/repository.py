@@ -15,9 +15,10 @@ from artiway.circuits.model import Attempt, Circuit, StoppedSteps
 from artiway.circuits.repository import stopped
 from artiway.outbox.model import Message
 from artiway.outbox.repository import Outbox
-from artiway.platform import sql
+from artiway.platform import sql, tracing
 from artiway.platform.clock import Clock
 from artiway.platform.database import Database, Row, Transaction
+from artiway.platform.logs import Logger
 from artiway.scheduling.model import Priority
 from artiway.tasks import dag, messages
 from artiway.tasks.durations import Windows
@@ -50,6 +51,7 @@ from artiway.tasks.model import (
 )
 
 SQL = sql.load("artiway.tasks")
+logger = Logger("tasks")
 
 
 class PostgresTaskTransaction:
@@ -127,6 +129,7 @@ class PostgresTaskTransaction:
                 "webhook_url": task.webhook_url,
                 "eta_s": task.eta_s,
                 "eta_model_s": task.eta_model_s,
+                "trace_id": tracing.current(),
             },
         )
 
@@ -171,8 +174,12 @@ class PostgresTaskTransaction:
         return _task(row) if row else None
 
     def lock_task(self, task_id: UUID) -> Task | None:
+        """To the end of the transaction, lines are logged and messages published under the task's trace id."""
         row = self._tx.one(SQL["lock_task"], {"task_id": task_id})
-        return _task(row) if row else None
+        if row is None:
+            return None
+        tracing.follow(row["trace_id"])
+        return _task(row)
 
     def tasks(self, wanted: TaskFilter, *, before: UUID | None, limit: int) -> list[Task]:
         parameters = {
@@ -263,7 +270,7 @@ class PostgresTaskTransaction:
         self.messages += token_answers(row["answers"] or ())
         if row["step"] is not None:
             self.count_attempt(Attempt(row["pool"], row["step"], row["dispatched_at"]))
-        return Finished(row["name"], is_leaf=row["is_leaf"])
+        return Finished(row["name"], is_leaf=row["is_leaf"], pool=row["pool"], type=row["type"], run_s=row["run_s"])
 
     def trial(self, node: Node) -> Trial:
         row = self._tx.one(SQL["trial"], {"node_id": node.node_id})
@@ -378,7 +385,7 @@ class PostgresTasks:
     def open(self, tenant_id: UUID) -> Iterator[PostgresTaskTransaction]:
         """Begin a transaction. After its commit events are announced, attempts counted, slots released and ready nodes
         enqueued."""
-        with self._database.tenant_transaction(tenant_id) as tx:
+        with tracing.restored(), self._database.tenant_transaction(tenant_id) as tx:
             task_tx = PostgresTaskTransaction(tx, tenant_id, self._clock)
             yield task_tx
             task_tx.flush(self._outbox)
@@ -430,6 +437,9 @@ class PostgresNodes:
         with self._database.service_transaction() as tx:
             rows = tx.all(SQL["dispatch"], {"node_ids": node_ids, "charges_us": charges_us, "tags_us": tags_us})
             self._outbox.publish(tx, work_messages(rows))
+        for row in rows:
+            named = {name: row[name] for name in ("trace_id", "task_id", "node_id", "attempt", "pool")}
+            logger.info("node dispatched", **named)
         return [row["node_id"] for row in rows]
 
     def places(self, node_ids: Sequence[UUID]) -> dict[UUID, tuple[UUID, UUID]]:
@@ -496,6 +506,7 @@ def work_messages(rows: Sequence[Row]) -> list[Message]:
             attempt=row["attempt"],
             pool=row["pool"],
             node_type=row["type"],
+            trace_id=row["trace_id"],
         )
         for row in rows
     ]

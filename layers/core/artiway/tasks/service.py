@@ -16,6 +16,7 @@ from artiway.events import Event
 from artiway.identity.model import TenantSuspended
 from artiway.platform import metrics
 from artiway.platform.clock import Clock
+from artiway.platform.logs import Logger
 from artiway.points.service import PointsService
 from artiway.scheduling.lanes import LANES, Tier, route
 from artiway.scheduling.model import Priority
@@ -49,6 +50,7 @@ from artiway.tasks.model import (
 )
 from artiway.tasks.transaction import TaskStore, TaskTransaction
 
+logger = Logger("tasks")
 DRAIN_WINDOW_S = 600
 RETRY_AFTER_LIMIT_S = 300
 SEED_BITS = 2**31
@@ -231,6 +233,7 @@ class TaskService:
             tx.add_nodes(task, _new_nodes(plan.nodes, pictures))
             self._start(tx, task)
         metrics.emit("TasksAccepted", 1, lane=lane)
+        logger.info("task accepted", task_id=str(task_id), tool=plan.tool, lane=lane, nodes=len(plan.nodes))
         return Accepted(task, timing)
 
     def _check_steps(self, tx: TaskTransaction, timing: Timing, pool: str, steps: Sequence[str]) -> Timing:

@@ -16,6 +16,6 @@ def fan_out(settled: SettledTask) -> Message:
     return Message(FAN_OUT, f"fanout:{settled.task_id}", "task_settled", settled.as_data(), 0, settled.tenant_id)
 
 
-def deliver(tenant_id: UUID, delivery_id: UUID, delay_s: int = 0) -> Message:
+def deliver(tenant_id: UUID, delivery_id: UUID, delay_s: int = 0, *, trace_id: str | None = None) -> Message:
     data = {"tenantId": str(tenant_id), "deliveryId": str(delivery_id)}
-    return Message(DELIVERIES, f"delivery:{delivery_id}", "deliver", data, delay_s, tenant_id)
+    return Message(DELIVERIES, f"delivery:{delivery_id}", "deliver", data, delay_s, tenant_id, trace_id or "")

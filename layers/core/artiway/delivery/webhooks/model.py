@@ -83,6 +83,7 @@ class Delivery:
     answer: str | None
     created_at: datetime
     delivered_at: datetime | None
+    trace_id: str | None = None  # of its task, for one that is sent now
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,8 @@ UPDATE webhook_delivery
         ORDER BY delivery_id
         LIMIT greatest(0, %(sends)s - (SELECT count(*) FROM webhook_delivery
                                         WHERE tenant_id = current_tenant() AND sending_until > clock_timestamp()))))
-RETURNING delivery_id, webhook_id, event, body, status, attempts, next_try_at, answer_code, answer, created_at, delivered_at;
+RETURNING delivery_id, webhook_id, event, body, status, attempts, next_try_at, answer_code, answer, created_at, delivered_at,
+          (SELECT trace_id FROM task WHERE task.task_id = webhook_delivery.task_id) AS trace_id;
 
 -- name: park_deliveries
 -- Those of the batch that were not claimed.
@@ -166,9 +167,9 @@ UPDATE webhook_delivery
 
 -- name: due_deliveries
 -- The first delivery of each tenant, then the second of each: a tenant with thousands does not displace a tenant with one.
-SELECT tenant_id, delivery_id
+SELECT tenant_id, delivery_id, (SELECT trace_id FROM task WHERE task.task_id = due.task_id) AS trace_id
   FROM tenant
- CROSS JOIN LATERAL (SELECT delivery_id, next_try_at, row_number() OVER (ORDER BY next_try_at, delivery_id) AS place
+ CROSS JOIN LATERAL (SELECT delivery_id, delivery.task_id, next_try_at, row_number() OVER (ORDER BY next_try_at, delivery_id) AS place
                        FROM webhook_delivery AS delivery
                       WHERE delivery.tenant_id = tenant.tenant_id AND delivery.status = 'PENDING'
                         AND delivery.next_try_at <= clock_timestamp() - interval '30 seconds'

@@ -166,7 +166,10 @@ class PostgresDueDeliveries:
         """Publish a message for each. A message of a delivery that succeeded meanwhile changes nothing."""
         with self._database.service_transaction() as tx:
             rows = tx.all(SQL["due_deliveries"], {"limit": limit, "tenant_limit": tenant_limit})
-            self._outbox.publish(tx, [messages.deliver(row["tenant_id"], row["delivery_id"]) for row in rows])
+            self._outbox.publish(
+                tx,
+                [messages.deliver(row["tenant_id"], row["delivery_id"], trace_id=row["trace_id"]) for row in rows],
+            )
         return len(rows)
 
 

@@ -29,7 +29,7 @@ from artiway.delivery.webhooks.model import (
 )
 from artiway.events import Event
 from artiway.outbox.model import Message
-from artiway.platform import metrics
+from artiway.platform import metrics, tracing
 from artiway.platform.clock import Clock
 from artiway.platform.logs import Logger
 from artiway.tasks.model import InvalidRequest, Task
@@ -222,7 +222,9 @@ class WebhookService:
     def _note(self, tenant_id: UUID, tries: Sequence[Try], *, is_time_left: bool) -> Sequence[Delivery]:
         """Store the answers, and claim the tenant's next parked deliveries in the same transaction."""
         retries = {
-            one.delivery.delivery_id: messages.deliver(tenant_id, one.delivery.delivery_id, one.delay_s)
+            one.delivery.delivery_id: messages.deliver(
+                tenant_id, one.delivery.delivery_id, one.delay_s, trace_id=one.delivery.trace_id
+            )
             for one in tries
             if one.status is DeliveryStatus.PENDING and one.delay_s <= DELAY_LIMIT_S
         }
@@ -233,6 +235,16 @@ class WebhookService:
             next_lease_s=SEND_LEASE_S if is_time_left else None,
             sends=self._limits.sends,
         )
+        for one in tries:
+            delivery = one.delivery
+            logger.info(
+                "delivery tried",
+                trace_id=delivery.trace_id or tracing.current(),
+                delivery_id=str(delivery.delivery_id),
+                attempt=delivery.attempts,
+                status=one.status,
+                answer_code=one.answer.code,
+            )
         for status, count in Counter(one.status for one in tries).items():
             metrics.emit("WebhookTries", count, outcome=status)
         return parked
@@ -256,6 +268,7 @@ class WebhookService:
             "X-Artiway-Delivery": message_id,
             "X-Artiway-Timestamp": str(timestamp),
             "X-Artiway-Signature": signature(webhook.secret, timestamp=timestamp, body=body),
+            **({"X-Trace-Id": delivery.trace_id} if delivery.trace_id else {}),
         }
         return self._post.post(webhook.url, body, headers)
 

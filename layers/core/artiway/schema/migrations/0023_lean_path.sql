@@ -25,7 +25,7 @@ BEGIN
     END IF;
     RETURN QUERY
     INSERT INTO outbox (tenant_id, aggregate, destination, body, delay_s, trace_id, task_id, sequence, sent_at)
-    SELECT coalesce(current_tenant(), tenant_id), aggregate, destination, body, delay_s, the_trace, task_id, sequence,
+    SELECT coalesce(current_tenant(), tenant_id), aggregate, destination, body, delay_s, coalesce(trace_id, the_trace), task_id, sequence,
            CASE WHEN destination = 'push' AND aggregate LIKE 'user:%'
                  AND NOT EXISTS (SELECT FROM websocket_connection AS socket
                                   WHERE socket.tenant_id = coalesce(current_tenant(), message.tenant_id)
@@ -37,9 +37,9 @@ BEGIN
                                     AND socket.closed_at IS NULL AND socket.expires_at > clock_timestamp())
                 THEN clock_timestamp() END
       FROM ROWS FROM (json_to_recordset(messages)
-                      AS (tenant_id uuid, aggregate text, destination text, body text, delay_s smallint, task_id uuid,
-                          sequence bigint))
-           WITH ORDINALITY AS message (tenant_id, aggregate, destination, body, delay_s, task_id, sequence, place)
+                      AS (tenant_id uuid, aggregate text, destination text, body text, delay_s smallint, trace_id text,
+                          task_id uuid, sequence bigint))
+           WITH ORDINALITY AS message (tenant_id, aggregate, destination, body, delay_s, trace_id, task_id, sequence, place)
      ORDER BY place
     RETURNING outbox_id, sent_at IS NULL;
 END
