@@ -70,7 +70,7 @@ class WorkerThreads:
     ) -> None:
         sqs, s3 = client("sqs", facts["awsUrl"]), client("s3", facts["awsUrl"])
         while not self._is_stopping.is_set():
-            found = sqs.receive_message(QueueUrl=queue_url, MaxNumberOfMessages=1, WaitTimeSeconds=1)
+            found = sqs.receive_message(QueueUrl=queue_url, MaxNumberOfMessages=1, WaitTimeSeconds=20)
             for message in found.get("Messages", []):
                 work = json.loads(message["Body"])["data"]
                 claimed = {key: work[key] for key in ("nodeId", "attempt", "tenantId", "taskId") if key in work}
