@@ -35,7 +35,7 @@ Answer = tuple[int, Json, Any]
 ACCESS_KEY = SECRET = "test"  # noqa: S105 (of an emulator)
 # Shorter than the Lambda server's time-out for idle connections, so that a reused connection is still open.
 IDLE_SECONDS = 20
-# A long poll also checks when a message's delay or visibility timeout ends, and at this interval: the timeout may be changed.
+# A long poll also checks when a delay or visibility timeout ends, and at this interval: timeouts may be changed.
 POLL_SECONDS = 1.0
 SHORTEST_SECONDS = 0.02
 # MiniStack sleeps this long before the first state of an execution. Waits and retries of a machine are longer.
