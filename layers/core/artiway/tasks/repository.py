@@ -105,8 +105,8 @@ class PostgresTaskTransaction:
     def recent_ends(self, *, window_s: int) -> int:
         return self._number(SQL["count_recent_ends"], "ended", {"window_s": window_s})
 
-    def add_task(self, task: NewTask) -> None:
-        self._tx.run(
+    def add_task(self, task: NewTask) -> Task:
+        row = self._tx.one(
             SQL["insert_task"],
             {
                 "task_id": task.task_id,
@@ -124,6 +124,8 @@ class PostgresTaskTransaction:
                 "eta_model_s": task.eta_model_s,
             },
         )
+        assert row is not None
+        return _task(row)
 
     def add_nodes(self, task: Task, nodes: Sequence[NewNode]) -> None:
         rows = [
