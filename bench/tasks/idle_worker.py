@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -75,7 +76,8 @@ class WorkerThreads:
                 work = json.loads(message["Body"])["data"]
                 claimed = {key: work[key] for key in ("nodeId", "attempt", "tenantId", "taskId") if key in work}
                 answer = internal.call("claim", **claimed)
-                sqs.delete_message(QueueUrl=queue_url, ReceiptHandle=message["ReceiptHandle"])
+                with contextlib.suppress(sqs.exceptions.ReceiptHandleIsInvalid):  # it was delivered again meanwhile
+                    sqs.delete_message(QueueUrl=queue_url, ReceiptHandle=message["ReceiptHandle"])
                 if answer["outcome"] != "claimed":
                     continue
                 node = answer["node"]
