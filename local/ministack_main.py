@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import http.client
 import json
+import math
 import os
 import re
 import time
@@ -39,8 +40,9 @@ SECRETS = {ACCESS_KEY: "test", WORKER_KEY: "worker"}
 MODEL = re.compile(r"/[^/]+/models/.+")
 # Shorter than the Lambda server's time-out for idle connections, so that a reused connection is still open.
 IDLE_SECONDS = 20
-# A long poll also checks at this interval for messages whose delay or visibility timeout has ended.
-POLL_SECONDS = 0.2
+# A long poll also checks when a delay or visibility timeout ends, and at this interval: timeouts may be changed.
+POLL_SECONDS = 1.0
+SHORTEST_SECONDS = 0.02
 # MiniStack sleeps this long before the first state of an execution. Waits and retries of a machine are longer.
 START_DELAY_SECONDS = 0.15
 
@@ -87,7 +89,7 @@ def call_function(function: Json, event: Json, url: str, request_id: str) -> Jso
 
 
 class Arrivals:
-    """Wakes the long polls of a queue when a message is sent. The event loop and other threads send messages."""
+    """Wakes a long poll of a queue for each message. The event loop and other threads send messages."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, set[asyncio.Event]] = {}
@@ -97,10 +99,15 @@ class Arrivals:
     def send(self, data: Json, url: str) -> Json:
         sent: Json = self._send(data, url)
         queue = sqs._get_q(data.get("QueueUrl", url))  # noqa: SLF001
-        for arrived in tuple(self._waiting.get(id(queue), ())):
+        if self._waiting.get(id(queue)):
             assert self._loop is not None
-            self._loop.call_soon_threadsafe(arrived.set)
+            self._loop.call_soon_threadsafe(self._wake_one, id(queue))
         return sent
+
+    def _wake_one(self, queue_id: int) -> None:
+        asleep = (arrived for arrived in self._waiting.get(queue_id, ()) if not arrived.is_set())
+        if arrived := next(asleep, None):
+            arrived.set()
 
     async def receive(self, data: Json, url: str) -> Json:
         queue = sqs._get_q(data.get("QueueUrl", url), "sqs:ReceiveMessage")  # noqa: SLF001
@@ -118,8 +125,11 @@ class Arrivals:
                 remaining = deadline - time.monotonic()
                 if found or remaining <= 0:
                     return found
+                due = (
+                    min((message["visible_at"] for message in list(queue["messages"])), default=math.inf) - time.time()
+                )
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(arrived.wait(), min(remaining, POLL_SECONDS))
+                    await asyncio.wait_for(arrived.wait(), min(remaining, POLL_SECONDS, max(due, SHORTEST_SECONDS)))
         finally:
             waiting.discard(arrived)
 
@@ -226,6 +236,8 @@ if __name__ == "__main__":
     sqs._act_receive_message = sqs._HANDLERS["ReceiveMessage"] = arrivals.receive  # noqa: SLF001
     sqs._receive_messages_for_esm = Batches().receive  # noqa: SLF001
     lambda_svc._ESM_IDLE_WAKE_GAP_SECONDS = 0  # noqa: SLF001
+    # The template has no such source, and each message would search for one.
+    lambda_svc._poll_kinesis = lambda_svc._poll_dynamodb_streams = lambda: False  # noqa: SLF001
     stepfunctions.time = ClockWithoutStartDelay()
     lambda_svc._execute_function_proxy = call_function  # noqa: SLF001
     s3.handle_request = signed_only(s3.handle_request)

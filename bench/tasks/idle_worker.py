@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -70,12 +71,13 @@ class WorkerThreads:
     ) -> None:
         sqs, s3 = client("sqs", facts["awsUrl"]), client("s3", facts["awsUrl"])
         while not self._is_stopping.is_set():
-            found = sqs.receive_message(QueueUrl=queue_url, MaxNumberOfMessages=1, WaitTimeSeconds=1)
+            found = sqs.receive_message(QueueUrl=queue_url, MaxNumberOfMessages=1, WaitTimeSeconds=20)
             for message in found.get("Messages", []):
                 work = json.loads(message["Body"])["data"]
                 claimed = {key: work[key] for key in ("nodeId", "attempt", "tenantId", "taskId") if key in work}
                 answer = internal.call("claim", **claimed)
-                sqs.delete_message(QueueUrl=queue_url, ReceiptHandle=message["ReceiptHandle"])
+                with contextlib.suppress(sqs.exceptions.ReceiptHandleIsInvalid):  # it was delivered again meanwhile
+                    sqs.delete_message(QueueUrl=queue_url, ReceiptHandle=message["ReceiptHandle"])
                 if answer["outcome"] != "claimed":
                     continue
                 node = answer["node"]

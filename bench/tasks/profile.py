@@ -27,6 +27,12 @@ class DatabaseProbe:
         row = self._connection.execute(SQL["live"]).fetchone()
         return row is not None and row["live"] == 0
 
+    def postpone_checkpoints(self) -> None:
+        """Until the end of the run: a checkpoint would add whole pages to the WAL of the nodes after it."""
+        self._connection.execute("ALTER SYSTEM SET checkpoint_timeout = '1h'")
+        self._connection.execute("ALTER SYSTEM SET max_wal_size = '4GB'")
+        self._connection.execute("SELECT pg_reload_conf()")
+
     def now(self) -> datetime:
         row = self._connection.execute("SELECT clock_timestamp() AS now").fetchone()
         assert row is not None

@@ -22,10 +22,10 @@ class Message:
     data: Mapping[str, Any] = field(default_factory=dict)
     delay_s: int = 0
     tenant_id: UUID | str | None = None  # for a transaction without a tenant whose message concerns one
+    trace_id: str = ""  # of the task that the message is about; else that of the caller
     event: tuple[UUID, int] | None = None  # task and number of a stored event, which is then not stored again
     is_stored: bool = True  # False: another row of the transaction stands for it, and a sweep sends it again
     token_id: UUID | str | None = None  # of the task token that it answers, which goes when the answer was sent
-    trace_id: str = ""  # of the task that the message is about; else that of the caller
 
     def body(self, *, trace_id: str, at: datetime) -> str:
         """The JSON text that consumers receive, whichever way the message is sent."""

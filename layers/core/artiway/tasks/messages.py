@@ -13,7 +13,7 @@ from artiway.outbox.model import Message
 from artiway.push.model import Notice
 from artiway.push.service import notice_message
 from artiway.scheduling.lanes import LANES
-from artiway.tasks.model import Node, Occurrence, Task
+from artiway.tasks.model import NewNode, Node, Occurrence, Task
 
 START = "machine:start"
 ANSWER = "machine:answer"
@@ -29,7 +29,7 @@ def work_destination(pool: str, node_type: str) -> str:
     return f"work:{pool}:{node_type}"
 
 
-def start_execution(task: Task, nodes: Sequence[Node], waiting: frozenset[UUID]) -> Message:
+def start_execution(task: Task, nodes: Sequence[Node | NewNode], waiting: frozenset[UUID]) -> Message:
     """One execution per run of a task. The input has ids only, in topological order. The nodes in `waiting` wait for
     their dependencies first."""
     machine_input = {

@@ -112,8 +112,8 @@ class PostgresTaskTransaction:
     def recent_ends(self, *, window_s: int) -> int:
         return self._number(SQL["count_recent_ends"], "ended", {"window_s": window_s})
 
-    def add_task(self, task: NewTask) -> None:
-        self._tx.run(
+    def add_task(self, task: NewTask) -> Task:
+        row = self._tx.one(
             SQL["insert_task"],
             {
                 "task_id": task.task_id,
@@ -132,6 +132,8 @@ class PostgresTaskTransaction:
                 "trace_id": tracing.current(),
             },
         )
+        assert row is not None
+        return _task(row)
 
     def add_nodes(self, task: Task, nodes: Sequence[NewNode]) -> None:
         rows = [

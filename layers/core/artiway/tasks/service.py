@@ -212,7 +212,7 @@ class TaskService:
             self._check_room(tx, limits, lane, nodes=len(plan.nodes))
             # The hold has the id of the task, so a repeated call holds no more points.
             self._hold(tenant_id, user_id, task_id, hold_id=task_id, points=plan.price_points)
-            tx.add_task(
+            task = tx.add_task(
                 NewTask(
                     task_id=task_id,
                     user_id=user_id,
@@ -229,9 +229,9 @@ class TaskService:
                     eta_model_s=timing.model_s,
                 )
             )
-            task = _found(tx.task(task_id))
-            tx.add_nodes(task, _new_nodes(plan.nodes, pictures))
-            self._start(tx, task)
+            nodes = _new_nodes(plan.nodes, pictures)
+            tx.add_nodes(task, nodes)
+            self._start(tx, task, sorted(nodes, key=lambda node: (node.position, node.node_id)))
         metrics.emit("TasksAccepted", 1, lane=lane)
         logger.info("task accepted", task_id=str(task_id), tool=plan.tool, lane=lane, nodes=len(plan.nodes))
         return Accepted(task, timing)
@@ -273,9 +273,8 @@ class TaskService:
             reference=f"task:{task_id}",
         )
 
-    def _start(self, tx: TaskTransaction, task: Task) -> None:
+    def _start(self, tx: TaskTransaction, task: Task, nodes: Sequence[Node | NewNode]) -> None:
         """Start an execution for the nodes that have not completed, and publish the event."""
-        nodes = [node for node in tx.nodes(task.task_id) if node.status is NodeStatus.PENDING]
         tx.send(messages.start_execution(task, nodes, frozenset(node.node_id for node in nodes if node.in_degree > 0)))
         details = {"status": task.status, "pricePoints": task.price_points, "lane": task.lane}
         tx.publish(task, Occurrence(Event.TASK_QUEUED, details=details))
@@ -350,7 +349,7 @@ class TaskService:
             tx.reset_failures(task_id)
             self._replace_cancelled(tx, task, nodes)
             task = _found(tx.task(task_id))
-            self._start(tx, task)
+            self._start(tx, task, [node for node in tx.nodes(task_id) if node.status is NodeStatus.PENDING])
             return task
 
     @staticmethod
