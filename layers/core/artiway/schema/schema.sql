@@ -203,7 +203,7 @@ BEGIN
     END IF;
     RETURN QUERY
     INSERT INTO outbox (tenant_id, aggregate, destination, body, delay_s, trace_id, task_id, sequence, sent_at)
-    SELECT coalesce(current_tenant(), tenant_id), aggregate, destination, body, delay_s, the_trace, task_id, sequence,
+    SELECT coalesce(current_tenant(), tenant_id), aggregate, destination, body, delay_s, coalesce(trace_id, the_trace), task_id, sequence,
            CASE WHEN destination = 'push' AND aggregate LIKE 'user:%'
                  AND NOT EXISTS (SELECT FROM websocket_connection AS socket
                                   WHERE socket.tenant_id = coalesce(current_tenant(), message.tenant_id)
@@ -215,9 +215,9 @@ BEGIN
                                     AND socket.closed_at IS NULL AND socket.expires_at > clock_timestamp())
                 THEN clock_timestamp() END
       FROM ROWS FROM (json_to_recordset(messages)
-                      AS (tenant_id uuid, aggregate text, destination text, body text, delay_s smallint, task_id uuid,
-                          sequence bigint))
-           WITH ORDINALITY AS message (tenant_id, aggregate, destination, body, delay_s, task_id, sequence, place)
+                      AS (tenant_id uuid, aggregate text, destination text, body text, delay_s smallint, trace_id text,
+                          task_id uuid, sequence bigint))
+           WITH ORDINALITY AS message (tenant_id, aggregate, destination, body, delay_s, trace_id, task_id, sequence, place)
      ORDER BY place
     RETURNING outbox_id, sent_at IS NULL;
 
@@ -1198,6 +1198,7 @@ CREATE TABLE public.task (
     eta_s integer,
     eta_model_s real,
     purge_stage smallint DEFAULT 0 NOT NULL,
+    trace_id text DEFAULT ''::text NOT NULL,
     CONSTRAINT task_check CHECK (((charged_points >= 0) AND (charged_points <= price_points))),
     CONSTRAINT task_check1 CHECK (((status = ANY (ARRAY['COMPLETED'::text, 'PARTIAL'::text, 'FAILED'::text, 'CANCELLED'::text])) = (ended_at IS NOT NULL))),
     CONSTRAINT task_eta_model_s_check CHECK ((eta_model_s > (0)::double precision)),
@@ -1209,6 +1210,7 @@ CREATE TABLE public.task (
     CONSTRAINT task_run_check CHECK (((run >= 1) AND (run <= 1000))),
     CONSTRAINT task_status_check CHECK ((status = ANY (ARRAY['QUEUED'::text, 'PROCESSING'::text, 'COMPLETED'::text, 'PARTIAL'::text, 'FAILED'::text, 'CANCELLED'::text]))),
     CONSTRAINT task_tool_check CHECK (((length(tool) >= 1) AND (length(tool) <= 64))),
+    CONSTRAINT task_trace_id_check CHECK ((length(trace_id) <= 64)),
     CONSTRAINT task_webhook_url_check CHECK ((length(webhook_url) <= 2000))
 )
 WITH (autovacuum_vacuum_scale_factor='0.02');
