@@ -39,12 +39,12 @@ def test_broken_engine_stops_its_step_alone(studio: Studio) -> None:
         async def submit(tool: str) -> str:
             return str((await person.submit(tool, {"product": product}))["taskId"])
 
-        studio.use_engine("extend", "diffusers")  # the package is not installed here
+        studio.use_engine("extend", "diffusers")  # it has no model here
         for _ in range(FAILURES):
             assert await circuits(administrator) == []
             view = await ended(person, await submit("extend"))
             assert (view["status"], view["chargedPoints"]) == ("FAILED", 0)
-            assert view["error"]["code"] == "ENGINE_NOT_INSTALLED"
+            assert view["error"]["code"] == "MODEL_UNKNOWN"
         (circuit,) = await circuits(administrator)
         assert (circuit["pool"], circuit["step"], circuit["failures"]) == ("gpu", "extend", FAILURES)
         assert (await administrator.call("GET", "/ops/health"))["state"] == "DEGRADED"
