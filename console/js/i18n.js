@@ -95,6 +95,7 @@ const WORDS = {
   waiting_user_cap: ["your own concurrency", "用户并发上限"],
   waiting_model_cap: ["the model's limit", "模型并发上限"],
   waiting_lane_paused: ["the lane is paused", "队列已暂停"],
+  waiting_circuit_open: ["its step fails and is stopped", "该步骤故障，已暂停"],
   waiting_lane_cap: ["the lane's parallelism", "队列并行上限"],
   waiting_no_worker: ["no worker is running", "暂无工作节点"],
   waiting_turn: ["its turn in the queue", "等待轮到"],

@@ -190,6 +190,7 @@ class ReasonBody(http.Wire):
         "user_cap",
         "model_cap",
         "lane_paused",
+        "circuit_open",
         "lane_cap",
         "no_worker",
         "turn",
