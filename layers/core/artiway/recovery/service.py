@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -58,6 +59,7 @@ class SweepThresholds:
     token_s: int = 60
     running_s: int = 7_200
     worker_s: int = 300
+    expire_work_s: float = 240
     requeued_tools: frozenset[str] = frozenset()
 
 
@@ -164,9 +166,9 @@ class Sweeper:
         return len(found)
 
     def expire_objects(self) -> int:
-        """Delete expired objects. The next run finds those that S3 did not delete."""
-        deleted = 0
-        while found := self._overdue.expired_objects(limit=self._thresholds.batch):
+        """Delete expired objects, for a limited time. The next run finds the others."""
+        deleted, deadline = 0, time.monotonic() + self._thresholds.expire_work_s
+        while time.monotonic() < deadline and (found := self._overdue.expired_objects(limit=self._thresholds.batch)):
             gone = set(self._objects.delete([one.key for one in found]))
             done = [one for one in found if one.key in gone]
             self._overdue.note_deleted(done)
