@@ -115,7 +115,8 @@ def names(path: Path) -> set[str]:
 
 
 def names_in(tree: ast.AST) -> set[str]:
-    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    return names | {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
 
 
 def test_document_lists_every_setting():

@@ -32,7 +32,7 @@ def forecast(
 ) -> Forecast:
     kinds = dict.fromkeys(("cutout", "model", "compose"), slots)
     work = TrackBacklog(waiting, waiting * microseconds(6), 0, running, running * microseconds(6))
-    other = TenantBacklog(TenantPolicy("other"), 0, 0, running, {Track("cutout", LANE, "segment"): work})
+    other = TenantBacklog(TenantPolicy("other"), 0, 0, running, {Track("cutout", LANE, "segment", "cutout"): work})
     pool = Pool(kinds, {LANE: Lane(LANE, is_paused=is_paused)})
     made = compute(Backlog(0, pool, {}, {"other": other}), Speed())
     return Forecast(made.tables, made.rows.get(tenant, {}))

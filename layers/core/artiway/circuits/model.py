@@ -24,6 +24,7 @@ ENGINE_FAULTS = frozenset(
         "ENGINE_NOT_INSTALLED",
         "MODEL_UNKNOWN",
         "MODEL_CHECKSUM",
+        "OUTPUT_UNEXPECTED",
         "STEP_UNKNOWN",
         "TIME_LIMIT",
         "EXECUTION_TIMED_OUT",

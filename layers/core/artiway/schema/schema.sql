@@ -153,20 +153,12 @@ BEGIN
        SET status = 'QUEUED', version = version + 1, ready_at = clock_timestamp()
      WHERE node_id = ANY (the_nodes)
        AND CASE WHEN in_degree = 0 AND not_before <= clock_timestamp() THEN status = 'PENDING' END;
-    RETURN QUERY
-    SELECT node.node_id::text, node.tenant_id::text, node.user_id::text, node.pool, node.lane, node.type, node.model,
-           node.cost_us, node.priority, policy.weight, policy.cap, policy.user_concurrency,
-           (SELECT concurrency FROM app_user AS person
-             WHERE person.tenant_id = node.tenant_id AND person.user_id = node.user_id),
-           node.step
-      FROM task_node AS node JOIN tenant_policy AS policy ON policy.tenant_id = node.tenant_id
-     WHERE node.node_id = ANY (the_nodes) AND CASE WHEN node.dispatched_at IS NULL THEN node.status = 'QUEUED' END
-     ORDER BY node.ready_at, node.node_id;
+    RETURN QUERY SELECT * FROM node_waiting(the_nodes);
 
 END
 $$;
 
-CREATE FUNCTION public.node_waiting(the_nodes uuid[]) RETURNS TABLE(node_id text, tenant_id text, user_id text, pool text, lane text, type text, model text, cost_us bigint, priority text, weight integer, cap integer, user_cap integer, own_cap integer)
+CREATE FUNCTION public.node_waiting(the_nodes uuid[]) RETURNS TABLE(node_id text, tenant_id text, user_id text, pool text, lane text, type text, model text, cost_us bigint, priority text, weight integer, cap integer, user_cap integer, own_cap integer, step text)
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     AS $$
@@ -176,7 +168,8 @@ BEGIN
     SELECT node.node_id::text, node.tenant_id::text, node.user_id::text, node.pool, node.lane, node.type, node.model,
            node.cost_us, node.priority, policy.weight, policy.cap, policy.user_concurrency,
            (SELECT concurrency FROM app_user AS person
-             WHERE person.tenant_id = node.tenant_id AND person.user_id = node.user_id)
+             WHERE person.tenant_id = node.tenant_id AND person.user_id = node.user_id),
+           node.step
       FROM task_node AS node JOIN tenant_policy AS policy ON policy.tenant_id = node.tenant_id
      WHERE node.node_id = ANY (the_nodes) AND CASE WHEN node.dispatched_at IS NULL THEN node.status = 'QUEUED' END
      ORDER BY node.ready_at, node.node_id;
@@ -2186,8 +2179,6 @@ REVOKE ALL ON FUNCTION public.node_mark_ready(the_nodes uuid[]) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.node_mark_ready(the_nodes uuid[]) TO artiway_service;
 
 REVOKE ALL ON FUNCTION public.node_ready(the_nodes uuid[]) FROM PUBLIC;
-
-GRANT ALL ON FUNCTION public.node_ready(the_nodes uuid[]) TO artiway_app;
 
 GRANT ALL ON FUNCTION public.node_ready(the_nodes uuid[]) TO artiway_service;
 

@@ -127,7 +127,7 @@ ALTER TABLE node_dependency
 CREATE FUNCTION node_waiting(the_nodes uuid[])
     RETURNS TABLE (
         node_id text, tenant_id text, user_id text, pool text, lane text, type text, model text, cost_us bigint, priority text,
-        weight integer, cap integer, user_cap integer, own_cap integer
+        weight integer, cap integer, user_cap integer, own_cap integer, step text
     )
     LANGUAGE plpgsql
     SET enable_seqscan = off
@@ -138,7 +138,8 @@ BEGIN
     SELECT node.node_id::text, node.tenant_id::text, node.user_id::text, node.pool, node.lane, node.type, node.model,
            node.cost_us, node.priority, policy.weight, policy.cap, policy.user_concurrency,
            (SELECT concurrency FROM app_user AS person
-             WHERE person.tenant_id = node.tenant_id AND person.user_id = node.user_id)
+             WHERE person.tenant_id = node.tenant_id AND person.user_id = node.user_id),
+           node.step
       FROM task_node AS node JOIN tenant_policy AS policy ON policy.tenant_id = node.tenant_id
      WHERE node.node_id = ANY (the_nodes) AND CASE WHEN node.dispatched_at IS NULL THEN node.status = 'QUEUED' END
      ORDER BY node.ready_at, node.node_id;
@@ -150,7 +151,7 @@ $$;
 CREATE FUNCTION node_ready(the_nodes uuid[])
     RETURNS TABLE (
         node_id text, tenant_id text, user_id text, pool text, lane text, type text, model text, cost_us bigint, priority text,
-        weight integer, cap integer, user_cap integer, own_cap integer
+        weight integer, cap integer, user_cap integer, own_cap integer, step text
     )
     LANGUAGE plpgsql
     SET enable_seqscan = off
