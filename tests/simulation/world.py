@@ -410,7 +410,15 @@ class World:
         raise AssertionError(f"not ended: {self.live()}, unsent: {self.unsent()}")
 
     def unsent(self) -> list[dict[str, Any]]:
-        return self.rows("SELECT destination FROM outbox WHERE sent_at IS NULL AND tenant_id = ANY (%s)", self.tenants)
+        """Messages of the outbox, and tokens that stand for an answer."""
+        return self.rows(
+            "SELECT destination FROM outbox WHERE sent_at IS NULL AND tenant_id = ANY (%s)"
+            " UNION ALL SELECT 'machine:answer' FROM node_token AS t JOIN task_node AS n USING (tenant_id, node_id)"
+            " WHERE tenant_id = ANY (%s) AND (n.status IN ('COMPLETED', 'FAILED', 'TIMEOUT', 'CANCELLED')"
+            " OR t.kind = 'gate' AND n.in_degree = 0)",
+            self.tenants,
+            self.tenants,
+        )
 
     def live(self) -> list[dict[str, Any]]:
         return self.rows(
