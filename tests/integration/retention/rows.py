@@ -467,6 +467,7 @@ class Rows:
         for table in CLEARED.split(","):
             connection.execute(f"DELETE FROM {table}".encode())
         with connection.cursor() as cursor, connection.transaction():
+            self.tables["outbox"].sort(key=lambda row: row["created_at"])  # its numbers rise with time
             for table, rows in self.tables.items():
                 names = sorted({name for row in rows for name in row})
                 statement = sql.SQL("INSERT INTO {} ({}) VALUES ({})").format(

@@ -262,17 +262,19 @@ WITH gone AS (
 SELECT count(*) AS examined, count(*) AS deleted FROM gone;
 
 -- name: outbox_events
-WITH gone AS (
+-- Numbers rise with time, so the old rows are the lowest; an index by time would cost each event a write. A batch that reaches
+-- young rows is the last one.
+WITH lowest AS MATERIALIZED (
+    SELECT outbox_id, created_at FROM outbox WHERE outbox_id > %(number)s ORDER BY outbox_id LIMIT %(limit)s
+), gone AS (
     DELETE FROM outbox
-     WHERE outbox_id IN (SELECT outbox_id
-                           FROM outbox
-                          WHERE sent_at < statement_timestamp() - %(age)s
-                          ORDER BY sent_at
-                          LIMIT %(limit)s
-                            FOR UPDATE SKIP LOCKED)
+     USING lowest
+     WHERE outbox.outbox_id = lowest.outbox_id AND outbox.sent_at < statement_timestamp() - %(age)s
     RETURNING 1
 )
-SELECT count(*) AS examined, count(*) AS deleted FROM gone;
+SELECT (SELECT count(*) FROM lowest WHERE created_at < statement_timestamp() - %(age)s) AS examined,
+       (SELECT count(*) FROM gone) AS deleted,
+       (SELECT jsonb_build_object('number', max(outbox_id)) FROM lowest) AS position;
 
 -- name: audit_entries
 -- The row policy old_rows checks the age again: no younger row can be deleted.
@@ -406,7 +408,7 @@ SELECT name, extract(epoch FROM statement_timestamp() - oldest)::float8 AS age_s
         ('payment_alerts', (SELECT min(sent_at) FROM pay_alert WHERE sent_at IS NOT NULL)),
         ('uploads', (SELECT min(expires_at) FROM upload WHERE cleanup_status = 1)),
         ('idempotency_keys', (SELECT min(created_at) FROM idempotency_key)),
-        ('outbox_events', (SELECT min(sent_at) FROM outbox WHERE sent_at IS NOT NULL)),
+        ('outbox_events', (SELECT sent_at FROM outbox WHERE sent_at IS NOT NULL ORDER BY outbox_id LIMIT 1)),
         ('audit_entries', (SELECT min(at) FROM audit_log)),
         ('holds', (SELECT min(ended_at) FROM points_hold WHERE ended_at IS NOT NULL)),
         ('paid_orders', (SELECT min(created_at) FROM pay_order WHERE status IN ('COMPLETED', 'REFUNDED', 'CLOSED')))

@@ -12,7 +12,7 @@ from artiway.retention.model import Batch, Rule
 
 SQL = sql.load("artiway.retention")
 # Before the first row.
-START = {"at": "-infinity", "id": "00000000-0000-0000-0000-000000000000"}
+START = {"at": "-infinity", "id": "00000000-0000-0000-0000-000000000000", "number": 0}
 
 
 class PostgresExpiredRows:
@@ -28,7 +28,7 @@ class PostgresExpiredRows:
                 return Batch(0, 0)
             found = tx.one(self._queries["position"], named) if rule.is_resumed else None
             after = found["position"] if found else START
-            row = tx.one(self._queries[rule.name], {"age": age, "limit": rule.batch, **after})
+            row = tx.one(self._queries[rule.name], {"age": age, "limit": rule.batch, **START, **after})
             assert row is not None
             if rule.is_resumed:
                 last = row["position"] if row["examined"] >= rule.batch else START

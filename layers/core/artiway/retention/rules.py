@@ -22,7 +22,7 @@ RULES = (
     Rule("login_failures", (settings.SESSION_DAYS,), FLAT),
     Rule("logins", (settings.LOGIN_DAYS,), FLAT),
     Rule("idempotency_keys", (), FLAT, fixed=KEEP_HOURS * HOUR),
-    Rule("outbox_events", (settings.OUTBOX_HOURS,), FLAT, unit=HOUR),
+    Rule("outbox_events", (settings.OUTBOX_HOURS,), FLAT, unit=HOUR, is_resumed=True),
     Rule("audit_entries", (settings.AUDIT_DAYS,), FLAT),
     Rule("holds", (settings.HOLD_DAYS,), FLAT, is_resumed=True),
     Rule("lots", (settings.HOLD_DAYS,), FLAT, is_resumed=True),
