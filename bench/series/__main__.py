@@ -82,7 +82,11 @@ def measure(finished: int) -> dict[str, Any]:
     clock = Moved()
     with world(finished, now) as (database, connection):
         service = SeriesService(
-            PostgresSeries(database, pools=("gpu", "enterprise"), beat_s=10), Unknown(), dict, Defaults(), clock
+            PostgresSeries(database, database, pools=("gpu", "enterprise"), beat_s=lambda: 10),
+            Unknown(),
+            dict,
+            Defaults(),
+            clock,
         )
         first = now - (MINUTES + 2) * MINUTE
         connection.execute("INSERT INTO series_pass (closed_until) VALUES (%s)", [first])

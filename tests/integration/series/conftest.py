@@ -63,7 +63,9 @@ class Story:
         values: SettingValues | None = None,
         dead_letters: Callable[[], Mapping[str, int]] = dict,
     ) -> SeriesService:
-        store = PostgresSeries(bootstrap.service_database(), pools=POOLS, beat_s=lambda: 10)
+        store = PostgresSeries(
+            bootstrap.service_database(), bootstrap.service_database(), pools=POOLS, beat_s=lambda: 10
+        )
         return SeriesService(store, requests or KnownRequests(), dead_letters, values or Defaults(), self.clock)
 
     def begin(self) -> None:
@@ -141,7 +143,7 @@ class Bare:
         return self.minute + min(timedelta(milliseconds=ms), MINUTE - timedelta(microseconds=1))
 
     def service(self, values: SettingValues) -> SeriesService:
-        store = PostgresSeries(self._database, pools=POOLS, beat_s=lambda: 10)
+        store = PostgresSeries(self._database, self._database, pools=POOLS, beat_s=lambda: 10)
         return SeriesService(store, KnownRequests(), dict, values, FixedClock(self.minute + 2 * MINUTE))
 
     def empty(self) -> None:

@@ -26,7 +26,7 @@ class Day:
 
     def __init__(self, database: Database, superuser: str, values: Any = None) -> None:
         self.clock, self.requests = FixedClock(NOON), KnownRequests()
-        store = PostgresSeries(database, pools=POOLS, beat_s=lambda: 10)
+        store = PostgresSeries(database, database, pools=POOLS, beat_s=lambda: 10)
         self.service = SeriesService(store, self.requests, dict, values or Defaults(), self.clock)
         self.superuser, self.minute = superuser, NOON
         self.service.close_minutes()

@@ -210,7 +210,7 @@ class TestPass:
 
         def close() -> None:
             with closing(Database(worker_addresses.service)) as database:
-                store = PostgresSeries(database, pools=POOLS, beat_s=lambda: 10)
+                store = PostgresSeries(database, database, pools=POOLS, beat_s=lambda: 10)
                 service = SeriesService(store, KnownRequests(), dict, Defaults(), story.clock)
                 closed.extend(service.close_minutes()["closed"] for _ in range(10))
 

@@ -31,6 +31,8 @@ def series() -> SeriesService:
     from artiway.workers.settings import terms
 
     values = service_setting_values()
-    store = PostgresSeries(base.service_database(), pools=IMAGE_POOLS, beat_s=lambda: terms(values).beat_s)
+    store = PostgresSeries(
+        base.service_database(), base.reader_database(), pools=IMAGE_POOLS, beat_s=lambda: terms(values).beat_s
+    )
     counts = RequestCounts(base.redis())
     return SeriesService(store, counts, dead_letter_depths, values, base.clock())

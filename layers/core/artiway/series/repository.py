@@ -16,8 +16,11 @@ SQL = sql.load("artiway.series")
 
 
 class PostgresSeries:
-    def __init__(self, database: Database, *, pools: Sequence[str], beat_s: Callable[[], float]) -> None:
-        self._database, self._pools, self._beat_s = database, list(pools), beat_s
+    def __init__(
+        self, database: Database, reader: Database, *, pools: Sequence[str], beat_s: Callable[[], float]
+    ) -> None:
+        """`reader` serves the questions of operators; what closes minutes reads the writer."""
+        self._database, self._reader, self._pools, self._beat_s = database, reader, list(pools), beat_s
 
     def begin(self, minute: datetime) -> None:
         with self._database.service_transaction() as tx:
@@ -89,11 +92,14 @@ class PostgresSeries:
             "step_s": wanted.step.total_seconds(),
             "top": top,
         }
-        return [Row(**row) for row in self._all(query, parameters)]
+        with self._reader.service_transaction() as tx:
+            return [Row(**row) for row in tx.all(SQL[query], parameters)]
 
     def newest(self, minute: datetime) -> Mapping[str, list[Row]]:
         found: dict[str, list[Row]] = {}
-        for row in self._all("newest_minute", {"minute": minute}):
+        with self._reader.service_transaction() as tx:
+            rows = tx.all(SQL["newest_minute"], {"minute": minute})
+        for row in rows:
             found.setdefault(row.pop("name"), []).append(Row(**row))
         return found
 
