@@ -83,9 +83,13 @@ def main(module: str, moment: str, *names: str) -> dict[str, object]:
         else:
             program.send_signal(number)
         time.sleep(0.05)
-    status = program.wait(SECONDS)
-    running = descendants()
-    end_all()
+    try:
+        status = program.wait(SECONDS)
+    except subprocess.TimeoutExpired:
+        return {"fault": f"still running {SECONDS} s after {names}", "output": "".join(lines)}
+    finally:
+        running = descendants()
+        end_all()
     reader.join(SECONDS)
     return {"status": status, "running": sorted(running.values()), "output": "".join(lines)}
 
