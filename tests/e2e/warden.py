@@ -27,7 +27,10 @@ def descendants() -> dict[int, str]:
     found: dict[int, str] = {}
     unvisited = [os.getpid()]
     while unvisited:
-        for file in Path(f"/proc/{unvisited.pop()}/task").glob("*/children"):
+        threads: list[Path] = []
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            threads += Path(f"/proc/{unvisited.pop()}/task").glob("*/children")
+        for file in threads:
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                 children = [int(pid) for pid in file.read_text().split()]
                 found |= {pid: command(pid) for pid in children if is_alive(pid)}

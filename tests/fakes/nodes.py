@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from uuid import UUID
 
 import psycopg
 
 from artiway import ids
+from artiway.outbox.model import Envelope
 
 POINTS = 10
 
@@ -17,6 +19,7 @@ class Yard:
 
     def __init__(self, superuser_url: str) -> None:
         self.connection = psycopg.connect(superuser_url, autocommit=True)
+        self.envelopes: list[Envelope] = []
 
     def close(self) -> None:
         self.connection.close()
@@ -87,13 +90,14 @@ class Yard:
         )
         return [row[0] for row in rows]
 
+    def deliver(self, _tenant_id: UUID | None, envelopes: Sequence[Envelope]) -> None:
+        """Take the messages of a transaction that has committed."""
+        self.envelopes += envelopes
+
     def sent(self) -> list[tuple[UUID, int]]:
-        """(node, attempt) of every work message in the outbox."""
-        rows = self.connection.execute(
-            "SELECT (body::jsonb #>> '{data,nodeId}')::uuid, (body::jsonb #>> '{data,attempt}')::int FROM outbox"
-            " WHERE destination LIKE 'work:%%' ORDER BY outbox_id"
-        )
-        return [(row[0], row[1]) for row in rows]
+        """(node, attempt) of every work message."""
+        bodies = [json.loads(one.body)["data"] for one in self.envelopes if one.destination.startswith("work:")]
+        return [(UUID(data["nodeId"]), data["attempt"]) for data in bodies]
 
     def end(self, node_id: UUID) -> None:
         """Claim and finish, as a worker and the progress function would."""

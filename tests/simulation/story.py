@@ -13,6 +13,7 @@ from uuid import UUID
 import redis
 
 from artiway.errors import ArtiwayError
+from artiway.platform import tracing
 from artiway.tasks.model import FlowNode
 from tests.simulation.chaos import Crash
 from tests.simulation.seeded import SimulatedWorld, Simulation
@@ -73,9 +74,10 @@ class Story:
         if len(self.tasks) < 4:
             tenant_id, user_id = self.random.choice(self.tenants)
             nodes = random_flow(self.random)
-            accepted = self.world.tasks.submit_flow(
-                tenant_id=tenant_id, user_id=user_id, name="", nodes=nodes, webhook_url=None
-            )
+            with tracing.traced(f"1-00000000-{len(self.tasks):024x}"):  # a new one would be random
+                accepted = self.world.tasks.submit_flow(
+                    tenant_id=tenant_id, user_id=user_id, name="", nodes=nodes, webhook_url=None
+                )
             self.tasks.append((tenant_id, accepted.task.task_id))
 
     def deliver(self) -> None:

@@ -21,7 +21,7 @@ from psycopg.rows import dict_row
 from artiway import bootstrap, ids
 from artiway.bootstrap.base import pause
 from artiway.bootstrap.delivery import webhook_post
-from artiway.bootstrap.live_settings import service_setting_values
+from artiway.bootstrap.live_settings import service_setting_values, setting_values
 from artiway.bootstrap.outbox import direct_push, sender
 from artiway.bootstrap.tasks import jitter
 from artiway.circuits import repository as circuits
@@ -162,7 +162,9 @@ class World:
         self.feed.chaos = self.database.chaos = self.service_database.chaos = self.chaos
         self._replace_outside(Settings(**SETTINGS | settings))
         # In every third seed circuits open often. Live settings would be read by the real time.
-        service_setting_values.supply(Fixed({FAILURES: 2} if seed % 3 == 2 else {}))
+        values = Fixed({FAILURES: 2} if seed % 3 == 2 else {})
+        service_setting_values.supply(values)
+        setting_values.supply(values)
         self.node_store = bootstrap.node_store()
         bootstrap.scheduler.supply(FirstComeScheduler(self.node_store, self.service_database, self.chaos, slots=slots))
         self.relay, self.store, self.points = bootstrap.relay(), bootstrap.task_store(), bootstrap.points()

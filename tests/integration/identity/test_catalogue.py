@@ -22,6 +22,9 @@ WITHOUT_TENANT = {
     "live_setting": "settings are the platform's, shared by all tenants",
     "model_setting": "limits of models are the platform's, shared by all tenants",
     "circuit": "steps that fail in a pool, whatever tenant's nodes they are",
+    "series_minute": "aggregates over all tenants, read by operators; a tenant is a label",
+    "series_day": "service levels are the platform's",
+    "series_pass": "up to which minute the aggregates of all tenants are written",
     "worker": "workers are the platform's, shared by all tenants",
 }
 # What a role may do with a table and no more: no emptying past the policies, no triggers, no keys into it.

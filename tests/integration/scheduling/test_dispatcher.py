@@ -84,13 +84,13 @@ def fuse():
 
 
 @pytest.fixture
-def make(service_database: Database, valkey: redis.Redis, clock: Clock, fuse: Fuse):
+def make(service_database: Database, valkey: redis.Redis, yard: Yard, clock: Clock, fuse: Fuse):
     """A scheduler as a new process would have it; they share the servers and nothing else."""
 
     def make(prefetch: int = 0) -> Dispatcher:
         queues = {pool: FairQueue(valkey, pool) for pool in POOLS}
         return Dispatcher(
-            PostgresNodes(service_database, Outbox(lambda *_: None)),
+            PostgresNodes(service_database, Outbox(yard.deliver)),
             PostgresSchedulingStore(
                 service_database, AuditLog(), silence_s=3600, window_s=3600, samples=100, prefetch=prefetch
             ),

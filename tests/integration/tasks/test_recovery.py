@@ -191,7 +191,7 @@ def test_failed_sweep_does_not_stop_the_others(world, monkeypatch):
 
 
 def test_every_sweep_belongs_to_a_pass(world):
-    assert set(world.sweeper.quick()) == {"leases", "unclaimed", "unready"}
+    assert set(world.sweeper.quick()) == {"leases", "stopped", "unclaimed", "unready"}
     assert set(world.sweeper.slow()) == {"long_running", "executions", "tokens", "finished", "holds", "workers"}
 
 

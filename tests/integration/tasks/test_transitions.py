@@ -219,4 +219,5 @@ def parameters(node_id, place):
         "engine": None,
         "error": None,
         "gpu_us": None,
+        "counted": 1,
     }

@@ -14,7 +14,10 @@ from uuid import UUID, uuid4
 import pytest
 
 from artiway import bootstrap
+from artiway.bootstrap.live_settings import service_setting_values, setting_values
 from artiway.platform.object_urls import ObjectUrls
+from artiway.settings.repository import PostgresSettingReader
+from artiway.settings.service import LiveValues
 from artiway.tasks.contract import FORMATS
 from artiway.tasks.lifecycle import WrongPool
 from artiway.workers.service import SLACK_S
@@ -304,7 +307,9 @@ class TestAssets:
 
 
 class TestSettings:
-    def test_changed_value_reaches_workers_with_the_beat(self, desk):
+    def test_changed_value_reaches_workers_with_the_beat(self, desk, world):
+        for provider in (setting_values, service_setting_values):
+            provider.supply(LiveValues(PostgresSettingReader(world.service_database), bootstrap.cache()))
         before = desk.beat()["settings"]
         assert before == {**desk.call("register", pool="gpu", types=["cutout"], slots=1)["settings"]}
         bootstrap.live_settings().put(PROGRESS_INTERVAL_MS.key, 700, actor_id=None)
