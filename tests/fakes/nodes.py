@@ -51,7 +51,7 @@ class Yard:
     ) -> list[UUID]:
         """A task of independent nodes. Returns their ids, in order."""
         user_id, task_id = user_id or self.user(tenant_id), ids.new_id()
-        nodes = [ids.new_id() for _ in range(count)]
+        nodes = sorted(ids.new_id() for _ in range(count))  # so that every scan finds them in this order
         self.connection.execute(
             "INSERT INTO task (tenant_id, task_id, user_id, tool, hold_id, lane, pool, price_points)"
             " VALUES (%s, %s, %s, 'cutout', %s, %s, %s, %s)",
