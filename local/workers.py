@@ -18,12 +18,22 @@ from local.emulator import STACK_NAME, client
 from local.lambdas import REGION
 from local.processes import Processes
 from local.servers import ServerFailed
+from local.weights import FOLDER, OFF
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = ROOT / ".tools/worker/bin/python"
 WATCH_SECONDS = 1.0
 DRAIN_SECONDS = 25
 ALLOWED_TARGETS = "ARTIWAY_ALLOWED_TARGETS"
+# Of the operator's own image servers (docs/worker.md).
+ENGINE_VARIABLES = (
+    "ARTIWAY_COMFYUI_CHECKPOINT",
+    "ARTIWAY_COMFYUI_WORKFLOWS",
+    "ARTIWAY_COMFYUI_URL",
+    "ARTIWAY_IMAGES_API_URL",
+    "ARTIWAY_IMAGES_API_KEY",
+    "ARTIWAY_IMAGES_API_MODEL",
+)
 
 
 @dataclass(frozen=True)
@@ -45,8 +55,11 @@ class Workers:
 
     name = "workers"
 
-    def __init__(self, home: Path, *, per_type: int = 1) -> None:
+    def __init__(self, home: Path, *, per_type: int = 1, has_networks: bool | None = None) -> None:
+        """`has_networks=False` leaves the networks out, as ARTIWAY_WEIGHTS=off does."""
         self._home, self._per_type = home.resolve(), per_type
+        is_off = os.environ.get("ARTIWAY_WEIGHTS", "") == OFF
+        self._has_networks = not is_off if has_networks is None else has_networks
         self._running: dict[int, subprocess.Popen[bytes]] = {}
         self._is_stopping = threading.Event()
         self._processes: Processes | None = None
@@ -56,7 +69,7 @@ class Workers:
         if not PYTHON.exists():
             raise ServerFailed("the worker's environment is not installed: `make run` installs it")
         self._processes = Processes(self._home)
-        self._environment = _environment(facts)
+        self._environment = _environment(facts) | engines_of(has_networks=self._has_networks)
         self._physical = physical_ids(facts["awsUrl"])
         self._assignments = _assignments(self._per_type)
         for index in range(len(self._assignments)):
@@ -149,6 +162,18 @@ def _environment(facts: Mapping[str, Any]) -> dict[str, str]:
     if targets := os.environ.get(ALLOWED_TARGETS):
         environment[ALLOWED_TARGETS] = targets
     return environment
+
+
+def engines_of(*, has_networks: bool) -> dict[str, str]:
+    """With networks the workers have their defaults, and look for weights where the stack fetches them."""
+    chosen = {
+        name: os.environ[name]
+        for name in ("ARTIWAY_ENGINES", "ARTIWAY_MODELS", *ENGINE_VARIABLES)
+        if name in os.environ
+    }
+    if not has_networks:
+        return {"ARTIWAY_ENGINES": json.dumps(dict.fromkeys(catalogue.load().types, "preview"))} | chosen
+    return {"ARTIWAY_MODEL_FOLDER": str(FOLDER)} | chosen
 
 
 def physical_ids(aws_url: str) -> dict[str, str]:

@@ -7,6 +7,7 @@ import secrets
 import signal
 import socket
 from dataclasses import asdict
+from pathlib import Path
 
 from worker.aws import LambdaInternal, S3Store, SqsProgressQueue, SqsWorkQueue
 from worker.engines.weights import Weights
@@ -17,16 +18,27 @@ from worker.sandbox import Sandbox
 from worker.settings import WorkerSettings
 from worker.transfer import Transfer
 
+CUDA_DEVICE = Path("/dev/nvidia0")
+
 
 def main() -> None:
     settings = WorkerSettings()
-    is_preview_only = settings.engine_names == "preview"
     config = {
-        "memoryMb": settings.child_memory_mb
-        if is_preview_only
-        else 0,  # no limit for CUDA, which maps a large address space
+        # CUDA maps a large address space, so there is no limit where it may be used.
+        "memoryMb": 0 if "diffusers" in settings.engine_names or CUDA_DEVICE.exists() else settings.child_memory_mb,
         "modelMemoryMb": max(64, settings.model_memory_mb // settings.worker_slots),
+        "threads": settings.threads,
         "limits": asdict(settings.limits),
+        "comfyui": {
+            "url": settings.comfyui_url,
+            "checkpoint": settings.comfyui_checkpoint,
+            "folder": settings.comfyui_workflows,
+        },
+        "imagesApi": {
+            "url": settings.images_api_url,
+            "key": settings.images_api_key.get_secret_value(),
+            "model": settings.images_api_model,
+        },
     }
     slots = [Sandbox(config, stop_grace_s=settings.stop_grace_s) for _ in range(settings.worker_slots)]
     for slot in slots:

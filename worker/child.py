@@ -32,7 +32,7 @@ class StopRequested(Exception):
 def serve(pipe: Connection, stop: Event, config: Mapping[str, Any]) -> None:
     """Entry point of the child: run one job at a time until the parent closes the pipe or ends."""
     harden(int(config["memoryMb"]))
-    engines = Engines(int(config["modelMemoryMb"]))
+    engines = Engines(int(config["modelMemoryMb"]), int(config.get("threads", 1)), config)
     limits = Limits(**config["limits"])
     frames.send(pipe, {"kind": "ready"})
     while True:

@@ -52,6 +52,7 @@ class Worker:
             "types": [str(node_type) for node_type in self._settings.types],
             "slots": 0 if self._stopping.is_set() else len(self._slots),
             "engine": self._settings.engine_names,
+            "neural": self._runner.neural_steps(),
         }
 
     def stop(self) -> None:

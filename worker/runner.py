@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Protocol
 
 from artiway.tasks.contract import Node, Output
@@ -15,19 +16,22 @@ from worker.errors import (
     InputForeign,
     InputMissing,
     InputTooLarge,
+    ModelChecksum,
+    ModelUnknown,
     OutputUnexpected,
     StoreUnavailable,
 )
 from worker.logs import Logger
-from worker.pictures import check
+from worker.pictures import check, read_header
 from worker.ports import ObjectExists, ObjectMissing, ObjectTooLarge, ServiceFailed
 from worker.reporting import Reporter
 from worker.sandbox import EngineResult, Job
 from worker.settings import WorkerSettings
-from worker.steps import read_params, step_of
+from worker.steps import COMFYUI_STEPS, IMAGES_API_STEPS, Step, read_params, step_of
 from worker.transfer import Transfer
 
 logger = Logger("runner")
+SERVER_ENGINES = ("comfyui", "images_api")
 MAX_INPUTS = 8
 Renew = Callable[[], object]
 
@@ -61,20 +65,10 @@ class Runner:
         step = step_of(node.type, node.params)
         read_params(step, node.params)  # refuse bad parameters before reading inputs
         inputs = self._inputs(attempt, renew)
-        engine = self._settings.engine_of(node.type)
-        model = self._weights.choose(engine, step.name, node.model)
-        path = self._weights.fetch(model) if model else None
+        pixels = main_pixels(step, inputs)
+        job, note = self._job(attempt, step, inputs, pixels)
         attempt.check()
         started_at = time.monotonic()
-        job = Job(
-            node.type,
-            engine,
-            node.params,
-            inputs,
-            model,
-            str(path) if path else None,
-            self._weights.spec(model).model_dump(by_alias=True) if model else None,
-        )
         limit_s = min(node.time_limit_seconds, self._settings.time_limit_max_s)
         result = slot.run(
             job,
@@ -82,7 +76,46 @@ class Runner:
             lambda percent: reporter.progress(percent, time.monotonic() - started_at),
             time_limit_s=limit_s,
         )
+        if note:
+            result = replace(result, engine=replace(result.engine, detail=f"{result.engine.detail}; {note}"))
         return result, time.monotonic() - started_at
+
+    def _job(self, attempt: Attempt, step: Step, inputs: Mapping[str, bytes], pixels: int) -> tuple[Job, str]:
+        """The job for the first engine of the step that has what it needs, and why an engine before it has not."""
+        node = attempt.node
+        names = self._settings.engines_of(step)
+        note = ""
+        for name in names:
+            if name in SERVER_ENGINES and not self._serves(name, step) and name != names[-1]:
+                continue
+            try:
+                model = self._weights.choose(name, step.name, node.model, pixels)
+                path = self._weights.fetch(model) if model else None
+            except (ModelUnknown, ModelChecksum, StoreUnavailable) as error:
+                if name == names[-1]:
+                    raise
+                if self._weights.serves(name, step.name):  # a fault, and not a step that the engine never serves
+                    logger.error("engine not used", engine=name, code=error.code, error=error.message, step=step.name)
+                    note = f"not made by {name}: {error.message}"
+                continue
+            spec = self._weights.spec(model).model_dump(by_alias=True) if model else None
+            return Job(node.type, name, node.params, inputs, model, str(path) if path else None, spec), note
+        raise ModelUnknown(f"no engine is configured for the step {step.name}")
+
+    def neural_steps(self) -> list[str]:
+        """The steps that this worker serves with a network, as far as it has what the network needs."""
+        return [
+            step.name
+            for step in self._settings.steps
+            if any(name != "preview" and self._serves(name, step) for name in self._settings.engines_of(step))
+        ]
+
+    def _serves(self, engine: str, step: Step) -> bool:
+        if engine == "comfyui":
+            return bool(self._settings.comfyui_url) and step.name in COMFYUI_STEPS
+        if engine == "images_api":
+            return bool(self._settings.images_api_url) and step.name in IMAGES_API_STEPS
+        return self._weights.has(engine, step.name)
 
     def _inputs(self, attempt: Attempt, renew: Renew) -> Mapping[str, bytes]:
         node = attempt.node
@@ -140,6 +173,15 @@ class Runner:
         # The drain releases drained nodes; a fenced node belongs to another attempt.
         if reason is Stop.CANCELLED:
             reporter.failure(Cancelled("stopped on request"), gpu_s)
+
+
+def main_pixels(step: Step, inputs: Mapping[str, bytes]) -> int:
+    """The size of the main input, by its header; 0 if the step has none."""
+    data = next((inputs[name] for name in step.main if name in inputs), None)
+    if data is None:
+        return 0
+    header = read_header(data)
+    return header.width * header.height
 
 
 def require_own(node: Node, key: str) -> None:

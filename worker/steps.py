@@ -72,6 +72,10 @@ def _step(name: str, row: Mapping[str, Any]) -> Step:
 
 STEPS = {(row["type"], name): _step(name, row) for name, row in CATALOGUE["steps"].items()}
 
+# The steps that the operator's servers can do.
+COMFYUI_STEPS = frozenset(("img2img", "derive", "erase", "repaint", "extend", "scene", "figure"))
+IMAGES_API_STEPS = frozenset(("img2img", "derive", "erase", "repaint", "extend", "figure"))
+
 
 def step_of(node_type: str, params: Mapping[str, Any]) -> Step:
     """The step in a node's parameters; without one, the first step of its node type."""

@@ -26,6 +26,7 @@ def settings(**changes: Any) -> WorkerSettings:
         "progress_queue_url": "q/progress",
         "artefact_bucket": "artefacts",
         "poll_wait_s": 0,
+        "engines": {"cutout": "preview"},
         "drain_s": 0.3,
     }
     return WorkerSettings(**{**values, **changes})

@@ -219,7 +219,14 @@ def test_one_heartbeat_renews_all_leases():
     assert bench.worker.heartbeat.beat()
     ((described, nodes),) = bench.internal.of("beat")
     assert sorted(nodes) == [("n1", 1), ("n2", 1)]
-    assert described == {"workerId": "w1", "pool": "gpu", "types": ["cutout"], "slots": 2, "engine": "preview"}
+    assert described == {
+        "workerId": "w1",
+        "pool": "gpu",
+        "types": ["cutout"],
+        "slots": 2,
+        "engine": "preview",
+        "neural": [],
+    }
     for slot in bench.slots:
         slot.go.set()
     for thread in threads:

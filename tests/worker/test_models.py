@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import random
 import threading
 from pathlib import Path
@@ -17,7 +18,7 @@ from tests.worker.photos import photo
 from worker.engines.cache import ModelCache
 from worker.engines.diffusion import DiffusersEngine
 from worker.engines.onnx import OnnxEngine
-from worker.engines.weights import Weights
+from worker.engines.weights import RETRY_S, Weights
 from worker.errors import EngineBusy, EngineNotInstalled, ModelChecksum, ModelUnknown, StoreUnavailable
 from worker.pictures import Picture
 from worker.settings import ModelSpec
@@ -134,7 +135,9 @@ def test_damaged_weights_on_disk_are_fetched_again(tmp_path):
 def test_missing_weights_and_unreachable_store_differ(tmp_path):
     wanted = spec(matting_model())
     store = FakeStore()
-    weights = Weights(store, settings(models={"tiny": wanted}, model_folder=str(tmp_path)))
+    weights = Weights(
+        store, settings(models={"tiny": wanted}, model_folder=str(tmp_path)), itertools.count(0, RETRY_S).__next__
+    )
     with pytest.raises(ModelUnknown):
         weights.fetch("tiny")
     store.is_down = True

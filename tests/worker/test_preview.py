@@ -183,6 +183,17 @@ def test_repainting_colours_only_the_marked_part():
     assert np.abs(made.rgb[inside].astype(int) - source.picture.rgb[inside]).mean() > 40
 
 
+def test_old_print_does_not_show_through_paint():
+    rgb = np.full((300, 300, 3), 190, np.uint8)
+    cv2.putText(rgb, "LOGO", (90, 165), cv2.FONT_HERSHEY_SIMPLEX, 1.6, (20, 20, 20), 6)
+    made = run("extend", "repaint", {"product": Picture(rgb)}, regions=[[0.2, 0.3, 0.6, 0.4]], color="#cc2020")
+    inside = (slice(100, 200), slice(70, 230))
+    print_mask = (rgb[inside][:, :, 0] < 100).astype(np.uint8)
+    rim = cv2.dilate(print_mask, np.ones((15, 15), np.uint8)) - cv2.dilate(print_mask, np.ones((5, 5), np.uint8))
+    painted = made.rgb[inside].astype(float).mean(axis=2)
+    assert abs(painted[print_mask > 0].mean() - painted[rim > 0].mean()) < 12  # 170 in the input
+
+
 def test_regions_stand_in_for_a_mask():
     source = shot("mug", "plain").picture
     made = run("extend", "repaint", {"product": source}, regions=[[0.0, 0.0, 0.2, 0.2]], color="#00ff00")

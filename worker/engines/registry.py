@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from worker.engines.base import Engine
 from worker.errors import EngineNotInstalled
@@ -10,8 +12,9 @@ from worker.settings import ModelSpec
 
 
 class Engines:
-    def __init__(self, model_memory_mb: int) -> None:
-        self._memory_mb = model_memory_mb
+    def __init__(self, model_memory_mb: int, threads: int = 1, servers: Mapping[str, Any] | None = None) -> None:
+        """`servers` has the operator's image servers, `comfyui` and `imagesApi`."""
+        self._memory_mb, self._threads, self._servers = model_memory_mb, threads, servers or {}
         self._engines: dict[str, Engine] = {}
         self._files: dict[str, tuple[ModelSpec, Path]] = {}
 
@@ -31,9 +34,21 @@ class Engines:
         if name == "onnx":
             from worker.engines.onnx import OnnxEngine
 
-            return OnnxEngine(self._files, self._memory_mb)
+            return OnnxEngine(self._files, self._memory_mb, self._threads)
+        if name == "ncnn":
+            from worker.engines.ncnn import NcnnEngine
+
+            return NcnnEngine(self._files, self._memory_mb, self._threads)
         if name == "diffusers":
             from worker.engines.diffusion import DiffusersEngine
 
             return DiffusersEngine(self._files, self._memory_mb)
+        if name == "comfyui":
+            from worker.engines.comfyui import ComfyEngine, ComfySettings
+
+            return ComfyEngine(ComfySettings(**self._servers.get("comfyui", {})))
+        if name == "images_api":
+            from worker.engines.images_api import ImagesEngine, ImagesSettings
+
+            return ImagesEngine(ImagesSettings(**self._servers.get("imagesApi", {})))
         raise EngineNotInstalled(f"there is no engine {name!r}")

@@ -32,9 +32,9 @@ from worker.steps import Params
 MAX_GROWTH = 4.0  # of the area; beyond it little of the result would be the picture
 
 
-def crop(picture: Picture, params: Params) -> Picture:
+def crop(picture: Picture, params: Params, found: tuple[int, int, int, int] | None = None) -> Picture:
     """The frame of the wanted shape around the subject, as tight as margin and picture allow."""
-    box = subject_box(picture)
+    box = subject_box(picture) if found is None else found
     width, height = picture.width, picture.height
     ratio = width / height if params.aspect == "original" else aspect_of(params.aspect)
     x0, y0, x1, y1 = box
@@ -170,8 +170,9 @@ def repaint(picture: Picture, mask: Picture | None, params: Params) -> Picture:
     flat[:] = color
     new = lab(pattern_named(params.prompt, layer(flat), rng))
     inside = old[hole]
-    # Shading is the old lightness around its own mean; it keeps folds and roundness under the new paint.
-    shading = (old[:, :, 0] - float(np.median(inside[:, 0]))) * 0.75
+    # Shading is the light at large: it keeps roundness under the new paint, and no print or outline shows through.
+    light = blur(old[:, :, 0], max(picture.width, picture.height) * 0.03)
+    shading = (light - float(np.median(inside[:, 0]))) * 0.75
     new[:, :, 0] = np.clip(
         new[:, :, 0] * 0.9 + shading + 3 * fractal(rng, picture.width, picture.height, (40.0, 9.0)), 2, 98
     )

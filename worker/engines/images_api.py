@@ -1,0 +1,116 @@
+"""Sends a step to a server with the OpenAI images API: `POST /images/edits`, a form with picture, mask and prompt."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from artiway.platform.outbound import Answer
+from worker.engines.ask import (
+    ANSWER_BYTES,
+    Ask,
+    ask_of,
+    checked,
+    client_of,
+    finished,
+    multipart,
+    png,
+    received,
+    translated,
+)
+from worker.engines.base import EngineInfo, Report
+from worker.errors import EngineFailed, EngineNotInstalled
+from worker.pictures import Picture
+from worker.steps import IMAGES_API_STEPS, Params, Step
+
+CALL_S, CONNECT_S, WATCH_S = 600.0, 10.0, 0.25
+SIZES = ((1024, 1024), (1536, 1024), (1024, 1536))
+
+
+@dataclass(frozen=True)
+class ImagesSettings:
+    """`url` ends before `/images/edits`, as in `https://api.example/v1`."""
+
+    url: str = ""
+    key: str = field(default="", repr=False)
+    model: str = "gpt-image-1"
+
+
+class ImagesEngine:
+    def __init__(self, settings: ImagesSettings) -> None:
+        if not settings.url:
+            raise EngineNotInstalled("the images_api engine needs ARTIWAY_IMAGES_API_URL")
+        self._settings, self._url = settings, settings.url.rstrip("/")
+        with translated():
+            self._client = client_of(self._url)
+
+    def load(self, step: Step, model: str | None) -> None:
+        if step.name not in IMAGES_API_STEPS:
+            raise EngineNotInstalled(f"the images API does not do the step {step.name}")
+
+    def run(
+        self, step: Step, model: str | None, inputs: Mapping[str, Picture], params: Params, report: Report
+    ) -> tuple[Picture, EngineInfo]:
+        self.load(step, model)
+        ask = ask_of(step, inputs, params)
+        report(5)
+        kind, body = form_of(ask, self._settings.model)
+        headers = {"Content-Type": kind}
+        if self._settings.key:
+            headers["Authorization"] = f"Bearer {self._settings.key}"
+        with translated():
+            answer = self._post(body, headers, report)
+        made = picture_of(checked(answer, "/images/edits").body)
+        report(92)
+        detail = f"model {self._settings.model} of the operator's images API"
+        return finished(ask, made, params), EngineInfo("images_api", "1", is_neural=True, detail=detail)
+
+    def _post(self, body: bytes, headers: Mapping[str, str], report: Report) -> Answer:
+        with self._client.exchange(
+            "POST",
+            f"{self._url}/images/edits",
+            deadline_s=CALL_S,
+            connect_s=CONNECT_S,
+            headers=headers,
+            body=body,
+            answer_bytes=ANSWER_BYTES,
+        ) as exchange:
+            percent = 8.0
+            while not exchange.has_begun(WATCH_S):
+                percent += (85 - percent) * 0.02
+                report(percent)  # raises when the attempt is to stop, which closes the connection
+            response = exchange.response()
+            return Answer(response.status, response.headers, response.read())
+
+
+def form_of(ask: Ask, model: str) -> tuple[str, bytes]:
+    """In this API a mask is transparent where the picture changes."""
+    assert ask.picture is not None
+    picture, mask = ask.picture, ask.mask
+    if any(ask.sides):
+        left, right, top, bottom = ask.sides
+        room = ((top, bottom), (left, right))
+        kept = np.pad(np.full(picture.rgb.shape[:2], 255, np.uint8), room)
+        picture = Picture(np.pad(picture.rgb, (*room, (0, 0)), mode="edge"))
+        mask = np.asarray(255 - kept, np.uint8)
+    ratio = picture.width / picture.height
+    width, height = min(SIZES, key=lambda size: abs(np.log(size[0] / size[1] / ratio)))
+    files = {"image": ("image.png", png(picture))}
+    if mask is not None:
+        files["mask"] = ("mask.png", png(Picture(picture.rgb, np.asarray(255 - mask, np.uint8))))
+    fields = {"model": model, "prompt": ask.prompt[:1_000], "n": "1", "size": f"{width}x{height}"}
+    return multipart(fields, files)
+
+
+def picture_of(body: bytes) -> Picture:
+    try:
+        text = json.loads(body)["data"][0]["b64_json"]
+        data = base64.b64decode(text, validate=True)
+    except (ValueError, KeyError, IndexError, TypeError, binascii.Error) as error:
+        raise EngineFailed("the images API's answer has no picture") from error
+    return received(data)

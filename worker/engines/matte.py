@@ -1,0 +1,133 @@
+"""A network's small mask becomes alpha at full size: its edge follows the picture's, and edge colours are cleaned.
+
+The work is done in tiles around the edge, so that memory does not grow with the picture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.engines.preview.cutout import guided
+from worker.engines.preview.raster import Layer, box_of, crop_to, dilate, erode, hex_color, layer, to_pixels
+from worker.errors import InputEmptySubject
+from worker.pictures import Picture, Pixels, flatten
+from worker.steps import Params
+
+TILE = 1024
+SURE_OUT, SURE_IN = 6, 249  # of 255: beyond these the network's answer stands
+EMPTY = 128
+Box = tuple[slice, slice]
+
+
+def cut_by_mask(picture: Picture, plane: Layer, params: Params, hint: Pixels | None = None) -> Picture:
+    """`plane` is 0..1 at any size. A hint (255 = keep) limits the result and is kept inside."""
+    size = (picture.width, picture.height)
+    coarse = np.asarray(cv2.resize(to_pixels(plane * 255), size, interpolation=cv2.INTER_CUBIC), np.uint8)
+    if hint is not None:
+        coarse = led_by(coarse, hint)
+    if coarse.max(initial=0) < EMPTY:
+        raise InputEmptySubject("no product stands out from the background of this picture")
+    alpha = refined(picture.rgb, coarse, scale=max(size) / max(plane.shape))
+    cut = Picture(decontaminated(picture.rgb, alpha), alpha)
+    return finished(cut, params)
+
+
+def finished(cut: Picture, params: Params) -> Picture:
+    """Feather, trim and background, as the parameters of `cutout` say."""
+    assert cut.alpha is not None
+    feather = params.get("feather_px") or 0
+    if feather > 1:
+        cut = Picture(cut.rgb, np.asarray(cv2.GaussianBlur(cut.alpha, (0, 0), feather / 2), np.uint8))
+    if params.get("trim") and (box := box_of(cut.alpha, 4)) is not None:
+        cut = crop_to(cut, box)
+    background = params.get("background") or "transparent"
+    if background == "transparent":
+        return cut
+    return flatten(cut, (255, 255, 255) if background == "white" else hex_color(background))
+
+
+def led_by(coarse: Pixels, hint: Pixels) -> Pixels:
+    """What the hint marks is kept but for its rim, which the network decides; what it leaves out is dropped."""
+    wanted = (cv2.resize(hint, coarse.shape[::-1], interpolation=cv2.INTER_LINEAR) > 127).astype(np.uint8)
+    if not wanted.any():
+        raise InputEmptySubject("the mask marks nothing to keep")
+    reach = max(2.0, max(coarse.shape) * 0.012)
+    kept = np.where(dilate(wanted, reach) > 0, coarse, 0).astype(np.uint8)
+    kept[erode(wanted, reach) > 0] = 255
+    return kept
+
+
+def tiles(plane: Pixels, margin: int) -> Iterator[tuple[Box, Box, Box]]:
+    """(outer, inner, inner within outer): the outer tile has the margin that a filter needs around the inner one."""
+    height, width = plane.shape
+    for top in range(0, height, TILE):
+        for left in range(0, width, TILE):
+            bottom, right = min(top + TILE, height), min(left + TILE, width)
+            y0, x0 = max(0, top - margin), max(0, left - margin)
+            outer = (slice(y0, min(bottom + margin, height)), slice(x0, min(right + margin, width)))
+            within = (slice(top - y0, bottom - y0), slice(left - x0, right - x0))
+            yield outer, (slice(top, bottom), slice(left, right)), within
+
+
+def refined(rgb: Pixels, coarse: Pixels, scale: float) -> Pixels:
+    """Where the network is unsure, alpha follows the picture: a guided filter with the picture as its guide."""
+    radius = max(3, round(3 * scale))
+    result = coarse.copy()
+    for outer, inner, within in tiles(coarse, 4 * radius):
+        part = coarse[outer]
+        doubt = soft_band(part, radius)
+        if not doubt[within].any():
+            continue
+        guide = layer(rgb[outer]) / 255
+        edge = guided(layer(guide), layer(part / np.float32(255)), radius=radius, epsilon=1e-4)
+        edge = np.clip((edge - 0.5) * 1.06 + 0.5, 0, 1)  # the filter leaves a faint veil
+        # It decides only where the network doubts, and no further from its answer than a network's pixel explains.
+        low = cv2.erode(part, np.ones((2 * radius + 1,) * 2, np.uint8))
+        high = cv2.dilate(part, np.ones((2 * radius + 1,) * 2, np.uint8))
+        bounded = np.clip(to_pixels(edge * 255), low, high)
+        mixed = np.where(doubt, bounded, part)
+        result[inner] = mixed[within]
+    result[result <= SURE_OUT // 2] = 0
+    result[result >= SURE_IN + 3] = 255
+    return result
+
+
+def soft_band(alpha: Pixels, radius: int) -> NDArray[np.bool_]:
+    unsure = ((alpha > SURE_OUT) & (alpha < SURE_IN)).astype(np.uint8)
+    return np.asarray(dilate(unsure, max(1, radius // 2)) > 0)
+
+
+def decontaminated(rgb: Pixels, alpha: Pixels) -> Pixels:
+    """The colours of the subject alone: at the edge a pixel is a mix of subject and ground, in the shares of alpha.
+
+    Estimated as in "Approximate Fast Foreground Colour Estimation" (Forte, 2021): means of the colours inside and
+    outside, weighted by alpha, then what the mix leaves over; first wide, then narrow.
+    """
+    wide = max(12, round(max(alpha.shape) / 60))
+    narrow = max(3, round(max(alpha.shape) / 350))
+    result = rgb.copy()
+    for outer, inner, within in tiles(alpha, wide + narrow):
+        part = alpha[outer]
+        soft = (part > 0) & (part < 255)
+        if not soft[within].any():
+            continue
+        picture, cover = layer(rgb[outer]), layer(part / np.float32(255))
+        front, behind = foreground(picture, picture, picture, cover, wide)
+        front, _ = foreground(picture, front, behind, cover, narrow)
+        cleaned = np.where(soft[:, :, None], np.clip(front, 0, 255), picture)
+        result[inner] = to_pixels(cleaned)[within]
+    return result
+
+
+def foreground(picture: Layer, front: Layer, behind: Layer, cover: Layer, radius: int) -> tuple[Layer, Layer]:
+    window = (2 * radius + 1,) * 2
+    weight = cover[:, :, None]
+    mass = layer(cv2.blur(cover, window))[:, :, None]
+    near_front = layer(cv2.blur(front * weight, window)) / (mass + 1e-4)
+    near_behind = layer(cv2.blur(behind * (1 - weight), window)) / (1 - mass + 1e-4)
+    rest = picture - weight * near_front - (1 - weight) * near_behind
+    return layer(np.clip(near_front + weight * rest, 0, 255)), near_behind
