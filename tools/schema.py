@@ -15,6 +15,8 @@ from artiway.platform.migrations import migrate
 from local.servers import free_port, postgres_install, running, start_postgres
 
 TARGET = Path(__file__).parent.parent / "layers/core/artiway/schema/schema.sql"
+# Partitions are named by their day and made at run time: they are not part of the schema.
+DAY_PARTITIONS = "*_" + "[0-9]" * 8
 HEADER = "-- The schema as the migrations leave it. Written by `make schema`; a test keeps it true.\n"
 
 
@@ -23,7 +25,7 @@ def dump(url: str) -> str:
     parts = conninfo_to_dict(url)
     binary = postgres_install() / "bin/pg_dump"
     text = subprocess.run(
-        [str(binary), "--schema-only", "--no-owner", "--exclude-table=schema_migration"],
+        [str(binary), "--schema-only", "--no-owner", "--exclude-table=schema_migration", f"--exclude-table={DAY_PARTITIONS}"],
         env={
             "PGDATABASE": str(parts["dbname"]),
             "PATH": os.environ["PATH"],

@@ -25,6 +25,34 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.job_partition_ensure(day date) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'public', 'pg_temp'
+    AS $$
+DECLARE
+    parent text;
+    part text;
+
+BEGIN
+    IF day < current_date - 400 OR day > current_date + 400 THEN
+        RAISE EXCEPTION 'no partition for %', day USING ERRCODE = 'datetime_field_overflow';
+    END IF;
+    FOREACH parent IN ARRAY ARRAY['job_run', 'run_result', 'run_log'] LOOP
+        part := format('%s_%s', parent, to_char(day, 'YYYYMMDD'));
+        IF to_regclass(part) IS NULL THEN
+            PERFORM pg_advisory_xact_lock(11, hashtext(part));
+            IF to_regclass(part) IS NULL THEN
+                EXECUTE format('CREATE TABLE %I PARTITION OF %I FOR VALUES FROM (%L) TO (%L)', part, parent,
+                               day::text || ' 00:00:00+00', (day + 1)::text || ' 00:00:00+00');
+                EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', part);
+                EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', part);
+            END IF;
+        END IF;
+    END LOOP;
+
+END
+$$;
+
 CREATE FUNCTION public.keep_node_history() RETURNS trigger
     LANGUAGE plpgsql
     SET enable_nestloop TO 'off'
@@ -195,8 +223,8 @@ BEGIN
         PERFORM outbox_serialise(tenants, aggregates);
     END IF;
     RETURN QUERY
-    INSERT INTO outbox (tenant_id, aggregate, destination, body, delay_s, trace_id, task_id, sequence, sent_at)
-    SELECT coalesce(current_tenant(), tenant_id), aggregate, destination, body, delay_s, coalesce(trace_id, the_trace), task_id, sequence,
+    INSERT INTO outbox (tenant_id, aggregate, destination, body, delay_s, trace_id, task_id, sequence, due_at, sent_at)
+    SELECT coalesce(current_tenant(), tenant_id), aggregate, destination, body, delay_s, coalesce(trace_id, the_trace), task_id, sequence, due_at,
            CASE WHEN destination = 'push' AND aggregate LIKE 'user:%'
                  AND NOT EXISTS (SELECT FROM websocket_connection AS socket
                                   WHERE socket.tenant_id = coalesce(current_tenant(), message.tenant_id)
@@ -209,8 +237,8 @@ BEGIN
                 THEN clock_timestamp() END
       FROM ROWS FROM (json_to_recordset(messages)
                       AS (tenant_id uuid, aggregate text, destination text, body text, delay_s smallint, trace_id text,
-                          task_id uuid, sequence bigint))
-           WITH ORDINALITY AS message (tenant_id, aggregate, destination, body, delay_s, trace_id, task_id, sequence, place)
+                          task_id uuid, sequence bigint, due_at timestamptz))
+           WITH ORDINALITY AS message (tenant_id, aggregate, destination, body, delay_s, trace_id, task_id, sequence, due_at, place)
      ORDER BY place
     RETURNING outbox_id, sent_at IS NULL;
 
@@ -589,6 +617,102 @@ CREATE TABLE public.circuit (
 
 ALTER TABLE ONLY public.circuit FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE public.generation (
+    tenant_id uuid NOT NULL,
+    generation_id uuid NOT NULL,
+    user_id uuid NOT NULL,
+    service text NOT NULL,
+    lane text NOT NULL,
+    is_free boolean NOT NULL,
+    status text DEFAULT 'QUEUED'::text NOT NULL,
+    attempt integer DEFAULT 0 NOT NULL,
+    failures integer DEFAULT 0 NOT NULL,
+    input jsonb NOT NULL,
+    params jsonb DEFAULT '{}'::jsonb NOT NULL,
+    max_tokens integer NOT NULL,
+    input_tokens integer NOT NULL,
+    input_price integer NOT NULL,
+    output_price integer NOT NULL,
+    hold_id uuid,
+    price_points bigint NOT NULL,
+    charged_points bigint DEFAULT 0 NOT NULL,
+    allowance_day date,
+    not_before timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    message_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    worker_id text DEFAULT ''::text NOT NULL,
+    lease_until timestamp with time zone,
+    provider text DEFAULT ''::text NOT NULL,
+    model_id text DEFAULT ''::text NOT NULL,
+    text text DEFAULT ''::text NOT NULL,
+    result jsonb,
+    used_input integer,
+    used_output integer,
+    usage_source text,
+    finish_reason text,
+    error jsonb,
+    trace_id text DEFAULT ''::text NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    started_at timestamp with time zone,
+    first_token_at timestamp with time zone,
+    ended_at timestamp with time zone,
+    cancel_requested_at timestamp with time zone,
+    CONSTRAINT generation_attempt_check CHECK ((attempt >= 0)),
+    CONSTRAINT generation_check CHECK (((charged_points >= 0) AND (charged_points <= price_points))),
+    CONSTRAINT generation_check1 CHECK (((status = ANY (ARRAY['COMPLETED'::text, 'FAILED'::text, 'CANCELLED'::text])) = (ended_at IS NOT NULL))),
+    CONSTRAINT generation_check2 CHECK (((status = 'RUNNING'::text) = (lease_until IS NOT NULL))),
+    CONSTRAINT generation_check3 CHECK (((is_free = (price_points = 0)) AND (is_free = (hold_id IS NULL)) AND (is_free = (allowance_day IS NOT NULL)))),
+    CONSTRAINT generation_check4 CHECK ((((used_input IS NULL) = (usage_source IS NULL)) AND ((used_output IS NULL) = (usage_source IS NULL)))),
+    CONSTRAINT generation_failures_check CHECK ((failures >= 0)),
+    CONSTRAINT generation_finish_reason_check CHECK ((length(finish_reason) <= 64)),
+    CONSTRAINT generation_input_price_check CHECK ((input_price >= 0)),
+    CONSTRAINT generation_input_tokens_check CHECK (((input_tokens >= 0) AND (input_tokens <= 10000000))),
+    CONSTRAINT generation_lane_check CHECK (((length(lane) >= 1) AND (length(lane) <= 64))),
+    CONSTRAINT generation_max_tokens_check CHECK (((max_tokens >= 1) AND (max_tokens <= 1000000))),
+    CONSTRAINT generation_model_id_check CHECK ((length(model_id) <= 200)),
+    CONSTRAINT generation_output_price_check CHECK ((output_price >= 0)),
+    CONSTRAINT generation_price_points_check CHECK ((price_points >= 0)),
+    CONSTRAINT generation_provider_check CHECK ((length(provider) <= 100)),
+    CONSTRAINT generation_service_check CHECK (((length(service) >= 1) AND (length(service) <= 64))),
+    CONSTRAINT generation_status_check CHECK ((status = ANY (ARRAY['QUEUED'::text, 'RUNNING'::text, 'COMPLETED'::text, 'FAILED'::text, 'CANCELLED'::text]))),
+    CONSTRAINT generation_trace_id_check CHECK ((length(trace_id) <= 64)),
+    CONSTRAINT generation_usage_source_check CHECK ((usage_source = ANY (ARRAY['provider'::text, 'estimated'::text]))),
+    CONSTRAINT generation_used_input_check CHECK ((used_input >= 0)),
+    CONSTRAINT generation_used_output_check CHECK ((used_output >= 0)),
+    CONSTRAINT generation_worker_id_check CHECK ((length(worker_id) <= 200))
+)
+WITH (autovacuum_vacuum_scale_factor='0.02');
+
+ALTER TABLE ONLY public.generation FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.generation_allowance (
+    tenant_id uuid NOT NULL,
+    user_id uuid NOT NULL,
+    day date NOT NULL,
+    tokens bigint NOT NULL,
+    CONSTRAINT generation_allowance_tokens_check CHECK ((tokens >= 0))
+);
+
+ALTER TABLE ONLY public.generation_allowance FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.generation_clock (
+    lane text NOT NULL,
+    start_tag bigint DEFAULT 0 NOT NULL,
+    CONSTRAINT generation_clock_lane_check CHECK (((length(lane) >= 1) AND (length(lane) <= 64))),
+    CONSTRAINT generation_clock_start_tag_check CHECK ((start_tag >= 0))
+);
+
+ALTER TABLE ONLY public.generation_clock FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.generation_share (
+    tenant_id uuid NOT NULL,
+    lane text NOT NULL,
+    finish_tag bigint NOT NULL,
+    CONSTRAINT generation_share_finish_tag_check CHECK ((finish_tag >= 0)),
+    CONSTRAINT generation_share_lane_check CHECK (((length(lane) >= 1) AND (length(lane) <= 64)))
+);
+
+ALTER TABLE ONLY public.generation_share FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE public.idempotency_key (
     tenant_id uuid NOT NULL,
     idempotency_key text NOT NULL,
@@ -612,6 +736,190 @@ CREATE TABLE public.invariant_pass (
 );
 
 ALTER TABLE ONLY public.invariant_pass FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.job (
+    tenant_id uuid NOT NULL,
+    job_id uuid NOT NULL,
+    user_id uuid NOT NULL,
+    name text NOT NULL,
+    status text DEFAULT 'ACTIVE'::text NOT NULL,
+    version integer DEFAULT 1 NOT NULL,
+    schedule_type text NOT NULL,
+    expr text,
+    at timestamp with time zone,
+    timezone text DEFAULT 'UTC'::text NOT NULL,
+    tzdata_version text NOT NULL,
+    jitter_s integer DEFAULT 0 NOT NULL,
+    starts_at timestamp with time zone,
+    ends_at timestamp with time zone,
+    next_fire_at timestamp with time zone,
+    last_fire_at timestamp with time zone,
+    task_type text NOT NULL,
+    task jsonb NOT NULL,
+    priority text NOT NULL,
+    max_attempts integer NOT NULL,
+    base_delay_ms integer NOT NULL,
+    max_delay_ms integer NOT NULL,
+    concurrency_limit integer NOT NULL,
+    overlap_policy text NOT NULL,
+    misfire_policy text NOT NULL,
+    catchup_window_s integer NOT NULL,
+    timeout_s integer NOT NULL,
+    note text,
+    paused_by uuid,
+    paused_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    updated_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT job_base_delay_ms_check CHECK (((base_delay_ms >= 0) AND (base_delay_ms <= 86400000))),
+    CONSTRAINT job_catchup_window_s_check CHECK (((catchup_window_s >= 0) AND (catchup_window_s <= 86400))),
+    CONSTRAINT job_check CHECK (((schedule_type = 'CRON'::text) = (expr IS NOT NULL))),
+    CONSTRAINT job_check1 CHECK (((schedule_type = 'ONCE'::text) = (at IS NOT NULL))),
+    CONSTRAINT job_check2 CHECK (((next_fire_at IS NULL) OR (status = 'ACTIVE'::text))),
+    CONSTRAINT job_concurrency_limit_check CHECK (((concurrency_limit >= 1) AND (concurrency_limit <= 10000))),
+    CONSTRAINT job_expr_check CHECK (((length(expr) >= 1) AND (length(expr) <= 120))),
+    CONSTRAINT job_jitter_s_check CHECK (((jitter_s >= 0) AND (jitter_s <= 86400))),
+    CONSTRAINT job_max_attempts_check CHECK (((max_attempts >= 1) AND (max_attempts <= 100))),
+    CONSTRAINT job_max_delay_ms_check CHECK (((max_delay_ms >= 0) AND (max_delay_ms <= 86400000))),
+    CONSTRAINT job_misfire_policy_check CHECK ((misfire_policy = ANY (ARRAY['FIRE_ONCE'::text, 'FIRE_ALL'::text, 'SKIP'::text]))),
+    CONSTRAINT job_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
+    CONSTRAINT job_note_check CHECK ((length(note) <= 500)),
+    CONSTRAINT job_overlap_policy_check CHECK ((overlap_policy = ANY (ARRAY['ALLOW_ALL'::text, 'SKIP'::text, 'BUFFER_ONE'::text, 'BUFFER_ALL'::text, 'CANCEL_OTHER'::text]))),
+    CONSTRAINT job_priority_check CHECK ((priority = ANY (ARRAY['CRITICAL'::text, 'HIGH'::text, 'NORMAL'::text, 'LOW'::text]))),
+    CONSTRAINT job_schedule_type_check CHECK ((schedule_type = ANY (ARRAY['CRON'::text, 'ONCE'::text]))),
+    CONSTRAINT job_status_check CHECK ((status = ANY (ARRAY['ACTIVE'::text, 'PAUSED'::text, 'COMPLETED'::text, 'DELETED'::text]))),
+    CONSTRAINT job_task_check CHECK ((octet_length((task)::text) <= 131072)),
+    CONSTRAINT job_task_type_check CHECK ((task_type = ANY (ARRAY['HTTP'::text, 'TASK'::text, 'FLOW'::text]))),
+    CONSTRAINT job_timeout_s_check CHECK (((timeout_s >= 1) AND (timeout_s <= 86400))),
+    CONSTRAINT job_timezone_check CHECK (((length(timezone) >= 1) AND (length(timezone) <= 64))),
+    CONSTRAINT job_tzdata_version_check CHECK (((length(tzdata_version) >= 1) AND (length(tzdata_version) <= 20))),
+    CONSTRAINT job_version_check CHECK ((version > 0))
+);
+
+ALTER TABLE ONLY public.job FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.job_change (
+    tenant_id uuid NOT NULL,
+    job_id uuid NOT NULL,
+    version integer NOT NULL,
+    action text NOT NULL,
+    actor_id uuid,
+    note text,
+    schedule jsonb NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT job_change_action_check CHECK ((action = ANY (ARRAY['created'::text, 'updated'::text, 'paused'::text, 'resumed'::text, 'deleted'::text, 'completed'::text])))
+);
+
+ALTER TABLE ONLY public.job_change FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.job_fire_note (
+    tenant_id uuid NOT NULL,
+    job_id uuid NOT NULL,
+    first_at timestamp with time zone NOT NULL,
+    last_at timestamp with time zone NOT NULL,
+    outcome text NOT NULL,
+    fires integer NOT NULL,
+    reason text NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT job_fire_note_check CHECK ((first_at <= last_at)),
+    CONSTRAINT job_fire_note_fires_check CHECK ((fires > 0)),
+    CONSTRAINT job_fire_note_outcome_check CHECK ((outcome = ANY (ARRAY['SKIPPED_OVERLAP'::text, 'MISFIRED'::text, 'COALESCED'::text, 'TENANT_SUSPENDED'::text, 'CANCELLED_BY_EDIT'::text]))),
+    CONSTRAINT job_fire_note_reason_check CHECK ((length(reason) <= 500))
+);
+
+ALTER TABLE ONLY public.job_fire_note FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.job_load (
+    tenant_id uuid NOT NULL,
+    lane text NOT NULL,
+    is_call boolean NOT NULL,
+    running integer DEFAULT 0 NOT NULL,
+    deferred integer DEFAULT 0 NOT NULL,
+    blocked integer DEFAULT 0 NOT NULL,
+    CONSTRAINT job_load_blocked_check CHECK ((blocked >= 0)),
+    CONSTRAINT job_load_deferred_check CHECK ((deferred >= 0)),
+    CONSTRAINT job_load_running_check CHECK ((running >= 0))
+);
+
+ALTER TABLE ONLY public.job_load FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.job_minute (
+    tenant_id uuid NOT NULL,
+    minute timestamp with time zone NOT NULL,
+    started integer NOT NULL,
+    put_off integer DEFAULT 0 NOT NULL,
+    slot_at timestamp with time zone,
+    CONSTRAINT job_minute_put_off_check CHECK ((put_off >= 0)),
+    CONSTRAINT job_minute_started_check CHECK ((started >= 0))
+);
+
+ALTER TABLE ONLY public.job_minute FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.job_run (
+    tenant_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    job_id uuid NOT NULL,
+    scheduled_at timestamp with time zone NOT NULL,
+    assigned_at timestamp with time zone NOT NULL,
+    due_at timestamp with time zone NOT NULL,
+    hinted_at timestamp with time zone,
+    kind text NOT NULL,
+    state text DEFAULT 'PENDING'::text NOT NULL,
+    task_type text NOT NULL,
+    lane text NOT NULL,
+    job_version integer NOT NULL,
+    generation integer DEFAULT 1 NOT NULL,
+    attempt integer DEFAULT 0 NOT NULL,
+    is_deferred boolean DEFAULT false NOT NULL,
+    defer_reason text,
+    deferred_at timestamp with time zone,
+    started_at timestamp with time zone,
+    lease_until timestamp with time zone,
+    ended_at timestamp with time zone,
+    http_status smallint,
+    answer text,
+    last_error text,
+    task_id uuid,
+    dead_at timestamp with time zone,
+    trace_id text DEFAULT ''::text NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT job_run_answer_check CHECK ((length(answer) <= 4000)),
+    CONSTRAINT job_run_attempt_check CHECK ((attempt >= 0)),
+    CONSTRAINT job_run_check CHECK (((state = 'RUNNING'::text) = (lease_until IS NOT NULL))),
+    CONSTRAINT job_run_check1 CHECK (((ended_at IS NULL) = (state = ANY (ARRAY['PENDING'::text, 'RUNNING'::text, 'RETRYING'::text])))),
+    CONSTRAINT job_run_check2 CHECK (((NOT is_deferred) OR ((state = ANY (ARRAY['PENDING'::text, 'RETRYING'::text])) AND (defer_reason IS NOT NULL)))),
+    CONSTRAINT job_run_defer_reason_check CHECK ((length(defer_reason) <= 40)),
+    CONSTRAINT job_run_generation_check CHECK ((generation > 0)),
+    CONSTRAINT job_run_kind_check CHECK ((kind = ANY (ARRAY['SCHEDULED'::text, 'CATCHUP'::text, 'MANUAL'::text, 'BACKFILL'::text]))),
+    CONSTRAINT job_run_lane_check CHECK ((lane = ANY (ARRAY['run_critical'::text, 'run_high'::text, 'run_normal'::text, 'run_low'::text]))),
+    CONSTRAINT job_run_last_error_check CHECK ((length(last_error) <= 1000)),
+    CONSTRAINT job_run_state_check CHECK ((state = ANY (ARRAY['PENDING'::text, 'RUNNING'::text, 'RETRYING'::text, 'SUCCESS'::text, 'FAILED'::text, 'TERMINATED'::text]))),
+    CONSTRAINT job_run_task_type_check CHECK ((task_type = ANY (ARRAY['HTTP'::text, 'TASK'::text, 'FLOW'::text])))
+)
+PARTITION BY RANGE (scheduled_at);
+
+ALTER TABLE ONLY public.job_run FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.job_secret (
+    tenant_id uuid NOT NULL,
+    name text NOT NULL,
+    ciphertext bytea NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    updated_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT job_secret_ciphertext_check CHECK ((octet_length(ciphertext) <= 8192)),
+    CONSTRAINT job_secret_name_check CHECK ((name ~ '^[A-Z][A-Z0-9_]{0,63}$'::text))
+);
+
+ALTER TABLE ONLY public.job_secret FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.job_signing_key (
+    tenant_id uuid NOT NULL,
+    ciphertext bytea NOT NULL,
+    previous bytea,
+    previous_until timestamp with time zone,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+ALTER TABLE ONLY public.job_signing_key FORCE ROW LEVEL SECURITY;
 
 CREATE VIEW public.lane_default WITH (security_invoker='true') AS
  SELECT lane,
@@ -763,9 +1071,15 @@ CREATE TABLE public.tenant (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     user_concurrency integer,
+    job_concurrency integer,
+    job_per_minute integer,
+    job_period_s integer,
     CONSTRAINT tenant_artefact_days_check CHECK (((artefact_days >= 1) AND (artefact_days <= 180))),
     CONSTRAINT tenant_burst_check CHECK (((burst >= 1) AND (burst <= 200000))),
     CONSTRAINT tenant_concurrency_check CHECK (((concurrency >= 0) AND (concurrency <= 100000))),
+    CONSTRAINT tenant_job_concurrency_check CHECK (((job_concurrency >= 0) AND (job_concurrency <= 100000))),
+    CONSTRAINT tenant_job_per_minute_check CHECK (((job_per_minute >= 0) AND (job_per_minute <= 1000000))),
+    CONSTRAINT tenant_job_period_s_check CHECK (((job_period_s >= 1) AND (job_period_s <= 86400))),
     CONSTRAINT tenant_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
     CONSTRAINT tenant_queue_depth_check CHECK (((queue_depth >= 0) AND (queue_depth <= 1000000))),
     CONSTRAINT tenant_rate_per_second_check CHECK (((rate_per_second >= 1) AND (rate_per_second <= 100000))),
@@ -798,6 +1112,7 @@ CREATE TABLE public.outbox (
     sent_at timestamp with time zone,
     task_id uuid,
     sequence bigint,
+    due_at timestamp with time zone,
     CONSTRAINT outbox_aggregate_check CHECK ((aggregate <> ''::text)),
     CONSTRAINT outbox_body_check CHECK ((octet_length(body) <= 262144)),
     CONSTRAINT outbox_delay_s_check CHECK (((delay_s >= 0) AND (delay_s <= 900))),
@@ -1041,6 +1356,41 @@ CREATE TABLE public.refresh_token (
 
 ALTER TABLE ONLY public.refresh_token FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE public.run_log (
+    tenant_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    log_id uuid NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    attempt integer NOT NULL,
+    level text NOT NULL,
+    message text NOT NULL,
+    CONSTRAINT run_log_level_check CHECK ((level = ANY (ARRAY['INFO'::text, 'WARN'::text, 'ERROR'::text]))),
+    CONSTRAINT run_log_message_check CHECK ((length(message) <= 4000))
+)
+PARTITION BY RANGE (at);
+
+ALTER TABLE ONLY public.run_log FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.run_result (
+    tenant_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    generation integer NOT NULL,
+    attempt integer NOT NULL,
+    outcome text NOT NULL,
+    http_status smallint,
+    error text,
+    answer text,
+    retry_after_s integer,
+    elapsed_ms integer,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT run_result_answer_check CHECK ((length(answer) <= 4000)),
+    CONSTRAINT run_result_error_check CHECK ((length(error) <= 1000)),
+    CONSTRAINT run_result_outcome_check CHECK ((outcome = ANY (ARRAY['SUCCEEDED'::text, 'FAILED'::text, 'REFUSED'::text, 'EXPIRED'::text])))
+)
+PARTITION BY RANGE (at);
+
+ALTER TABLE ONLY public.run_result FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE public.series_day (
     name text NOT NULL,
     day date NOT NULL,
@@ -1192,6 +1542,8 @@ CREATE TABLE public.task (
     eta_model_s real,
     purge_stage smallint DEFAULT 0 NOT NULL,
     trace_id text DEFAULT ''::text NOT NULL,
+    submission_key text,
+    is_draft boolean DEFAULT false NOT NULL,
     CONSTRAINT task_check CHECK (((charged_points >= 0) AND (charged_points <= price_points))),
     CONSTRAINT task_check1 CHECK (((status = ANY (ARRAY['COMPLETED'::text, 'PARTIAL'::text, 'FAILED'::text, 'CANCELLED'::text])) = (ended_at IS NOT NULL))),
     CONSTRAINT task_eta_model_s_check CHECK ((eta_model_s > (0)::double precision)),
@@ -1202,6 +1554,7 @@ CREATE TABLE public.task (
     CONSTRAINT task_purge_stage_check CHECK (((purge_stage >= 0) AND (purge_stage <= 2))),
     CONSTRAINT task_run_check CHECK (((run >= 1) AND (run <= 1000))),
     CONSTRAINT task_status_check CHECK ((status = ANY (ARRAY['QUEUED'::text, 'PROCESSING'::text, 'COMPLETED'::text, 'PARTIAL'::text, 'FAILED'::text, 'CANCELLED'::text]))),
+    CONSTRAINT task_submission_key_check CHECK (((length(submission_key) >= 1) AND (length(submission_key) <= 200))),
     CONSTRAINT task_tool_check CHECK (((length(tool) >= 1) AND (length(tool) <= 64))),
     CONSTRAINT task_trace_id_check CHECK ((length(trace_id) <= 64)),
     CONSTRAINT task_webhook_url_check CHECK ((length(webhook_url) <= 2000))
@@ -1400,7 +1753,9 @@ CREATE TABLE public.worker (
     registered_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     beat_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     drain_at timestamp with time zone,
+    neural text[] DEFAULT '{}'::text[] NOT NULL,
     CONSTRAINT worker_engine_check CHECK ((length(engine) <= 100)),
+    CONSTRAINT worker_neural_check CHECK ((cardinality(neural) <= 200)),
     CONSTRAINT worker_slots_check CHECK (((slots >= 0) AND (slots <= 1000))),
     CONSTRAINT worker_types_check CHECK (((cardinality(types) >= 1) AND (cardinality(types) <= 32))),
     CONSTRAINT worker_worker_id_check CHECK (((length(worker_id) >= 1) AND (length(worker_id) <= 200)))
@@ -1444,11 +1799,50 @@ ALTER TABLE ONLY public.bill_difference
 ALTER TABLE ONLY public.circuit
     ADD CONSTRAINT circuit_pkey PRIMARY KEY (pool, step);
 
+ALTER TABLE ONLY public.generation_allowance
+    ADD CONSTRAINT generation_allowance_pkey PRIMARY KEY (tenant_id, user_id, day);
+
+ALTER TABLE ONLY public.generation_clock
+    ADD CONSTRAINT generation_clock_pkey PRIMARY KEY (lane);
+
+ALTER TABLE ONLY public.generation
+    ADD CONSTRAINT generation_generation_id_key UNIQUE (generation_id);
+
+ALTER TABLE ONLY public.generation
+    ADD CONSTRAINT generation_pkey PRIMARY KEY (tenant_id, generation_id);
+
+ALTER TABLE ONLY public.generation_share
+    ADD CONSTRAINT generation_share_pkey PRIMARY KEY (tenant_id, lane);
+
 ALTER TABLE ONLY public.idempotency_key
     ADD CONSTRAINT idempotency_key_pkey PRIMARY KEY (tenant_id, idempotency_key);
 
 ALTER TABLE ONLY public.invariant_pass
     ADD CONSTRAINT invariant_pass_pkey PRIMARY KEY (is_only);
+
+ALTER TABLE ONLY public.job_change
+    ADD CONSTRAINT job_change_pkey PRIMARY KEY (tenant_id, job_id, version);
+
+ALTER TABLE ONLY public.job_fire_note
+    ADD CONSTRAINT job_fire_note_pkey PRIMARY KEY (tenant_id, job_id, first_at, outcome);
+
+ALTER TABLE ONLY public.job_load
+    ADD CONSTRAINT job_load_pkey PRIMARY KEY (tenant_id, lane, is_call);
+
+ALTER TABLE ONLY public.job_minute
+    ADD CONSTRAINT job_minute_pkey PRIMARY KEY (tenant_id);
+
+ALTER TABLE ONLY public.job
+    ADD CONSTRAINT job_pkey PRIMARY KEY (tenant_id, job_id);
+
+ALTER TABLE ONLY public.job_run
+    ADD CONSTRAINT job_run_pkey PRIMARY KEY (tenant_id, job_id, scheduled_at);
+
+ALTER TABLE ONLY public.job_secret
+    ADD CONSTRAINT job_secret_pkey PRIMARY KEY (tenant_id, name);
+
+ALTER TABLE ONLY public.job_signing_key
+    ADD CONSTRAINT job_signing_key_pkey PRIMARY KEY (tenant_id);
 
 ALTER TABLE ONLY public.lane_setting
     ADD CONSTRAINT lane_setting_pkey PRIMARY KEY (lane);
@@ -1531,6 +1925,12 @@ ALTER TABLE ONLY public.points_lot
 ALTER TABLE ONLY public.refresh_token
     ADD CONSTRAINT refresh_token_pkey PRIMARY KEY (token_hash);
 
+ALTER TABLE ONLY public.run_log
+    ADD CONSTRAINT run_log_pkey PRIMARY KEY (run_id, log_id, at);
+
+ALTER TABLE ONLY public.run_result
+    ADD CONSTRAINT run_result_pkey PRIMARY KEY (run_id, generation, attempt, at);
+
 ALTER TABLE ONLY public.series_day
     ADD CONSTRAINT series_day_pkey PRIMARY KEY (name, day, labels);
 
@@ -1611,7 +2011,49 @@ CREATE INDEX audit_log_of_tenant ON public.audit_log USING btree (tenant_id, at 
 
 CREATE INDEX bill_difference_open ON public.bill_difference USING btree (tenant_id, order_id) WHERE (resolution = 'OPEN'::text);
 
+CREATE INDEX generation_allowance_age ON public.generation_allowance USING btree (day);
+
+CREATE INDEX generation_ended ON public.generation USING btree (ended_at) WHERE (ended_at IS NOT NULL);
+
+CREATE INDEX generation_live ON public.generation USING btree (tenant_id) WHERE (status = ANY (ARRAY['QUEUED'::text, 'RUNNING'::text]));
+
+CREATE INDEX generation_of_user ON public.generation USING btree (tenant_id, user_id, generation_id);
+
+CREATE INDEX generation_running ON public.generation USING btree (lease_until) WHERE (status = 'RUNNING'::text);
+
+CREATE INDEX generation_waiting ON public.generation USING btree (lane, tenant_id, created_at, generation_id) WHERE (status = 'QUEUED'::text);
+
 CREATE INDEX idempotency_key_age ON public.idempotency_key USING btree (created_at);
+
+CREATE INDEX job_ending ON public.job USING btree (last_fire_at) WHERE ((status = 'ACTIVE'::text) AND (next_fire_at IS NULL));
+
+CREATE INDEX job_load_in_use ON public.job_load USING btree (lane, tenant_id) WHERE ((running > 0) OR (deferred > 0));
+
+CREATE INDEX job_next_fire ON public.job USING btree (next_fire_at, job_id) WHERE (next_fire_at IS NOT NULL);
+
+CREATE INDEX job_run_active ON ONLY public.job_run USING btree (tenant_id, job_id) WHERE (state = ANY (ARRAY['RUNNING'::text, 'RETRYING'::text]));
+
+CREATE INDEX job_run_by_id ON ONLY public.job_run USING btree (run_id);
+
+CREATE INDEX job_run_dead ON ONLY public.job_run USING btree (dead_at, run_id) WHERE (dead_at IS NOT NULL);
+
+CREATE INDEX job_run_deferred ON ONLY public.job_run USING btree (tenant_id, lane, ((task_type = 'HTTP'::text)), due_at, run_id) WHERE (is_deferred AND (defer_reason <> ALL (ARRAY['overlap'::text, 'job_concurrency'::text])));
+
+CREATE INDEX job_run_due ON ONLY public.job_run USING btree (due_at, run_id) WHERE ((state = ANY (ARRAY['PENDING'::text, 'RETRYING'::text])) AND (NOT is_deferred));
+
+CREATE INDEX job_run_ended ON ONLY public.job_run USING brin (ended_at) WITH (pages_per_range='32');
+
+CREATE INDEX job_run_lease ON ONLY public.job_run USING btree (lease_until, run_id) WHERE (state = 'RUNNING'::text);
+
+CREATE INDEX job_run_of_job ON ONLY public.job_run USING btree (tenant_id, job_id, due_at, run_id) WHERE is_deferred;
+
+CREATE INDEX job_run_of_tenant ON ONLY public.job_run USING btree (tenant_id, run_id);
+
+CREATE INDEX job_run_started ON ONLY public.job_run USING brin (started_at) WITH (pages_per_range='32');
+
+CREATE INDEX job_run_unhinted ON ONLY public.job_run USING btree (due_at) WHERE ((state = ANY (ARRAY['PENDING'::text, 'RETRYING'::text])) AND (NOT is_deferred) AND (hinted_at IS NULL));
+
+CREATE INDEX job_zone ON public.job USING btree (tzdata_version) WHERE (status = 'ACTIVE'::text);
 
 CREATE INDEX login_event_age ON public.login_event USING btree (logged_at);
 
@@ -1713,6 +2155,8 @@ CREATE INDEX task_of_user ON public.task USING btree (tenant_id, user_id, task_i
 
 CREATE INDEX task_purge ON public.task USING btree (purge_stage, ended_at, task_id) WHERE (ended_at IS NOT NULL);
 
+CREATE UNIQUE INDEX task_submission_key ON public.task USING btree (tenant_id, submission_key) WHERE (submission_key IS NOT NULL);
+
 CREATE INDEX tenant_changed ON public.tenant USING btree (updated_at);
 
 CREATE UNIQUE INDEX tenant_platform ON public.tenant USING btree (is_platform) WHERE is_platform;
@@ -1785,6 +2229,24 @@ ALTER TABLE ONLY public.artefact
 
 ALTER TABLE ONLY public.bill_difference
     ADD CONSTRAINT bill_difference_day_fkey FOREIGN KEY (day) REFERENCES public.bill_day(day);
+
+ALTER TABLE ONLY public.generation_allowance
+    ADD CONSTRAINT generation_allowance_tenant_id_user_id_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES public.app_user(tenant_id, user_id);
+
+ALTER TABLE ONLY public.generation_share
+    ADD CONSTRAINT generation_share_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES public.tenant(tenant_id);
+
+ALTER TABLE ONLY public.generation
+    ADD CONSTRAINT generation_tenant_id_user_id_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES public.app_user(tenant_id, user_id);
+
+ALTER TABLE ONLY public.job_change
+    ADD CONSTRAINT job_change_tenant_id_job_id_fkey FOREIGN KEY (tenant_id, job_id) REFERENCES public.job(tenant_id, job_id);
+
+ALTER TABLE ONLY public.job_fire_note
+    ADD CONSTRAINT job_fire_note_tenant_id_job_id_fkey FOREIGN KEY (tenant_id, job_id) REFERENCES public.job(tenant_id, job_id);
+
+ALTER TABLE ONLY public.job
+    ADD CONSTRAINT job_tenant_id_user_id_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES public.app_user(tenant_id, user_id);
 
 ALTER TABLE ONLY public.login_event
     ADD CONSTRAINT login_event_tenant_id_user_id_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES public.app_user(tenant_id, user_id) ON DELETE CASCADE;
@@ -1870,9 +2332,33 @@ CREATE POLICY all_rows ON public.bill_difference TO artiway_service USING (true)
 
 CREATE POLICY all_rows ON public.circuit TO artiway_service USING (true) WITH CHECK (true);
 
+CREATE POLICY all_rows ON public.generation TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.generation_allowance TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.generation_clock TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.generation_share TO artiway_service USING (true) WITH CHECK (true);
+
 CREATE POLICY all_rows ON public.idempotency_key TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.invariant_pass TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.job TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.job_change TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.job_fire_note TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.job_load TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.job_minute TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.job_run TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.job_secret FOR SELECT TO artiway_service USING (true);
+
+CREATE POLICY all_rows ON public.job_signing_key FOR SELECT TO artiway_service USING (true);
 
 CREATE POLICY all_rows ON public.lane_setting TO artiway_service USING (true) WITH CHECK (true);
 
@@ -1899,6 +2385,10 @@ CREATE POLICY all_rows ON public.pay_refund TO artiway_service USING (true) WITH
 CREATE POLICY all_rows ON public.pay_transaction TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.refresh_token TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.run_log TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.run_result TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.series_day TO artiway_service USING (true) WITH CHECK (true);
 
@@ -1962,9 +2452,33 @@ CREATE POLICY ended_rows ON public.task_node AS RESTRICTIVE FOR DELETE TO artiwa
 
 CREATE POLICY ended_rows ON public.webhook_delivery FOR DELETE TO artiway_service USING ((status <> 'PENDING'::text));
 
+ALTER TABLE public.generation ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.generation_allowance ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.generation_clock ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.generation_share ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE public.idempotency_key ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.invariant_pass ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.job ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.job_change ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.job_fire_note ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.job_load ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.job_minute ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.job_run ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.job_secret ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.job_signing_key ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.lane_setting ENABLE ROW LEVEL SECURITY;
 
@@ -2046,6 +2560,10 @@ CREATE POLICY readable ON public.webhook_delivery FOR SELECT TO artiway_service 
 
 ALTER TABLE public.refresh_token ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE public.run_log ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.run_result ENABLE ROW LEVEL SECURITY;
+
 CREATE POLICY sent_rows ON public.pay_alert AS RESTRICTIVE FOR DELETE TO artiway_service USING ((sent_at < (now() - '90 days'::interval)));
 
 ALTER TABLE public.series_day ENABLE ROW LEVEL SECURITY;
@@ -2084,7 +2602,29 @@ CREATE POLICY tenant_rows ON public.artefact TO artiway_app USING ((tenant_id = 
 
 CREATE POLICY tenant_rows ON public.audit_log TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
+CREATE POLICY tenant_rows ON public.generation TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
+CREATE POLICY tenant_rows ON public.generation_allowance TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
+CREATE POLICY tenant_rows ON public.generation_share TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
 CREATE POLICY tenant_rows ON public.idempotency_key TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
+CREATE POLICY tenant_rows ON public.job TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
+CREATE POLICY tenant_rows ON public.job_change TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
+CREATE POLICY tenant_rows ON public.job_fire_note TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
+CREATE POLICY tenant_rows ON public.job_load TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
+CREATE POLICY tenant_rows ON public.job_minute FOR SELECT TO artiway_app USING ((tenant_id = public.current_tenant()));
+
+CREATE POLICY tenant_rows ON public.job_run TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
+CREATE POLICY tenant_rows ON public.job_secret TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
+CREATE POLICY tenant_rows ON public.job_signing_key TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
 CREATE POLICY tenant_rows ON public.login_event FOR SELECT TO artiway_app USING ((tenant_id = public.current_tenant()));
 
@@ -2116,6 +2656,10 @@ CREATE POLICY tenant_rows ON public.points_ledger TO artiway_app USING ((tenant_
 
 CREATE POLICY tenant_rows ON public.points_lot TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
+CREATE POLICY tenant_rows ON public.run_log TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
+CREATE POLICY tenant_rows ON public.run_result FOR SELECT TO artiway_app USING ((tenant_id = public.current_tenant()));
+
 CREATE POLICY tenant_rows ON public.session TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
 CREATE POLICY tenant_rows ON public.task TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
@@ -2139,6 +2683,8 @@ CREATE POLICY tenant_rows ON public.webhook_delivery TO artiway_app USING ((tena
 CREATE POLICY tenant_rows ON public.websocket_connection TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
 CREATE POLICY tenant_rows ON public.wechat_identity TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
+CREATE POLICY unstarted_rows ON public.job_run AS RESTRICTIVE FOR DELETE TO artiway_app, artiway_service USING (((state = 'PENDING'::text) AND (attempt = 0) AND (generation = 1)));
 
 ALTER TABLE public.upload ENABLE ROW LEVEL SECURITY;
 
@@ -2165,6 +2711,12 @@ GRANT ALL ON FUNCTION public.is_socket_allowed(the_tenant uuid, the_user uuid, t
 REVOKE ALL ON FUNCTION public.is_tenant_wide_allowed(the_tenant uuid, the_user uuid) FROM PUBLIC;
 
 GRANT ALL ON FUNCTION public.is_tenant_wide_allowed(the_tenant uuid, the_user uuid) TO artiway_service;
+
+REVOKE ALL ON FUNCTION public.job_partition_ensure(day date) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.job_partition_ensure(day date) TO artiway_app;
+
+GRANT ALL ON FUNCTION public.job_partition_ensure(day date) TO artiway_service;
 
 REVOKE ALL ON FUNCTION public.node_dispatch(the_nodes uuid[], charges_us bigint[], tags_us bigint[]) FROM PUBLIC;
 
@@ -2298,11 +2850,133 @@ GRANT SELECT ON TABLE public.circuit TO artiway_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.circuit TO artiway_service;
 
+GRANT SELECT,INSERT ON TABLE public.generation TO artiway_app;
+
+GRANT SELECT,DELETE ON TABLE public.generation TO artiway_service;
+
+GRANT UPDATE(is_free) ON TABLE public.generation TO artiway_app;
+
+GRANT UPDATE(status) ON TABLE public.generation TO artiway_app;
+
+GRANT UPDATE(status) ON TABLE public.generation TO artiway_service;
+
+GRANT UPDATE(attempt) ON TABLE public.generation TO artiway_app;
+
+GRANT UPDATE(attempt) ON TABLE public.generation TO artiway_service;
+
+GRANT UPDATE(failures) ON TABLE public.generation TO artiway_app;
+
+GRANT UPDATE(hold_id) ON TABLE public.generation TO artiway_app;
+
+GRANT UPDATE(price_points) ON TABLE public.generation TO artiway_app;
+
+GRANT UPDATE(charged_points) ON TABLE public.generation TO artiway_app;
+
+GRANT UPDATE(allowance_day) ON TABLE public.generation TO artiway_app;
+
+GRANT UPDATE(not_before) ON TABLE public.generation TO artiway_app;
+
+GRANT UPDATE(message_at) ON TABLE public.generation TO artiway_app;
+
+GRANT UPDATE(message_at) ON TABLE public.generation TO artiway_service;
+
+GRANT UPDATE(worker_id) ON TABLE public.generation TO artiway_service;
+
+GRANT UPDATE(lease_until) ON TABLE public.generation TO artiway_app;
+
+GRANT UPDATE(lease_until) ON TABLE public.generation TO artiway_service;
+
+GRANT UPDATE(provider) ON TABLE public.generation TO artiway_app;
+
+GRANT UPDATE(provider) ON TABLE public.generation TO artiway_service;
+
+GRANT UPDATE(model_id) ON TABLE public.generation TO artiway_app;
+
+GRANT UPDATE(model_id) ON TABLE public.generation TO artiway_service;
+
+GRANT UPDATE(text) ON TABLE public.generation TO artiway_app;
+
+GRANT UPDATE(text) ON TABLE public.generation TO artiway_service;
+
+GRANT UPDATE(result) ON TABLE public.generation TO artiway_app;
+
+GRANT UPDATE(used_input) ON TABLE public.generation TO artiway_app;
+
+GRANT UPDATE(used_output) ON TABLE public.generation TO artiway_app;
+
+GRANT UPDATE(usage_source) ON TABLE public.generation TO artiway_app;
+
+GRANT UPDATE(finish_reason) ON TABLE public.generation TO artiway_app;
+
+GRANT UPDATE(error) ON TABLE public.generation TO artiway_app;
+
+GRANT UPDATE(started_at) ON TABLE public.generation TO artiway_app;
+
+GRANT UPDATE(started_at) ON TABLE public.generation TO artiway_service;
+
+GRANT UPDATE(first_token_at) ON TABLE public.generation TO artiway_app;
+
+GRANT UPDATE(first_token_at) ON TABLE public.generation TO artiway_service;
+
+GRANT UPDATE(ended_at) ON TABLE public.generation TO artiway_app;
+
+GRANT UPDATE(cancel_requested_at) ON TABLE public.generation TO artiway_app;
+
+GRANT SELECT,INSERT ON TABLE public.generation_allowance TO artiway_app;
+
+GRANT SELECT,DELETE ON TABLE public.generation_allowance TO artiway_service;
+
+GRANT UPDATE(tokens) ON TABLE public.generation_allowance TO artiway_app;
+
+GRANT SELECT,INSERT ON TABLE public.generation_clock TO artiway_service;
+
+GRANT UPDATE(start_tag) ON TABLE public.generation_clock TO artiway_service;
+
+GRANT SELECT ON TABLE public.generation_share TO artiway_app;
+
+GRANT SELECT,INSERT ON TABLE public.generation_share TO artiway_service;
+
+GRANT UPDATE(finish_tag) ON TABLE public.generation_share TO artiway_app;
+
+GRANT UPDATE(finish_tag) ON TABLE public.generation_share TO artiway_service;
+
 GRANT SELECT,INSERT,UPDATE ON TABLE public.idempotency_key TO artiway_app;
 
 GRANT SELECT,DELETE ON TABLE public.idempotency_key TO artiway_service;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.invariant_pass TO artiway_service;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.job TO artiway_app;
+
+GRANT SELECT,UPDATE ON TABLE public.job TO artiway_service;
+
+GRANT SELECT,INSERT ON TABLE public.job_change TO artiway_app;
+
+GRANT SELECT,INSERT ON TABLE public.job_change TO artiway_service;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.job_fire_note TO artiway_app;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.job_fire_note TO artiway_service;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.job_load TO artiway_app;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.job_load TO artiway_service;
+
+GRANT SELECT ON TABLE public.job_minute TO artiway_app;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.job_minute TO artiway_service;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.job_run TO artiway_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.job_run TO artiway_service;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.job_secret TO artiway_app;
+
+GRANT SELECT ON TABLE public.job_secret TO artiway_service;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.job_signing_key TO artiway_app;
+
+GRANT SELECT ON TABLE public.job_signing_key TO artiway_service;
 
 GRANT SELECT ON TABLE public.lane_default TO artiway_app;
 
@@ -2391,6 +3065,12 @@ GRANT UPDATE(updated_at) ON TABLE public.tenant TO artiway_app;
 GRANT UPDATE(user_concurrency) ON TABLE public.tenant TO artiway_app;
 
 GRANT UPDATE(user_concurrency) ON TABLE public.tenant TO artiway_service;
+
+GRANT UPDATE(job_concurrency) ON TABLE public.tenant TO artiway_service;
+
+GRANT UPDATE(job_per_minute) ON TABLE public.tenant TO artiway_service;
+
+GRANT UPDATE(job_period_s) ON TABLE public.tenant TO artiway_service;
 
 GRANT SELECT ON TABLE public.open_session TO artiway_service;
 
@@ -2531,6 +3211,14 @@ GRANT UPDATE(remaining) ON TABLE public.points_lot TO artiway_app;
 GRANT SELECT,INSERT,DELETE ON TABLE public.refresh_token TO artiway_service;
 
 GRANT UPDATE(used_at) ON TABLE public.refresh_token TO artiway_service;
+
+GRANT SELECT,INSERT ON TABLE public.run_log TO artiway_app;
+
+GRANT SELECT,INSERT ON TABLE public.run_log TO artiway_service;
+
+GRANT SELECT ON TABLE public.run_result TO artiway_app;
+
+GRANT SELECT,INSERT ON TABLE public.run_result TO artiway_service;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.series_day TO artiway_service;
 
