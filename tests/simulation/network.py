@@ -5,13 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from artiway.outbox.model import Envelope
+from artiway.outbox.queue import delay_of
+from tests.fakes.clock import NOON
 from tests.simulation.chaos import Chaos
 
 # Destinations whose messages may end in a dead-letter queue. Step Functions retries its own calls until they succeed.
-MAY_BE_LOST = ("machine", "lane", "work", "progress", "push")
+MAY_BE_LOST = (
+    *("machine", "lane", "work", "progress", "push"),
+    *("run_critical", "run_high", "run_normal", "run_low", "run_calls", "run_submissions", "run_results"),
+)
 MAP_LIMIT = 4  # far below 40, so that the order of a bounded Map matters
 
 
@@ -35,9 +41,12 @@ class Network:
             if self.chaos.refuse and self.chaos.random.random() < self.chaos.refuse:
                 continue
             with self.chaos.around(f"message to {envelope.destination.partition(':')[0]}"):
-                self.post(envelope.destination, json.loads(envelope.body), envelope.delay_s)
+                self.post(envelope.destination, json.loads(envelope.body), self._delay_s(envelope))
             accepted.add(envelope.outbox_id)
         return accepted
+
+    def _delay_s(self, envelope: Envelope) -> float:
+        return delay_of(envelope, NOON + timedelta(seconds=self.now))
 
     def post(self, destination: str, body: Mapping[str, Any], delay_s: float = 0) -> None:
         if self.chaos.delay and self.chaos.random.random() < self.chaos.delay:

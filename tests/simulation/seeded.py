@@ -68,6 +68,9 @@ def make_simulated(addresses: Any) -> None:
             )
     migrate(addresses.owner)
     with psycopg.connect(addresses.superuser, autocommit=True) as connection:
+        connection.execute(
+            "SELECT job_partition_ensure(date '2026-03-01' + number) FROM generate_series(0, 4) AS number"
+        )
         for table in _tables(connection):
             # Autovacuum would change the order of rows at a random moment.
             connection.execute(sql.SQL("ALTER TABLE {} SET (autovacuum_enabled = false)").format(sql.Identifier(table)))

@@ -35,7 +35,7 @@ from artiway.platform.outbound import Client
 from artiway.platform.settings import Settings
 from artiway.points.model import Change, Kind
 from artiway.scheduling.queue import FairQueue
-from artiway.settings.model import Fixed
+from artiway.settings.model import Fixed, Setting
 from artiway.tasks import catalogue
 from artiway.tasks.messages import DEPENDENCIES, WORKER_REGISTERED
 from artiway.tasks.model import FlowNode, ReleasedSlot, Requester, Waiting, WorkerCard
@@ -148,7 +148,17 @@ class Worker:
 class World:
     """The services of `bootstrap` on one database. One world is open at a time."""
 
-    def __init__(self, addresses: Any, client: redis.Redis, *, seed: int = 0, slots: int = 6, **settings: Any) -> None:
+    def __init__(
+        self,
+        addresses: Any,
+        client: redis.Redis,
+        *,
+        seed: int = 0,
+        slots: int = 6,
+        values: Mapping[Setting[Any], Any] | None = None,
+        **settings: Any,
+    ) -> None:
+        """`values` are live settings that differ from their defaults."""
         self.random = Random(seed)
         self.chaos = Chaos(self.random)
         self.network = Network(self.chaos)
@@ -162,9 +172,9 @@ class World:
         self.feed.chaos = self.database.chaos = self.service_database.chaos = self.chaos
         self._replace_outside(Settings(**SETTINGS | settings))
         # In every third seed circuits open often. Live settings would be read by the real time.
-        values = Fixed({FAILURES: 2} if seed % 3 == 2 else {})
-        service_setting_values.supply(values)
-        setting_values.supply(values)
+        live = Fixed({**({FAILURES: 2} if seed % 3 == 2 else {}), **(values or {})})
+        service_setting_values.supply(live)
+        setting_values.supply(live)
         self.node_store = bootstrap.node_store()
         bootstrap.scheduler.supply(FirstComeScheduler(self.node_store, self.service_database, self.chaos, slots=slots))
         self.relay, self.store, self.points = bootstrap.relay(), bootstrap.task_store(), bootstrap.points()

@@ -1,0 +1,155 @@
+"""`python -m bench.jobs [--quick] [--no-peers] [--only part …]`: scheduled jobs at the load of the specification.
+
+300,000 definitions, 37,500 of them due each minute, on PostgreSQL and the emulator's SQS. Trigger, dispatcher, caller
+and result writer are the services of the functions in processes of their own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bench.jobs import live, peers
+from bench.jobs.world import World, world
+
+RESULTS = Path(__file__).parent.parent / "results" / "jobs.json"
+MINUTES, QUICK_MINUTES = 30, 3
+# Runs per minute of the HTTP path, from the lowest; the first that does not hold ends the search.
+HTTP_RATES = (3_000, 6_000, 12_000, 24_000, 37_500)
+STORY_JOBS, STORY_PER_SECOND = 12_000, 200
+PARTS = ("pace", "burst", "http", "midnight")
+
+
+def holds(row: dict[str, Any]) -> bool:
+    """The goals of the pace, and every run has ended."""
+    start = row["startDelay"]
+    return bool(start) and start["p95"] < 10 and row["notEnded"] == 0
+
+
+def show(name: str, quantiles: dict[str, float], goal: str = "") -> None:
+    text = "  ".join(f"{key} {value:8.3f}" for key, value in quantiles.items())
+    print(f"    {name:26} {text}  {goal}")
+
+
+def met(is_met: bool, goal: str) -> str:
+    return f"goal {goal}: {'met' if is_met else 'MISSED'}"
+
+
+def show_pace(row: dict[str, Any]) -> None:
+    print(f"  {row['perMinute']:,} due a minute for {row['minutes']} min, {row['definitions']:,} definitions")
+    trigger, start = row["triggerLatency"], row["startDelay"]
+    if trigger:
+        goal = met(trigger["p95"] < 2 and trigger["p99"] < 5, "p95 < 2 s, p99 < 5 s")
+        show("trigger latency, s", trigger, goal)
+    if start:
+        show("start delay, s", start, met(start["p95"] < 10, "p95 < 10 s"))
+    show("handed over after, s", row["handedOver"])
+    show("pass, s", row["passSeconds"])
+    show("runs created in a pass", row["runsPerPass"])
+    wrong = {key: row[key] for key in ("missed", "unwanted", "moved", "notHanded", "notEnded", "early")}
+    twice = {key: row[key] for key in ("startedTwice", "handedTwice")}
+    is_whole = not any(wrong.values())
+    print(f"    {row['runs']:,} runs; {wrong}  {met(is_whole, 'nothing missed')}")
+    print(f"    {twice}  {met(not any(twice.values()), 'nothing twice')}")
+    per = row["perRun"]
+    print(
+        f"    per run: {per['rows']:.1f} rows, {per['walBytes']:,.0f} B of WAL, {per['transactions']:.2f} transactions,"
+        f" {per['postgresSeconds'] * 1e3:.2f} ms CPU of PostgreSQL, {per['emulatorSeconds'] * 1e3:.2f} ms of SQS"
+    )
+    print(f"    CPU seconds {row['cpuSeconds']}; hints sent again {row['resent']}, swept {row['swept']}")
+    if row["failures"]:
+        print(f"    failed invocations: {row['failures']}")
+
+
+def show_story(row: dict[str, Any]) -> None:
+    print(f"  {row['count']:,} jobs of 50 tenants at one second, a target that takes {row['targetPerSecond']}/s")
+    for lane, found in row["startDelayByLane"].items():
+        show(f"start delay, {lane}", found)
+    for tier, found in row["startDelayByTier"].items():
+        show(f"start delay, {tier}", found)
+    over, idle = row["tenantsOverQuota"], row["tenantsWithoutRun"]
+    print(f"    {over} tenants over their quota  {met(not over, '0')}")
+    print(f"    {idle} tenants without a run, the last tenant's first run after {row['latestFirstStart']:.1f} s")
+    print(f"    {row['runs']:,} runs, {row['states']}, started twice {row['startedTwice']}, early {row['early']}")
+
+
+def http_path(place: World, *, minutes: int) -> list[dict[str, Any]]:
+    rows = []
+    for rate in HTTP_RATES:
+        rows.append(live.paced(place, per_minute=rate, minutes=minutes, is_http=True))
+        row = rows[-1]
+        print(f"  HTTP path, {rate / 60:.0f} runs/s: {'holds' if holds(row) else 'does not hold'}")
+        show("start delay, s", row["startDelay"])
+        show("ended after, s", row["ended"])
+        if row["failures"]:
+            print(f"    failed invocations: {row['failures']}")
+        if not holds(row):
+            break
+    return rows
+
+
+def burst(place: World, *, count: int, has_peers: bool) -> dict[str, Any]:
+    ours = live.drained(place, count)
+    print(f"  {count:,} due in one second")
+    print(f"    ours     {ours['seconds']:7.1f} s  {ours['perSecond']:8.0f}/s, ended, {ours['notEnded']} not ended")
+    found: dict[str, Any] = {"ours": ours}
+    if has_peers:
+        try:
+            peer = peers.pg_boss(place, count=count, seconds=0)
+            even = peers.pg_boss(place, count=live.PER_MINUTE, seconds=60)
+        except (OSError, subprocess.SubprocessError) as error:
+            print(f"    pg-boss was not measured: {error}")
+            return found
+        print(f"    pg-boss  {peer['seconds']:7.1f} s  {peer['count'] / peer['seconds']:8.0f}/s, started")
+        print(f"    ours / pg-boss {ours['perSecond'] / (peer['count'] / peer['seconds']):.2f}")
+        print(f"  {live.PER_MINUTE:,} due within a minute, one after the other")
+        show("pg-boss, start delay, s", even["startDelay"])
+        found |= {"pgBoss": peer, "pgBossPaced": even}
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK_MINUTES} minutes instead of {MINUTES}")
+    parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
+    arguments = parser.parse_args()
+    minutes = QUICK_MINUTES if arguments.quick else MINUTES
+    found: dict[str, Any] = {
+        "machine": {"cores": os.cpu_count(), "python": platform.python_version(), "load": os.getloadavg()[0]}
+    }
+    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before the start")
+
+    def part(name: str, measure: Callable[[World], Any]) -> None:
+        """Each part has servers of its own, so that none inherits the tables of another."""
+        if name in arguments.only:
+            with world() as place:
+                found[name] = measure(place)
+
+    def pace(place: World) -> dict[str, Any]:
+        row = live.paced(place, per_minute=live.PER_MINUTE, minutes=minutes)
+        show_pace(row)
+        return row
+
+    def story(place: World) -> dict[str, Any]:
+        row = live.midnight(place, STORY_JOBS, STORY_PER_SECOND)
+        show_story(row)
+        return row
+
+    part("pace", pace)
+    part("burst", lambda place: burst(place, count=live.PER_MINUTE, has_peers=not arguments.no_peers))
+    part("http", lambda place: http_path(place, minutes=1 if arguments.quick else 3))
+    part("midnight", story)
+    RESULTS.parent.mkdir(exist_ok=True)
+    before = json.loads(RESULTS.read_text()) if RESULTS.exists() and len(arguments.only) < len(PARTS) else {}
+    RESULTS.write_text(json.dumps(before | found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""Definitions of jobs, their runs for tenants and operators, their secrets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from artiway.bootstrap import base
+from artiway.bootstrap.audit import audit
+from artiway.bootstrap.delivery import uploads, webhook_post
+from artiway.bootstrap.jobs import fire_ahead, job_secret_cipher, run_control
+from artiway.bootstrap.live_settings import setting_values
+from artiway.bootstrap.once import once
+from artiway.bootstrap.tasks import live_catalogue
+
+if TYPE_CHECKING:
+    from artiway.jobs.definitions.repository import PostgresDefinitions
+    from artiway.jobs.definitions.runs import RunOperations, RunService
+    from artiway.jobs.definitions.service import JobService
+    from artiway.jobs.definitions.vault import SecretService
+
+
+@once
+def definitions() -> PostgresDefinitions:
+    from artiway.jobs.definitions.repository import PostgresDefinitions
+
+    return PostgresDefinitions(base.database(), audit(), setting_values())
+
+
+@once
+def jobs() -> JobService:
+    from artiway.jobs.definitions.service import JobService
+    from artiway.jobs.definitions.submissions import SubmissionCheck
+
+    check = SubmissionCheck(
+        live_catalogue(), uploads(), refusal_of=lambda url: webhook_post().refusal(url, is_looked_up=False)
+    )
+    return JobService(
+        definitions(),
+        fire_ahead(),
+        check,
+        job_secret_cipher(),
+        setting_values(),
+        refusal_of=lambda url: webhook_post().refusal(url, is_looked_up=True),
+    )
+
+
+@once
+def runs() -> RunService:
+    from artiway.jobs.definitions.runs import RunService
+
+    return RunService(definitions(), run_control())
+
+
+@once
+def run_operations() -> RunOperations:
+    """Reads the runs of all tenants, and acts in the transaction of each run's tenant."""
+    from artiway.jobs.definitions.repository import PostgresRunSearch
+    from artiway.jobs.definitions.runs import RunOperations
+
+    return RunOperations(PostgresRunSearch(base.service_database()), definitions(), run_control())
+
+
+@once
+def job_secrets() -> SecretService:
+    from artiway.jobs.definitions.vault import SecretService
+
+    return SecretService(definitions(), job_secret_cipher(), setting_values())

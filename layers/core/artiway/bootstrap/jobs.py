@@ -1,0 +1,130 @@
+"""Scheduled jobs: definitions, runs, the caller of HTTP targets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from artiway.bootstrap import base
+from artiway.bootstrap.delivery import outbound
+from artiway.bootstrap.live_settings import service_setting_values, setting_values
+from artiway.bootstrap.once import once
+from artiway.bootstrap.outbox import outbox, queue_urls, service_outbox
+from artiway.bootstrap.tasks import jitter, tasks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from artiway.jobs.caller import Caller
+    from artiway.jobs.control import RunControl
+    from artiway.jobs.dispatch import DispatchService
+    from artiway.jobs.model import JobLimits
+    from artiway.jobs.repository import PostgresRuns
+    from artiway.jobs.results import ResultService
+    from artiway.jobs.secrets import SecretCipher
+    from artiway.jobs.submissions import SubmissionService
+    from artiway.jobs.sweeps import RunSweeper
+    from artiway.jobs.trigger import FireAhead, TriggerService
+
+
+@once
+def job_limits() -> Callable[[Mapping[str, Any]], JobLimits]:
+    """The limits of a tenant's jobs now, from its policy and its overrides."""
+    from artiway.jobs.limits import limits_of
+
+    return lambda policy: limits_of(policy, service_setting_values())
+
+
+@once
+def job_secret_cipher() -> SecretCipher:
+    """Encrypts secrets and signing keys of jobs. Only the caller decrypts."""
+    from artiway.jobs.secrets import SecretCipher
+    from artiway.platform.kms import KmsCipher
+
+    return SecretCipher(KmsCipher(base.settings().jobs_key_id))
+
+
+@once
+def caller() -> Caller:
+    """Without a database and without Redis."""
+    from artiway.jobs.caller import Caller
+    from artiway.jobs.messages import RESULTS
+    from artiway.jobs.outbound import HttpTarget
+    from artiway.jobs.queue import ResultsQueue
+    from artiway.jobs.secrets import SecretReader
+    from artiway.platform.kms import KmsCipher
+
+    return Caller(
+        HttpTarget(outbound()),
+        SecretReader(KmsCipher(base.settings().jobs_key_id)),
+        ResultsQueue(queue_urls()[RESULTS], base.clock()),
+        base.clock(),
+    )
+
+
+@once
+def run_store() -> PostgresRuns:
+    """Runs of all tenants."""
+    from artiway.jobs.repository import PostgresRuns
+
+    return PostgresRuns(base.service_database(), service_outbox())
+
+
+@once
+def tenant_runs() -> PostgresRuns:
+    """Runs of one tenant, inside its transaction."""
+    from artiway.jobs.repository import PostgresRuns
+
+    return PostgresRuns(base.database(), outbox())
+
+
+@once
+def dispatch() -> DispatchService:
+    from artiway.jobs.dispatch import DispatchService
+
+    return DispatchService(run_store(), service_setting_values(), pause=base.pause())
+
+
+@once
+def trigger() -> TriggerService:
+    from artiway.jobs.trigger import TriggerService
+
+    return TriggerService(run_store(), service_setting_values(), wake=dispatch().wake)
+
+
+@once
+def results() -> ResultService:
+    from artiway.jobs.results import ResultService
+
+    return ResultService(run_store(), dispatch(), jitter=jitter())
+
+
+@once
+def run_sweeper() -> RunSweeper:
+    from artiway.jobs.sweeps import RunSweeper
+
+    return RunSweeper(results(), dispatch())
+
+
+@once
+def fire_ahead() -> FireAhead:
+    """For the service of definitions: runs that are created with a change."""
+    from artiway.jobs.trigger import FireAhead
+
+    return FireAhead(tenant_runs(), setting_values())
+
+
+@once
+def run_control() -> RunControl:
+    """Terminates and replays runs inside a tenant's transaction."""
+    from artiway.jobs.control import RunControl
+
+    return RunControl(tenant_runs())
+
+
+@once
+def submissions() -> SubmissionService:
+    """Tasks of runs. Uses the tenants' database for both."""
+    from artiway.jobs.submissions import SubmissionService
+
+    return SubmissionService(tenant_runs(), tasks(), base.clock())

@@ -1,0 +1,35 @@
+"""From the schedule to the end of a run, with a time that the test sets."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from artiway.jobs.messages import Outcome
+from tests.fakes.clock import NOON
+
+
+def test_job_fires_at_its_second(world):
+    tenant = world.tenant("enterprise")
+    job = world.job(tenant, "*/10 * * * * ?")
+    world.play(45)
+    runs = [run for run in world.runs(job) if run["state"] == "SUCCESS"]
+    assert [run["scheduled_at"] for run in runs] == [NOON + timedelta(seconds=10 * n) for n in range(1, 5)]
+    for run in runs:
+        assert timedelta(0) <= run["started_at"] - run["scheduled_at"] < timedelta(seconds=0.2)
+    assert len(world.calls) == 4
+    assert world.notes(job) == []
+
+
+def test_failed_attempts_back_off_to_dead_letters(world):
+    world.answer = lambda call: (Outcome.FAILED, 0.1)
+    job = world.job(world.tenant("vip"), None, at=NOON + timedelta(seconds=3))
+    world.play(12)
+    (run,) = world.runs(job)
+    assert (run["state"], run["attempt"]) == ("FAILED", 3)
+    assert run["dead_at"] is not None
+    first, second, third = (attempt.at for attempt in world.calls)
+    assert 1 <= second - first < 2
+    assert 2 <= third - second < 3
+    assert [row["outcome"] for row in world.rows("SELECT outcome FROM run_result")] == ["FAILED"] * 3
+    (stored,) = world.rows("SELECT status FROM job WHERE job_id = %s", job)
+    assert stored["status"] == "COMPLETED"
