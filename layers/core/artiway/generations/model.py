@@ -1,0 +1,374 @@
+"""A generation: one request for a text, the attempts at it and how it ends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from artiway.errors import ArtiwayError, Conflict, NotAllowed, NotFound, Refused, TooMany
+from artiway.generations.feed.model import Cancelled, Done, End, Failed, Usage, UsageSource, sha256_of
+from artiway.ids import to_wire
+
+PREFIX = "gen"
+PRICED_TOKENS = 1_000
+ASCII_PER_TOKEN = 4
+
+
+class Status(StrEnum):
+    QUEUED = "QUEUED"
+    RUNNING = "RUNNING"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+
+ENDS = frozenset({Status.COMPLETED, Status.FAILED, Status.CANCELLED})
+
+
+class Mode(StrEnum):
+    """How a service answers. It decides the lane and the function that serves it."""
+
+    STREAM = "stream"
+    BATCH = "batch"
+    VISION = "vision"
+
+
+@dataclass(frozen=True)
+class Price:
+    """Points per 1,000 tokens."""
+
+    input: int = 0
+    output: int = 0
+
+    def points(self, usage: Usage) -> int:
+        """At least one point, and rounded up: points are integers."""
+        cost = usage.input_tokens * self.input + usage.output_tokens * self.output
+        return max(1, math.ceil(cost / PRICED_TOKENS))
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a generation failed. The message is shown to the tenant."""
+
+    code: str
+    message: str
+
+    def as_json(self) -> dict[str, str]:
+        return {"code": self.code, "message": self.message}
+
+
+@dataclass(frozen=True)
+class Generation:
+    """A row. `attempt` is the fence: it rises with each claim, and messages of an older attempt change nothing.
+
+    `failures` counts attempts that failed. `price_points` is the hold, none for a free text, whose tokens count against
+    the allowance of `allowance_day`. `input_tokens` is the estimate by which the points were held.
+    """
+
+    tenant_id: UUID
+    generation_id: UUID
+    user_id: UUID
+    service: str
+    lane: str
+    is_free: bool
+    status: Status
+    attempt: int
+    failures: int
+    input: Mapping[str, Any]
+    params: Mapping[str, Any]
+    max_tokens: int
+    input_tokens: int
+    price: Price
+    price_points: int
+    charged_points: int
+    allowance_day: date | None
+    provider: str
+    model_id: str
+    text: str
+    result: Mapping[str, Any] | None
+    usage: Usage | None
+    usage_source: UsageSource | None
+    finish_reason: str | None
+    error: Failure | None
+    trace_id: str
+    created_at: datetime
+    started_at: datetime | None
+    first_token_at: datetime | None
+    ended_at: datetime | None
+    cancel_requested_at: datetime | None
+
+    @property
+    def wire_id(self) -> str:
+        return to_wire(PREFIX, self.generation_id)
+
+    @property
+    def is_ended(self) -> bool:
+        return self.status in ENDS
+
+    @property
+    def worst_case(self) -> Usage:
+        return Usage(self.input_tokens, self.max_tokens)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How long and how often a text is tried. `provider_wait_s` bounds the wait for busy or absent providers."""
+
+    attempts: int
+    provider_wait_s: int
+    lease_s: int
+    snapshot_s: int
+    backoff_s: int
+
+
+@dataclass(frozen=True)
+class GuardLimits:
+    """Texts at once: in a lane without a parallelism of its own, of a user, and of a model by tier (paid, free)."""
+
+    parallelism: int
+    user: int
+    model: Mapping[str, int]
+
+
+def tier_of(lane: str) -> str:
+    """`paid` or `free`."""
+    return lane.partition("_")[0]
+
+
+def estimated_tokens(text: str) -> int:
+    """About as many tokens as common models count: four ASCII characters are one, every other character is one."""
+    ascii_count = sum(character.isascii() for character in text)
+    return math.ceil(ascii_count / ASCII_PER_TOKEN) + len(text) - ascii_count
+
+
+def end_of(generation: Generation) -> End:
+    """The last event of an ended generation. The row has all of it, so a reader needs no Redis."""
+    facts: dict[str, Any] = {
+        "characters": len(generation.text),
+        "sha256": sha256_of(generation.text),
+        "points": generation.charged_points,
+        "usage": generation.usage,
+        "usage_source": generation.usage_source,
+    }
+    if generation.status is Status.COMPLETED:
+        return Done(**facts, finish_reason=generation.finish_reason or "stop")
+    if generation.status is Status.CANCELLED:
+        return Cancelled(**facts)
+    error = generation.error or Failure(FailureCode.INTERNAL, "the generation failed")
+    return Failed(**facts, code=error.code, message=error.message)
+
+
+@dataclass(frozen=True)
+class NewGeneration:
+    """A free text has no hold; its tokens count against the allowance of a day."""
+
+    generation_id: UUID
+    user_id: UUID
+    service: str
+    lane: str
+    input: Mapping[str, Any]
+    params: Mapping[str, Any]
+    max_tokens: int
+    input_tokens: int
+    price: Price
+    price_points: int
+    allowance_day: date | None
+
+    @property
+    def is_free(self) -> bool:
+        return self.allowance_day is not None
+
+
+@dataclass(frozen=True)
+class GenerationFilter:
+    user_id: UUID | None = None
+    status: Status | None = None
+    service: str | None = None
+    lane: str | None = None
+    tenant_id: UUID | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True)
+class LaneLoad:
+    """The waiting texts of a lane. `depth` is counted up to one more than the limit."""
+
+    depth: int
+    depth_limit: int
+    ended_lately: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How an attempt ended the generation."""
+
+    status: Status
+    text: str = ""
+    usage: Usage | None = None
+    usage_source: UsageSource | None = None
+    finish_reason: str | None = None
+    failure: Failure | None = None
+    result: Mapping[str, Any] | None = None
+    first_token_at: datetime | None = None
+
+    @property
+    def used_tokens(self) -> int:
+        """Tokens that count against points and allowance: none of a text that failed or has nothing."""
+        if self.status is Status.FAILED or self.usage is None or not (self.text or self.usage.output_tokens):
+            return 0
+        return self.usage.input_tokens + self.usage.output_tokens
+
+    def charge(self, price: Price, *, hold_points: int) -> int:
+        """Never more than the hold, and nothing where nothing was delivered."""
+        if self.usage is None or not self.used_tokens:
+            return 0
+        return min(hold_points, price.points(self.usage))
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What a caller asks for. `is_paid` simulates the choice of quota: True needs points, False the free allowance.
+
+    A higher lane than the caller's own needs `may_raise`.
+    """
+
+    service: str
+    input: Mapping[str, Any]
+    params: Mapping[str, Any]
+    max_tokens: int | None = None
+    lane: str | None = None
+    is_paid: bool | None = None
+    may_raise: bool = False
+
+
+@dataclass(frozen=True)
+class Handled:
+    """What became of one id: the generation after the change, or the error."""
+
+    generation_id: UUID
+    generation: Generation | None = None
+    error: ArtiwayError | None = None
+
+
+class Scope(StrEnum):
+    """What refused a text for now. Readers see it in the event `backpressure`."""
+
+    PAUSED = "lane_paused"
+    LANE = "lane"
+    GUARD = "user_or_model"
+    DELAY = "delay"
+    PROVIDER = "provider"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    scope: Scope
+
+
+@dataclass(frozen=True)
+class Overdue:
+    """An attempt whose lease has ended, or a waiting text whose cancel was requested."""
+
+    tenant_id: UUID
+    generation_id: UUID
+    attempt: int
+
+
+# --- errors
+
+
+class NoSuchGeneration(NotFound):
+    code = "GEN_404_UNKNOWN"
+
+    def __init__(self) -> None:
+        super().__init__("there is no such generation")
+
+
+class NoSuchService(NotFound):
+    code = "GEN_404_SERVICE"
+
+    def __init__(self, service: str) -> None:
+        super().__init__("there is no such service", service=service[:64])
+
+
+class PromptTooLarge(Refused):
+    code = "GEN_422_PROMPT_TOO_LARGE"
+
+    def __init__(self, *, tokens: int, limit: int) -> None:
+        super().__init__("the input is too long", tokens=tokens, limit=limit)
+
+
+class InvalidGeneration(Refused):
+    """A field of the request, and the reason why it is not valid."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__("the request is not valid", fields=[{"field": name, "reason": reason}])
+
+
+class LaneNotAllowed(NotAllowed):
+    code = "GEN_403_LANE"
+
+    def __init__(self, lane: str) -> None:
+        super().__init__("this lane needs the permission ops.write", lane=lane)
+
+
+class LaneFull(TooMany):
+    """Texts of all tenants wait in the lane, up to its limit."""
+
+    code = "GEN_429_LANE_FULL"
+
+
+class TenantQueueFull(TooMany):
+    """The tenant has as many unfinished texts as its queue depth allows."""
+
+    code = "GEN_429_TENANT_FULL"
+
+
+class GenerationEnded(Conflict):
+    code = "GEN_409_ENDED"
+
+    def __init__(self, status: Status) -> None:
+        super().__init__("the generation has ended", status=status)
+
+
+class NotRetryable(Conflict):
+    """A retry is a new generation with the same request, so that each has one end."""
+
+    code = "GEN_409_NOT_RETRYABLE"
+
+    def __init__(self, status: Status) -> None:
+        super().__init__("only a failed generation can be retried", status=status)
+
+
+class ColleaguesGeneration(NotAllowed):
+    """Of another user of the tenant, for which `task.manage` is needed."""
+
+    def __init__(self) -> None:
+        super().__init__("this is a generation of another user", permission="task.manage")
+
+
+@dataclass(frozen=True)
+class Requester:
+    """The user who wants to change a generation. With `may_manage` also those of other users."""
+
+    user_id: UUID
+    may_manage: bool
+
+    def must_control(self, generation: Generation) -> None:
+        if generation.user_id != self.user_id and not self.may_manage:
+            raise ColleaguesGeneration
+
+
+class FailureCode(StrEnum):
+    """Ends that are not the provider's, whose codes are in `providers.model`."""
+
+    WORKER_LOST = "GEN_500_WORKER_LOST"
+    INTERNAL = "GEN_500_INTERNAL"
+    INVALID = "GEN_422_INVALID"
+    WAITED_TOO_LONG = "GEN_504_WAITED_TOO_LONG"

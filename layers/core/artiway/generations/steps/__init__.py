@@ -1,0 +1,1 @@
+"""The steps of the worker: validate, decide, guard, execute, publish, clean up."""

@@ -1,0 +1,101 @@
+"""Step 4: ask the providers of the route in order, and hand each piece of text on as it comes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from artiway.generations.feed.model import Usage, UsageSource
+from artiway.generations.model import Generation, GuardLimits, estimated_tokens
+from artiway.generations.ports import WorkerStore
+from artiway.generations.providers.model import (
+    Alive,
+    Chosen,
+    Finish,
+    Limits,
+    Prompt,
+    ProviderFailed,
+    Router,
+    Target,
+    Text,
+    Thought,
+    Tick,
+)
+from artiway.generations.providers.model import Usage as Counted
+from artiway.generations.steps.publish import Publication
+
+
+@dataclass(frozen=True)
+class Execution:
+    """What the providers answered. Without `failure` the text is whole, or its reader cancelled it."""
+
+    finish_reason: str
+    usage: Usage
+    usage_source: UsageSource
+    failure: ProviderFailed | None = None
+
+
+def execute(
+    generation: Generation,
+    prompt: Prompt,
+    targets: Sequence[Target],
+    *,
+    router: Router,
+    store: WorkerStore,
+    publication: Publication,
+    limits: GuardLimits,
+    phases: Limits,
+) -> Execution:
+    """The stream is closed whatever happens, which stops the provider."""
+
+    def admit(target: Target) -> bool:
+        """The claim took the guard of the first model; after a fall-over another model's is taken."""
+        if (target.provider, target.model_id) == (generation.provider, generation.model_id):
+            return True
+        return store.move_model(generation, provider=target.provider, model_id=target.model_id, limits=limits)
+
+    thoughts = 0
+    stream = router.stream(targets, prompt, phases, publication.must_stop, admit)
+    try:
+        for item in stream:
+            match item:
+                case Chosen(target):
+                    publication.start(target.provider, target.model_id)
+                case Text(text):
+                    publication.write(text.replace("\x00", ""))  # PostgreSQL takes no NUL
+                case Thought(characters):
+                    thoughts += characters
+                    publication.note_content()
+                case Finish(reason, usage):
+                    return _finished(generation, publication, reason, _usage(usage), thoughts)
+                case Alive() | Tick():
+                    pass
+            publication.beat()
+            if publication.is_lost:
+                break
+    except ProviderFailed as failure:
+        done = _finished(generation, publication, "error", _usage(failure.usage), thoughts)
+        return Execution(done.finish_reason, done.usage, done.usage_source, failure)
+    finally:
+        close = getattr(stream, "close", None)
+        if close is not None:
+            close()
+    return _finished(generation, publication, "lost", None, thoughts)
+
+
+def refused(generation: Generation, failure: ProviderFailed) -> Execution:
+    """No provider was asked."""
+    return Execution("error", Usage(generation.input_tokens, 0), UsageSource.ESTIMATED, failure)
+
+
+def _finished(
+    generation: Generation, publication: Publication, reason: str, usage: Usage | None, thoughts: int
+) -> Execution:
+    if usage is not None:
+        return Execution(reason, usage, UsageSource.PROVIDER)
+    estimated = estimated_tokens(publication.text) + (thoughts + 3) // 4
+    return Execution(reason, Usage(generation.input_tokens, estimated), UsageSource.ESTIMATED)
+
+
+def _usage(usage: Counted | None) -> Usage | None:
+    return None if usage is None else Usage(usage.input_tokens, usage.output_tokens)
