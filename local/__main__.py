@@ -31,9 +31,15 @@ def main(interrupted: threading.Event) -> int:
     # Imported after the signal handlers are set: these imports take long enough to be interrupted.
     from local.lambdas import DEFAULT_SANDBOXES
     from local.stack import CannotStart, Stack
+    from local.text_model import TextModel
+    from local.weights import Weights
     from local.workers import Workers
 
     home = Path(os.environ.get("ARTIWAY_HOME", ".artiway"))
+
+    def say(line: str) -> None:
+        print(line, flush=True)
+
     try:
         port, sandboxes = _number("ARTIWAY_PORT", DEFAULT_PORT), _number("ARTIWAY_SANDBOXES", DEFAULT_SANDBOXES)
         workers = Workers(home, per_type=_number("WORKERS", 1))
@@ -45,9 +51,10 @@ def main(interrupted: threading.Event) -> int:
         sandboxes=sandboxes,
         database_url=os.environ.get("ARTIWAY_DATABASE_URL") or None,
         redis_url=os.environ.get("ARTIWAY_REDIS_URL") or None,
-        services=[workers],
+        services=[workers, Weights(home, say)],
+        text_model=TextModel(home),
         interrupted=interrupted,
-        report=lambda line: print(line, flush=True),
+        report=say,
     )
     try:
         with stack:

@@ -1,4 +1,4 @@
-"""`make demo`: two shops submit tasks at once. It shows the progress, saves the pictures, prints the ledgers."""
+"""`make demo`: two shops submit tasks at once. It shows progress and a text, saves pictures, prints ledgers."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import aiohttp
 
@@ -22,7 +23,9 @@ from local.__main__ import DEFAULT_PORT
 from local.shop import ENDED, Person, Platform, running_facts
 from local.stack import CannotStart, Stack
 from local.supervisor import supervised, until_interrupted
+from local.text_model import TextModel
 from local.workers import Workers
+from local.writing import Writing, write_copy
 
 LIMIT_SECONDS = 300
 GRANT_POINTS = 100
@@ -31,6 +34,9 @@ POLL_SECONDS = 0.4
 GREETING_SECONDS = 30
 SETTLED_SECONDS = 15
 FAIRNESS_SECONDS = 300
+JOB_SECONDS = 5
+RUN_ENDED = {"SUCCESS", "FAILED", "TERMINATED"}
+PRODUCT = "A blue cotton shirt with long sleeves, for work and for the weekend."
 
 
 @dataclass
@@ -98,6 +104,7 @@ def _stack(home: Path, interrupted: threading.Event) -> Iterator[Mapping[str, An
         home=home,
         port=port,
         services=[Workers(home)],
+        text_model=TextModel(home),
         interrupted=interrupted,
         report=lambda line: print(line, flush=True),
     )
@@ -142,10 +149,16 @@ async def _play(facts: Mapping[str, Any], folder: Path) -> int:
         _show_order(tenants)
         for tenant in tenants:
             await _show_end(tenant, folder)
+        writing = await _show_writing(tenants[0])
         await _show_fairness(administrator, tenants)
+        is_fired = await _show_job(tenants[0].person, inputs[0])
         print(f"\nActual / promised duration: {promises.kept(facts['databaseUrl'], since=began)}")
-        is_right = is_over and all(_is_right(tenant) for tenant in tenants)
-        print("\nThe demo is over: both got pictures, charges and events." if is_right else "\nThe demo failed.")
+        is_right = is_over and is_fired and all(_is_right(tenant) for tenant in tenants) and writing.is_right
+        print(
+            "\nThe demo is over: both got pictures, charges and events, A its copy, and the job fired."
+            if is_right
+            else "\nThe demo failed."
+        )
         return 0 if is_right else 1
 
 
@@ -257,6 +270,17 @@ async def _show_end(tenant: Tenant, folder: Path) -> None:
         )
 
 
+async def _show_writing(tenant: Tenant) -> Writing:
+    print(f"\n{tenant.label} has copy written for its shirt, shown as the language model writes it:\n\n   ", end="")
+    writing = await write_copy(tenant.person, PRODUCT)
+    model = f"{writing.start.get('provider')}/{writing.start.get('modelId')}"
+    print(f"\n\n   {writing.end_name}: {model} in lane {writing.start.get('queueId')}, {writing.pieces} pieces", end="")
+    print(f", first after {writing.first_token_s:.1f} s, whole after {writing.whole_s:.1f} s")
+    usage, points = writing.end.get("usage") or {}, writing.end.get("points")
+    print(f"   usage {usage} by the {writing.end.get('usageSource')}, {points} of {writing.made['pricePoints']} points")
+    return writing
+
+
 async def _show_fairness(administrator: Person, tenants: list[Tenant]) -> None:
     found = await administrator.call("GET", f"/ops/fairness?windowSeconds={FAIRNESS_SECONDS}")
     labels = {tenant.person.tenant_id: tenant.label for tenant in tenants}
@@ -269,6 +293,31 @@ async def _show_fairness(administrator: Person, tenants: list[Tenant]) -> None:
         )
     if worst := found["worstPair"]:
         print(f"   worst pair: {worst['gap']:.1f} s per weight apart, {worst['bound']:.1f} s allowed")
+
+
+async def _show_job(person: Person, input_id: str) -> bool:
+    """A schedules one more photo, some seconds ahead. The run goes through the fair queue as any task."""
+    await person.call("GET", "/jobs")  # a function that starts now must not use up the seconds
+    at = (datetime.now(UTC) + timedelta(seconds=JOB_SECONDS)).replace(microsecond=0)
+    body = {
+        "name": "one more photo",
+        "schedule": {"type": "ONCE", "at": at.isoformat(), "timezone": "Asia/Shanghai"},
+        "task": {"type": "TASK", "tool": "model_photo", "inputs": {"product": input_id}, "count": 1},
+    }
+    job = await person.call("POST", "/jobs", body, key=uuid4().hex)
+    print(f"\nA schedules a job: {job['description']}")
+    run: dict[str, Any] = {}
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(LIMIT_SECONDS):
+            while run.get("state") not in RUN_ENDED:
+                await asyncio.sleep(POLL_SECONDS)
+                run = next(iter((await person.call("GET", f"/runs?jobId={job['jobId']}"))["items"]), {})
+    for name in ("scheduledTime", "startedAt", "endedAt"):
+        print(f"   {name:13}  {run.get(name)}")
+    task = await person.task(run["taskId"]) if run.get("taskId") else {}
+    charged = f"charged {task.get('chargedPoints', 0)} points"
+    print(f"   run {run.get('state')}, attempt {run.get('attempt')}, task {task.get('status')}, {charged}")
+    return run.get("state") == "SUCCESS" and task.get("status") == "COMPLETED"
 
 
 def _is_right(tenant: Tenant) -> bool:

@@ -5,17 +5,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import json
 import uuid
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 from aiohttp import WSMsgType, web
 from multidict import CIMultiDict
 from yarl import URL
 
+from artiway.platform.streaming import DELIMITER
 from local import pictures
-from local.lambdas import new_trace_id
-from local.template import Api
+from local.lambdas import StreamFailed, new_trace_id
+from local.template import Api, StreamRoute
+
+# Function, event and trace id -> the parts of the answer.
+Stream = Callable[[str, bytes, str], AsyncIterator[bytes]]
 
 # The limits of an HTTP API and of a WebSocket API on AWS.
 PAYLOAD_BYTES = 10 * 1024 * 1024
@@ -38,11 +46,14 @@ class Edge:
         websocket: Api | None,
         origin_secret: str = "",
         pictures: pictures.Pictures | None = None,
+        streams: Sequence[StreamRoute] = (),
+        stream: Stream | None = None,
         is_open: bool = True,
     ) -> None:
         self._port, self._console, self._aws_url = port, console.resolve(), aws_url
         self._http, self._websocket = http, websocket
         self.origin_secret, self.pictures = origin_secret, pictures
+        self._streams, self._stream = streams, stream
         # Closed until the whole stack runs and while the template is deployed again: a partial API answers wrongly.
         self.is_open = is_open
         self._session: aiohttp.ClientSession | None = None
@@ -59,6 +70,8 @@ class Edge:
             skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
         )
         app = web.Application(client_max_size=PAYLOAD_BYTES)
+        for route in self._streams:
+            app.router.add_route("*", route.path, partial(self._streamed, route))
         app.router.add_route("*", r"/api/{tail:[\s\S]*}", self._forward)
         app.router.add_get("/ws", self._connect)
         app.router.add_route("*", pictures.PREFIX + r"{tail:[\s\S]*}", self._picture)
@@ -118,6 +131,40 @@ class Edge:
         except aiohttp.ClientError:
             return _unreachable()
 
+    async def _streamed(self, route: StreamRoute, request: web.Request) -> web.StreamResponse:
+        """Call the function as a REST API does that streams, and pass each part on as it comes."""
+        if not self.is_open or self._stream is None:
+            return _unreachable()
+        headers = self._headers(request, self._http)
+        event = rest_event(route.path, request, headers, await request.read())
+        response = web.StreamResponse()
+        prelude = b""
+        try:
+            async for part in self._stream(route.function, json.dumps(event).encode(), headers["x-amzn-trace-id"]):
+                if response.prepared:
+                    await response.write(part)
+                    continue
+                prelude += part
+                head, delimiter, first = prelude.partition(DELIMITER)
+                if delimiter:
+                    answer = json.loads(head)
+                    response.set_status(answer["statusCode"])
+                    response.headers.update(answer.get("headers", {}))
+                    await response.prepare(request)
+                    if first:
+                        await response.write(first)
+        except StreamFailed:
+            if not response.prepared:
+                return web.json_response({"message": "Internal Server Error"}, status=500)
+            response.force_close()  # the viewer sees that the answer is not whole
+            if request.transport is not None:
+                request.transport.abort()
+            return response
+        if not response.prepared:
+            return web.json_response({"message": "Internal Server Error"}, status=500)
+        await response.write_eof()
+        return response
+
     async def _connect(self, request: web.Request) -> web.StreamResponse:
         """Connect to the API first: its answer decides whether the viewer's handshake succeeds."""
         assert self._session is not None
@@ -166,6 +213,33 @@ class Edge:
         if file.suffix or not index.is_file():
             return _problem(404, "ROUTE_404_UNKNOWN", "There is nothing here.")
         return web.FileResponse(index, headers={"Cache-Control": "no-cache"})
+
+
+def rest_event(resource: str, request: web.Request, headers: CIMultiDict[str], body: bytes) -> dict[str, Any]:
+    """The event of a REST API (version 1.0) for a request."""
+    query = request.rel_url.query
+    return {
+        "resource": resource,
+        "path": request.rel_url.path,
+        "httpMethod": request.method,
+        "headers": dict(headers),
+        "multiValueHeaders": {name: headers.getall(name) for name in headers},
+        "queryStringParameters": dict(query) or None,
+        "multiValueQueryStringParameters": {name: query.getall(name) for name in query} or None,
+        "pathParameters": dict(request.match_info) or None,
+        "stageVariables": None,
+        "requestContext": {
+            "resourcePath": resource,
+            "httpMethod": request.method,
+            "path": f"/live{request.rel_url.path}",
+            "stage": "live",
+            "requestId": str(uuid.uuid4()),
+            "domainName": headers["Host"],
+            "identity": {"sourceIp": headers["true-client-ip"], "userAgent": headers.get("user-agent")},
+        },
+        "body": body.decode(errors="replace") or None,
+        "isBase64Encoded": False,
+    }
 
 
 def _target(request: web.Request) -> str:

@@ -17,7 +17,7 @@ import sys
 import time
 import uuid
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.util import cache_from_source
 from pathlib import Path
@@ -39,6 +39,8 @@ QUEUE_SECONDS = 120
 RELOAD_SECONDS = 0.5
 DEFAULT_SANDBOXES = 8
 PROXY_VARIABLE = "MINISTACK_LAMBDA_PROXY_URL"
+WRAPPER_VARIABLE = "AWS_LAMBDA_EXEC_WRAPPER"
+MODE_HEADER = "Lambda-Runtime-Function-Response-Mode"
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,7 @@ class Invocation:
     payload: bytes
     trace_id: str
     qualifier: str = ""  # an alias or a version; the function sees it in its ARN
+    parts: asyncio.Queue[bytes | None] | None = None  # of an answer that is streamed; None after the last
     timeout_seconds: int = INIT_SECONDS
     taken: asyncio.Event = field(default_factory=asyncio.Event)
     outcome: asyncio.Future[Outcome] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
@@ -90,6 +93,10 @@ class Invocation:
     def fail(self, kind: str, message: str) -> None:
         text = f"RequestId: {self.request_id} Error: {message}"
         self.finish(json.dumps({"errorType": kind, "errorMessage": text}).encode(), is_error=True)
+
+
+class StreamFailed(RuntimeError):
+    """The function failed before its answer was whole."""
 
 
 class LogFile:
@@ -138,12 +145,12 @@ class Sandbox(asyncio.SubprocessProtocol):
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
         _, port = self._runner.addresses[0]
+        command = [sys.executable, "-m", "awslambdaric", handler]
+        if wrapper := environment.get(WRAPPER_VARIABLE):
+            command.insert(0, wrapper.replace("/opt/", f"{self.function.layer}/", 1))
         transport, _ = await asyncio.get_running_loop().subprocess_exec(
             lambda: self,
-            sys.executable,
-            "-m",
-            "awslambdaric",
-            handler,
+            *command,
             cwd=self.function.folder,
             env={**environment, "AWS_LAMBDA_RUNTIME_API": f"127.0.0.1:{port}"},
             stdin=asyncio.subprocess.DEVNULL,
@@ -231,12 +238,28 @@ class Sandbox(asyncio.SubprocessProtocol):
         )
 
     async def _response(self, request: web.Request) -> web.Response:
+        if request.headers.get(MODE_HEADER) == "streaming":
+            return await self._streamed(request)
         payload = await request.read()
         if self.current and self.current.request_id == request.match_info["request_id"]:
             if len(payload) > PAYLOAD_BYTES:
                 text = f"Response payload size exceeded maximum allowed payload size ({PAYLOAD_BYTES} bytes)."
                 self.current.fail("Function.ResponseSizeTooLarge", text)
             self.current.finish(payload)
+        return web.json_response({"status": "OK"}, status=202)
+
+    async def _streamed(self, request: web.Request) -> web.Response:
+        """Pass each part of the answer on as it arrives."""
+        invocation = self.current
+        if invocation is None or invocation.request_id != request.match_info["request_id"]:
+            return web.json_response({"status": "OK"}, status=202)
+        whole = bytearray()
+        async for part in request.content.iter_any():
+            if invocation.parts is not None:
+                invocation.parts.put_nowait(part)
+            else:
+                whole += part
+        invocation.finish(bytes(whole))
         return web.json_response({"status": "OK"}, status=202)
 
     async def _error(self, request: web.Request) -> web.Response:
@@ -265,8 +288,15 @@ class Pool:
         self._checked_at = 0.0
         self._log = LogFile(server.logs / f"{function.name}.log")
 
-    async def invoke(self, payload: bytes, request_id: str, trace_id: str, qualifier: str = "") -> Outcome:
-        invocation = Invocation(request_id, payload, trace_id, qualifier)
+    async def invoke(
+        self,
+        payload: bytes,
+        request_id: str,
+        trace_id: str,
+        qualifier: str = "",
+        parts: asyncio.Queue[bytes | None] | None = None,
+    ) -> Outcome:
+        invocation = Invocation(request_id, payload, trace_id, qualifier, parts)
         try:
             await asyncio.wait_for(self._slots.acquire(), QUEUE_SECONDS)
         except TimeoutError:
@@ -467,6 +497,18 @@ class LambdaServer:
         task = asyncio.create_task(pool.invoke(payload, request_id, trace_id, qualifier))
         self._track(task)
         return await asyncio.shield(task)
+
+    async def stream(self, name: str, payload: bytes, trace_id: str) -> AsyncIterator[bytes]:
+        """The parts of an answer as they come. The function runs on when the caller leaves. Raises StreamFailed."""
+        parts: asyncio.Queue[bytes | None] = asyncio.Queue()
+        task = asyncio.create_task(self._pools[name].invoke(payload, str(uuid.uuid4()), trace_id, parts=parts))
+        task.add_done_callback(lambda _: parts.put_nowait(None))
+        self._track(task)
+        while (part := await parts.get()) is not None:
+            yield part
+        outcome = task.result()
+        if outcome.is_error:
+            raise StreamFailed(outcome.payload.decode(errors="replace"))
 
     async def _invoke(self, request: web.Request) -> web.Response:
         """The Lambda Invoke API, as boto3 calls it."""

@@ -2,7 +2,7 @@
 
 - A function's error keeps its name and text: Step Functions catches errors by name.
 - A new deployment adopts a bucket whose objects are on disk; MiniStack would refuse its name.
-- A signing key survives a restart, so issued tokens stay valid.
+- A key survives a restart, so issued tokens stay valid and stored secrets can be decrypted.
 - S3 answers signed requests only, as a private bucket does. The key of the workers reads models/* and nothing else.
 - Calls start without polling delays: a long poll ends when a message arrives, a consumer is called when its queue has
   messages, an execution starts at once, and calls to functions reuse connections.
@@ -172,16 +172,21 @@ def create_key(logical_id: str, properties: Json, stack_name: str) -> tuple[str,
     made_id, _ = provisioners._kms_key_create(logical_id, properties, stack_name)  # noqa: SLF001
     record = kms._resolve_key(made_id)  # noqa: SLF001
     file = Path(os.environ["ARTIWAY_KEYS"]) / f"{logical_id}.pem"
-    if "_private_key" in record and not file.exists():
+    if not file.exists():
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        is_symmetric = "_symmetric_key" in record
+        material = record["_symmetric_key"] if is_symmetric else record["_private_key"].private_bytes(*form)
         partial = file.with_suffix(".partial")
-        partial.write_bytes(f"{made_id}\n".encode() + record["_private_key"].private_bytes(*form))
+        partial.write_bytes(f"{made_id}\n".encode() + material)
         partial.rename(file)  # atomic: this process may be killed at any time
-    elif "_private_key" in record:
-        key_id, _, pem = file.read_bytes().partition(b"\n")
+    else:
+        key_id, _, material = file.read_bytes().partition(b"\n")
         kept_id = key_id.decode()
-        kms._set_asymmetric_material(record, serialization.load_pem_private_key(pem, password=None))  # noqa: SLF001
+        if "_symmetric_key" in record:
+            record["_symmetric_key"] = material
+        else:
+            kms._set_asymmetric_material(record, serialization.load_pem_private_key(material, password=None))  # noqa: SLF001
         record |= {"KeyId": kept_id, "Arn": record["Arn"].replace(made_id, kept_id)}
         kms._keys[kept_id] = kms._keys.pop(made_id)  # noqa: SLF001
     return record["KeyId"], {"Arn": record["Arn"], "KeyId": record["KeyId"]}

@@ -18,14 +18,16 @@ from typing import IO, Any, Protocol, Self, TypeVar
 import aiohttp
 from botocore.exceptions import BotoCoreError, ClientError
 
+from artiway.generations.providers import routes
 from artiway.platform import picture_keys
 from artiway.platform.outbound import parse_targets
-from local import administrator, database, emulator, pictures, template
+from local import administrator, database, emulator, pictures, template, text_model
 from local.edge import Edge
 from local.files import write_whole
 from local.lambdas import DEFAULT_SANDBOXES, Configuration, Function, LambdaServer
 from local.processes import Processes, holder_of
 from local.servers import Server, ServerFailed, free_port, port_is_free, port_is_open, start_postgres, start_valkey
+from local.text_model import TextModel
 from local.wechat_login import WechatLogin
 from local.wechat_pay import WechatPayService
 
@@ -66,6 +68,7 @@ class Stack:
         redis_url: str | None = None,
         parameters: Mapping[str, str] | None = None,
         services: Sequence[Service] = (),
+        text_model: TextModel | None = None,
         sandboxes: int = DEFAULT_SANDBOXES,
         interrupted: threading.Event | None = None,
         report: Callable[[str], None] = lambda _line: None,
@@ -78,7 +81,7 @@ class Stack:
         self._template_path, self._console = template_path.resolve(), console
         self._database_url, self._redis_url = database_url, redis_url
         self._parameters = dict(parameters or {})
-        self._services = services
+        self._services, self._text_model = services, text_model
         self._sandboxes = sandboxes
         self._interrupted = interrupted or threading.Event()
         self._report = report
@@ -163,6 +166,7 @@ class Stack:
         self._start_loop()
         self._start_wechat_login()
         self._start_wechat_pay()
+        self._start_text_model()
         self._allow_targets()
         self._in_thread(self._deploy)
         self._edge = Edge(
@@ -173,6 +177,8 @@ class Stack:
             websocket=self._local.websocket,
             origin_secret=self._origin_secret(),
             pictures=self._pictures(),
+            streams=self._local.streams,
+            stream=self._lambdas.stream,
             is_open=False,
         )
         self._cleanup.callback(lambda: self._run(self._edge.stop()))
@@ -237,7 +243,7 @@ class Stack:
         file = self.home / "ports.json"
         before: dict[str, int] = json.loads(file.read_text()) if file.exists() else {}
         self._ports: dict[str, int] = {}
-        for name in ("postgres", "valkey", "emulator", "lambda", "wechat_login", "wechat_pay"):
+        for name in ("postgres", "valkey", "emulator", "lambda", "wechat_login", "wechat_pay", "text_model"):
             port = before.get(name, 0)
             self._ports[name] = port if port and port_is_free(port) else free_port()
         write_whole(file, json.dumps(self._ports), mode=0o644)
@@ -292,7 +298,7 @@ class Stack:
                 "ARTIWAY_OWNER_SECRET_ARN": "",
                 "ARTIWAY_REDIS_URL": redis_url,
                 "ARTIWAY_PICTURE_KEY_ID": pictures.key_id(signing),
-                # Waiting requests leave sandboxes to those that are answered at once.
+                # Open streams leave sandboxes to requests that are answered at once.
                 "ARTIWAY_EVENTS_AT_ONCE": str(max(1, self._sandboxes * 3 // 4)),
             },
         )
@@ -350,6 +356,22 @@ class Stack:
                 raise CannotStart(f"ARTIWAY_WECHAT_SECRET cannot be read: {error}") from error
         self._parameters.setdefault("WechatPaySecretText", text)
         self._parameters.setdefault("PublicUrl", self.url)
+
+    def _start_text_model(self) -> None:
+        """Deploy the providers of the file ARTIWAY_TEXT_PROVIDERS, or else start the model of this machine."""
+        if "TextProvidersText" not in self._local.body.get("Parameters", {}) or "TextProvidersText" in self._parameters:
+            return
+        if file := os.environ.get("ARTIWAY_TEXT_PROVIDERS"):
+            try:
+                text = Path(file).read_text("utf-8")
+                routes.parse(text)
+            except (OSError, ValueError, routes.ProvidersInvalid) as error:
+                raise CannotStart(f"ARTIWAY_TEXT_PROVIDERS: {error}") from error
+            self._parameters["TextProvidersText"] = text
+        elif self._text_model is not None:
+            self._parameters["TextProvidersText"] = text_model.document(self._ports["text_model"])
+            self._cleanup.callback(self._text_model.stop)
+            self._text_model.start(self._ports["text_model"], self._report_line)
 
     def _allow_targets(self) -> None:
         """Pass the operator's list and the console's origin as template parameters, as on AWS."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,9 @@ KEPT = {
 # Types that the local stack replaces (servers, edge) or does not need (permissions, telemetry).
 DROPPED = {
     "AWS::ApiGateway::Account",
+    "AWS::ApiGateway::Deployment",
+    "AWS::ApiGateway::RestApi",
+    "AWS::ApiGateway::Stage",
     "AWS::ApiGatewayV2::ApiMapping",
     "AWS::ApiGatewayV2::Deployment",
     "AWS::ApiGatewayV2::DomainName",
@@ -108,6 +111,8 @@ EXECUTE_API = re.compile(
     r"(?:https|wss)://\$\{(\w+)\}\.execute-api\.\$\{AWS::Region\}\.(?:amazonaws\.com|\$\{AWS::URLSuffix\})"
 )
 
+ANY_METHOD = "x-amazon-apigateway-any-method"
+
 
 class TemplateRefused(ValueError):
     """The template holds a part that the local stack cannot run as AWS does."""
@@ -120,11 +125,20 @@ class Api:
 
 
 @dataclass(frozen=True)
+class StreamRoute:
+    """A path of the REST API. The edge calls its function, because the emulator does not stream."""
+
+    path: str
+    function: str
+
+
+@dataclass(frozen=True)
 class LocalTemplate:
     body: Json
     functions: Mapping[str, Function]
     http: Api
     websocket: Api | None
+    streams: Sequence[StreamRoute] = ()
 
 
 def load(path: Path) -> Json:
@@ -208,6 +222,7 @@ def localise(
     """Keep the resources that the emulator runs, point endpoints at this machine, refuse dangling references."""
     template = _without_aliases(copy.deepcopy(template))
     resources: Json = template["Resources"]
+    streams = _streams(resources)
     dropped = _drop(resources)
     functions = {
         name: _localise_function(name, resource["Properties"], root, lambda_url, variables, sandboxes)
@@ -239,7 +254,7 @@ def localise(
     websocket = [api for kind, api in apis if kind == "WEBSOCKET"]
     if len(http) != 1 or len(websocket) > 1:
         raise TemplateRefused("the edge serves exactly one HTTP API and at most one WebSocket API")
-    return LocalTemplate(template, functions, http[0], websocket[0] if websocket else None)
+    return LocalTemplate(template, functions, http[0], websocket[0] if websocket else None, streams)
 
 
 def _without_aliases(template: Json) -> Json:
@@ -274,6 +289,20 @@ def _drop(resources: Json) -> set[str]:
     for name in dropped:
         del resources[name]
     return dropped
+
+
+def _streams(resources: Json) -> list[StreamRoute]:
+    """The routes of REST APIs, each of which streams from a function."""
+    routes = []
+    for name, resource in _of_type(resources, "AWS::ApiGateway::RestApi"):
+        for path, methods in resource["Properties"]["Body"]["paths"].items():
+            for method, operation in methods.items():
+                integration = operation["x-amazon-apigateway-integration"]
+                called = {one for one, _ in references(integration["uri"]) if one in resources}
+                if integration.get("responseTransferMode") != "STREAM" or method != ANY_METHOD or len(called) != 1:
+                    raise TemplateRefused(f"{name}: {method} {path} does not stream all methods from one function")
+                routes.append(StreamRoute(path, called.pop()))
+    return routes
 
 
 def _localise_function(
@@ -345,7 +374,7 @@ def _expand(api: str, body: Json) -> Json:
             IntegrationUri=integration["uri"],
             PayloadFormatVersion=integration.get("payloadFormatVersion", "2.0"),
         )
-        verb = "ANY" if method == "x-amazon-apigateway-any-method" else method.upper()
+        verb = "ANY" if method == ANY_METHOD else method.upper()
         security = [name for requirement in operation.get("security", []) for name in requirement if name != "NONE"]
         authorization = (
             {"AuthorizationType": "CUSTOM", "AuthorizerId": {"Ref": f"{api}Authorizer{security[0]}"}}

@@ -35,7 +35,10 @@ def soaked(count: int) -> int:
     return count * SOAK
 
 
-hypothesis.settings.register_profile("soaked", max_examples=soaked(hypothesis.settings.default.max_examples))
+# Without a deadline: the time of an example depends on what else the machine does.
+hypothesis.settings.register_profile(
+    "soaked", max_examples=soaked(hypothesis.settings.default.max_examples), deadline=None
+)
 hypothesis.settings.load_profile("soaked")
 
 

@@ -83,7 +83,8 @@ class Outcome:
 
 def function_of(event: Path) -> str:
     """HealthFunction for events/health.get.json."""
-    return f"{event.name.partition('.')[0].capitalize()}Function"
+    name = event.name.partition(".")[0]
+    return "".join(word.capitalize() for word in name.split("_")) + "Function"
 
 
 def expected_of(event: Path) -> str:
@@ -97,7 +98,8 @@ def read_status(answer: str, *, responses: Iterable[Json] | None = None) -> str:
     `responses` are those that a custom resource sent; None if the event is not of a custom resource.
     """
     try:
-        value = json.loads(answer.strip().rpartition("\n")[2])
+        whole = answer.partition("\0")[0]  # of a streamed answer the status and headers, which NULs end
+        value = json.loads(whole.strip().rpartition("\n")[2])
     except ValueError:
         return "no answer"
     if responses is not None:

@@ -1,37 +1,41 @@
-"""A task's events: answers with those after the last one that the client received, or waits a while for the next."""
+"""The events of tasks and texts, as streams: each is sent when it happens. A stream ends after a minute."""
 
 from __future__ import annotations
 
-from aws_lambda_powertools.event_handler import Response
+from collections.abc import Generator
 
 from artiway import bootstrap
-from artiway.delivery.feed.model import EntryId, as_text
+from artiway.delivery.feed.model import EntryId
+from artiway.generations.feed.model import EntryId as TextEntryId
 from artiway.ids import from_wire
-from artiway.platform import http
+from artiway.platform import openapi, streams
 
-api = http.Api("tasks", origin=bootstrap.origin, access_check=bootstrap.access_check)
-handler = api.handler
+api = streams.StreamApi(
+    "tasks", origin=bootstrap.origin, access_check=bootstrap.access_check, authorizer=bootstrap.authorizer
+)
+api.fallback(openapi.explain_missing)
+handler = api.stream
 
-# A client that has received every event need not reconnect soon.
-OVER_RETRY_MS = 60_000
 
-
-@api.get("/tasks/<task_id>/events", permission="task.read", media="text/event-stream")
-def get_task_events(task_id: str) -> Response[str]:
-    """Server-sent events. The answer ends after a while; EventSource then reconnects with Last-Event-ID."""
-    settings = bootstrap.settings()
-    last = EntryId.parse(api.event.get("headers", {}).get("last-event-id"))
-    events = bootstrap.task_events().read(
+@api.get("/tasks/<task_id>/events", permission="task.read", media=streams.MEDIA)
+def get_task_events(task_id: str) -> Generator[str, None, None]:
+    """Server-sent events as they happen. A stream ends after a while; the client continues with Last-Event-ID."""
+    return bootstrap.task_events().frames(
         tenant_id=api.identity.tenant_id,
         user_id=api.identity.user_id,
         task_id=from_wire("task", task_id),
-        last=last,
-        wait_ms=settings.events_wait_ms,
+        last=EntryId.parse(api.last_event_id),
+        life_ms=min(bootstrap.settings().stream_life_ms, api.remaining_ms),
     )
-    retry_ms = OVER_RETRY_MS if events is None else settings.events_retry_ms
-    return Response(
-        status_code=200,
-        content_type="text/event-stream; charset=utf-8",
-        headers={"cache-control": "no-store"},
-        body=as_text(events or [], retry_ms=retry_ms),
+
+
+@api.get("/generations/<generation_id>/events", permission="task.read", media=streams.MEDIA)
+def get_generation_events(generation_id: str) -> Generator[str, None, None]:
+    """Server-sent events of a text while it is written; without Last-Event-ID the text so far comes first."""
+    return bootstrap.generation_events().frames(
+        tenant_id=api.identity.tenant_id,
+        user_id=api.identity.user_id,
+        generation_id=from_wire("gen", generation_id),
+        last=TextEntryId.parse(api.last_event_id),
+        life_ms=min(bootstrap.settings().stream_life_ms, api.remaining_ms),
     )

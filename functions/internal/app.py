@@ -74,7 +74,7 @@ def _pool_of(context: Any) -> str | None:
 
 
 def _card(facts: contract.WorkerFacts) -> WorkerCard:
-    return WorkerCard(facts.worker_id, facts.pool, tuple(facts.types), facts.slots)
+    return WorkerCard(facts.worker_id, facts.pool, tuple(facts.types), facts.slots, tuple(facts.neural))
 
 
 def _held(nodes: list[contract.HeldNode]) -> list[tuple[UUID, int]]:

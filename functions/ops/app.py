@@ -1,10 +1,11 @@
-"""Operations: lanes, models, workers, scheduler, fairness, dead letters, audit log, series, settings, cache, health."""
+"""Operations: lanes, texts, models, workers, scheduler, dead letters, audit log, series, settings, cache, health."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import UUID
 
 from aws_lambda_powertools.event_handler import Response
@@ -16,15 +17,22 @@ from artiway.audit.model import AuditEntry, AuditFilter
 from artiway.circuits.model import StoppedSteps
 from artiway.errors import NotFound
 from artiway.ids import from_wire, to_wire
+from artiway.jobs.definitions.model import RunFilter, RunOfTenant
+from artiway.jobs.model import RunKind, RunState, TaskType
 from artiway.platform import http
+from artiway.recovery.model import DeadLetter
 from artiway.scheduling.model import Choice, LaneChange, LaneState, ModelState, TenantPolicy, Waits, WorkerState
 from artiway.series.model import OTHER, SERIES, Point
 from artiway.settings.model import SettingState
+
+if TYPE_CHECKING:
+    from artiway.generations.model import Generation, Handled
 
 api = http.Api("operations", origin=bootstrap.origin, access_check=bootstrap.access_check, warm_up=bootstrap.warm_up)
 handler = api.handler
 
 PoolName = Literal["gpu", "enterprise"]
+GenerationStatus = Literal["QUEUED", "RUNNING", "COMPLETED", "FAILED", "CANCELLED"]
 
 
 def _node_type(name: str) -> str:
@@ -37,14 +45,17 @@ def _node_type(name: str) -> str:
 NodeType = Annotated[str, AfterValidator(_node_type)]
 SECOND_US = 1_000_000
 DIFFERENCES_LIMIT = 10_000
+# The dead letters of runs are rows, beside the queues of SQS.
+DEAD_RUNS = "runs"
+RUN_ID = re.compile(r"run_[0-9a-f]{32}")
 Window = Annotated[int, Query(alias="windowSeconds", ge=60, le=7_200)]
 
 
 class LaneBody(http.Wire):
     lane: str
     pool: str
-    depth: int = Field(description="nodes that wait")
-    running: int = Field(description="nodes that hold a slot")
+    depth: int = Field(description="nodes or texts that wait; in a lane of runs, runs that are due")
+    running: int = Field(description="nodes that hold a slot; runs and texts that run")
     parallelism: int | None
     share_percent: int | None = Field(description="of the pool's slots")
     paused: bool
@@ -83,6 +94,47 @@ class ModelBody(http.Wire):
 class ModelsBody(http.Wire):
     items: list[ModelBody]
     next_cursor: str | None
+
+
+class OpsGenerationBody(http.Wire):
+    generation_id: str
+    tenant_id: str
+    user_id: str
+    service: str
+    status: GenerationStatus
+    queue_id: str
+    is_free: bool
+    provider: str
+    model_id: str
+    attempt: int
+    characters: int
+    charged_points: int
+    trace_id: str
+    created_at: datetime
+    started_at: datetime | None
+    first_token_at: datetime | None
+    ended_at: datetime | None
+    error_code: str | None
+
+
+class OpsGenerationsBody(http.Wire):
+    items: list[OpsGenerationBody]
+    next_cursor: str | None
+
+
+class GenerationIdsBody(http.Wire):
+    ids: list[Annotated[str, Field(max_length=64)]] = Field(min_length=1, max_length=100)
+
+
+class HandledGenerationBody(http.Wire):
+    id: str
+    generation_id: str | None = Field(description="a retry is a new generation")
+    status: GenerationStatus | None
+    error_code: str | None
+
+
+class HandledGenerationsBody(http.Wire):
+    results: list[HandledGenerationBody]
 
 
 class ModelLimitBody(http.Wire):
@@ -231,7 +283,7 @@ class WorkersBody(http.Wire):
 
 @api.get("/ops/lanes", permission="ops.read")
 def list_lanes(cursor: http.Cursor = None, limit: http.Limit = 50) -> LanesBody:
-    """Every lane: waiting nodes, running nodes, its settings."""
+    """Every lane: waiting nodes or runs, running ones, its settings."""
     lanes, next_cursor = http.page_of(bootstrap.operations().lanes(), cursor, limit)
     return LanesBody(items=[_lane(lane) for lane in lanes], next_cursor=next_cursor)
 
@@ -262,6 +314,93 @@ def pause_lane(lane: str) -> LaneBody:
 def resume_lane(lane: str) -> LaneBody:
     """Resume dispatch from this lane."""
     return _changed(lane, LaneChange(is_paused=False))
+
+
+@api.get("/ops/generations", permission="ops.read")
+def list_generations(
+    tenant_id: Annotated[str | None, Query(alias="tenantId", max_length=64)] = None,
+    user_id: Annotated[str | None, Query(alias="userId", max_length=64)] = None,
+    status: GenerationStatus | None = None,
+    service: Annotated[str | None, Query(max_length=64)] = None,
+    lane: Annotated[str | None, Query(max_length=64)] = None,
+    since: Annotated[AwareDatetime | None, Query(alias="from")] = None,
+    until: Annotated[AwareDatetime | None, Query(alias="to")] = None,
+    cursor: http.Cursor = None,
+    limit: http.Limit = 50,
+) -> OpsGenerationsBody:
+    """Texts of all tenants, newest first. The texts themselves are not shown."""
+    from artiway.generations.model import GenerationFilter, Status
+
+    try:
+        wanted = GenerationFilter(
+            tenant_id=None if tenant_id is None else from_wire("tnt", tenant_id),
+            user_id=None if user_id is None else from_wire("usr", user_id),
+            status=None if status is None else Status(status),
+            service=service,
+            lane=lane,
+            since=since,
+            until=until,
+        )
+    except NotFound:  # nobody has such an id
+        return OpsGenerationsBody(items=[], next_cursor=None)
+    found = bootstrap.generation_operations().search(wanted, before=http.place_of(cursor), limit=limit + 1)
+    following = found[limit - 1].generation_id if len(found) > limit else None
+    items = [_ops_generation(one) for one in found[:limit]]
+    return OpsGenerationsBody(items=items, next_cursor=http.cursor_of(following))
+
+
+@api.post("/ops/generations/retry", permission="ops.write", status=202)
+def retry_generations(body: GenerationIdsBody) -> tuple[HandledGenerationsBody, int]:
+    """Submit failed texts again, each as a new generation of its user. One that cannot be retried has an error code."""
+    found = bootstrap.generation_operations().retry(_generation_ids(body.ids), actor_id=api.identity.user_id)
+    return HandledGenerationsBody(results=[_handled(one) for one in found]), 202
+
+
+@api.post("/ops/generations/cancel", permission="ops.write", status=202)
+def cancel_generations(body: GenerationIdsBody) -> tuple[HandledGenerationsBody, int]:
+    """Stop texts of any tenant. What was delivered is charged."""
+    found = bootstrap.generation_operations().cancel(_generation_ids(body.ids), actor_id=api.identity.user_id)
+    return HandledGenerationsBody(results=[_handled(one) for one in found]), 202
+
+
+def _generation_ids(texts: Sequence[str]) -> list[UUID]:
+    """An id that cannot exist is refused as a whole: it is a mistake of the caller."""
+    from artiway.generations.model import PREFIX
+
+    return [from_wire(PREFIX, text) for text in texts]
+
+
+def _handled(handled: Handled) -> HandledGenerationBody:
+    changed = handled.generation
+    return HandledGenerationBody(
+        id=to_wire("gen", handled.generation_id),
+        generation_id=None if changed is None else changed.wire_id,
+        status=None if changed is None else changed.status.value,
+        error_code=None if handled.error is None else handled.error.code,
+    )
+
+
+def _ops_generation(generation: Generation) -> OpsGenerationBody:
+    return OpsGenerationBody(
+        generation_id=generation.wire_id,
+        tenant_id=to_wire("tnt", generation.tenant_id),
+        user_id=to_wire("usr", generation.user_id),
+        service=generation.service,
+        status=generation.status.value,
+        queue_id=generation.lane,
+        is_free=generation.is_free,
+        provider=generation.provider,
+        model_id=generation.model_id,
+        attempt=generation.attempt,
+        characters=len(generation.text),
+        charged_points=generation.charged_points,
+        trace_id=generation.trace_id,
+        created_at=generation.created_at,
+        started_at=generation.started_at,
+        first_token_at=generation.first_token_at,
+        ended_at=generation.ended_at,
+        error_code=None if generation.error is None else generation.error.code,
+    )
 
 
 @api.get("/ops/models", permission="ops.read")
@@ -574,42 +713,166 @@ class MovedBody(http.Wire):
 
 @api.get("/ops/dlq", permission="ops.read")
 def list_dead_queues(cursor: http.Cursor = None, limit: http.Limit = 50) -> DeadQueuesBody:
-    """How many messages each dead-letter queue holds."""
-    depths, next_cursor = http.page_of(list(bootstrap.dead_letters().depths().items()), cursor, limit)
+    """How many messages each dead-letter queue holds, and in `runs` how many runs failed for good."""
+    counted = {**bootstrap.dead_letters().depths(), DEAD_RUNS: bootstrap.run_operations().dead_count()}
+    depths, next_cursor = http.page_of(list(counted.items()), cursor, limit)
     items = [DeadQueueBody(queue=name, depth=depth) for name, depth in depths]
     return DeadQueuesBody(items=items, next_cursor=next_cursor)
 
 
 @api.get("/ops/dlq/<queue>", permission="ops.read")
 def list_dead_letters(queue: str, cursor: http.Cursor = None, limit: http.Limit = 100) -> DeadLettersBody:
-    """The messages of a dead-letter queue."""
-    messages, next_cursor = http.page_of(bootstrap.dead_letters().messages(queue), cursor, limit)
-    return DeadLettersBody(
-        items=[
-            DeadLetterBody(
-                message_id=message.message_id,
-                body=message.body,
-                sent_at=datetime.fromtimestamp(message.sent_at_ms / 1_000, UTC),
-                receive_count=message.receive_count,
-            )
-            for message in messages
-        ],
-        next_cursor=next_cursor,
-    )
+    """The messages of a dead-letter queue; of `runs` the runs, whose ids are the messages' ids."""
+    if queue == DEAD_RUNS:
+        found = [_dead_run(one) for one in bootstrap.run_operations().dead()]
+    else:
+        found = [_dead_letter(message) for message in bootstrap.dead_letters().messages(queue)]
+    items, next_cursor = http.page_of(found, cursor, limit)
+    return DeadLettersBody(items=list(items), next_cursor=next_cursor)
 
 
 @api.post("/ops/dlq/<queue>/replay", permission="ops.write", errors=[409])
 def replay_dead_letters(queue: str, body: ReplayBody) -> MovedBody:
-    """Send messages back to the queue where they failed."""
-    count = bootstrap.dead_letters().replay(queue, body.message_ids, actor_id=api.identity.user_id)
-    return MovedBody(count=count)
+    """Send messages back to the queue where they failed; start runs again."""
+    actor_id = api.identity.user_id
+    if queue == DEAD_RUNS:
+        return MovedBody(count=bootstrap.run_operations().replay_dead(_run_ids(body.message_ids), actor_id=actor_id))
+    return MovedBody(count=bootstrap.dead_letters().replay(queue, body.message_ids, actor_id=actor_id))
 
 
 @api.post("/ops/dlq/<queue>/discard", permission="ops.write", errors=[409])
 def discard_dead_letters(queue: str, body: DiscardBody) -> MovedBody:
-    """Delete messages. The reason is stored in the audit log."""
-    count = bootstrap.dead_letters().discard(queue, body.message_ids, reason=body.reason, actor_id=api.identity.user_id)
+    """Delete messages. A run stays FAILED, and leaves the dead letters. The reason is stored in the audit log."""
+    reason, actor_id = body.reason, api.identity.user_id
+    if queue == DEAD_RUNS:
+        run_ids = _run_ids(body.message_ids)
+        return MovedBody(count=bootstrap.run_operations().discard_dead(run_ids, reason=reason, actor_id=actor_id))
+    count = bootstrap.dead_letters().discard(queue, body.message_ids, reason=reason, actor_id=actor_id)
     return MovedBody(count=count)
+
+
+def _dead_letter(message: DeadLetter) -> DeadLetterBody:
+    return DeadLetterBody(
+        message_id=message.message_id,
+        body=message.body,
+        sent_at=datetime.fromtimestamp(message.sent_at_ms / 1_000, UTC),
+        receive_count=message.receive_count,
+    )
+
+
+def _dead_run(one: RunOfTenant) -> DeadLetterBody:
+    return DeadLetterBody(
+        message_id=to_wire("run", one.run.run_id),
+        body=_ops_run(one).model_dump_json(by_alias=True),
+        sent_at=one.run.dead_at or one.run.created_at,
+        receive_count=one.run.attempt,
+    )
+
+
+def _run_ids(given: Sequence[str] | None) -> list[UUID] | None:
+    """Ids of runs. One that cannot be an id names no run."""
+    return None if given is None else [UUID(one[4:]) for one in given if RUN_ID.fullmatch(one)]
+
+
+class OpsRunBody(http.Wire):
+    run_id: str
+    job_id: str
+    job_name: str
+    tenant_id: str
+    scheduled_time: datetime
+    kind: RunKind
+    state: RunState
+    task_type: TaskType
+    lane: str
+    generation: int
+    attempt: int
+    waiting_for: str | None
+    last_error: str | None
+    http_status: int | None
+    next_retry_at: datetime | None
+    started_at: datetime | None
+    ended_at: datetime | None
+    task_id: str | None
+    dead_letter_at: datetime | None
+
+
+class OpsRunsBody(http.Wire):
+    items: list[OpsRunBody]
+    next_cursor: str | None
+
+
+class IdsBody(http.Wire):
+    ids: list[Annotated[str, Field(max_length=64)]] = Field(min_length=1, max_length=100)
+
+
+class ChangedBody(http.Wire):
+    ids: list[str] = Field(description="those that were changed; others are unknown, or their state does not allow it")
+    count: int
+
+
+@api.get("/ops/runs", permission="ops.read", slow=True)
+def search_runs(
+    tenant_id: Annotated[str | None, Query(alias="tenantId", max_length=64)] = None,
+    job_id: Annotated[str | None, Query(alias="jobId", max_length=64)] = None,
+    state: RunState | None = None,
+    kind: RunKind | None = None,
+    dead_letter: Annotated[bool, Query(alias="deadLetter")] = False,
+    since: Annotated[AwareDatetime | None, Query(alias="from", description="of the scheduled time")] = None,
+    until: Annotated[AwareDatetime | None, Query(alias="to")] = None,
+    cursor: http.Cursor = None,
+    limit: http.Limit = 50,
+) -> OpsRunsBody:
+    """Runs of all tenants, the newest scheduled time first."""
+    try:
+        tenant = None if tenant_id is None else from_wire("tnt", tenant_id)
+        job = None if job_id is None else from_wire("job", job_id)
+    except NotFound:
+        return OpsRunsBody(items=[], next_cursor=None)
+    wanted = RunFilter(job, state, kind, dead_letter, since, until)
+    found = bootstrap.run_operations().search(tenant, wanted, before=http.place_of(cursor), limit=limit + 1)
+    next_place = found[limit - 1].run.run_id if len(found) > limit else None
+    return OpsRunsBody(items=[_ops_run(one) for one in found[:limit]], next_cursor=http.cursor_of(next_place))
+
+
+@api.post("/ops/runs/retry", permission="ops.write")
+def retry_runs(body: IdsBody) -> ChangedBody:
+    """Replay runs that have ended."""
+    return _changed_runs(bootstrap.run_operations().retry(_run_ids(body.ids) or [], actor_id=api.identity.user_id))
+
+
+@api.post("/ops/runs/cancel", permission="ops.write")
+def cancel_runs(body: IdsBody) -> ChangedBody:
+    """Terminate runs that have not ended."""
+    return _changed_runs(bootstrap.run_operations().cancel(_run_ids(body.ids) or [], actor_id=api.identity.user_id))
+
+
+def _changed_runs(run_ids: set[UUID]) -> ChangedBody:
+    return ChangedBody(ids=[to_wire("run", run_id) for run_id in sorted(run_ids)], count=len(run_ids))
+
+
+def _ops_run(one: RunOfTenant) -> OpsRunBody:
+    run = one.run
+    return OpsRunBody(
+        run_id=to_wire("run", run.run_id),
+        job_id=to_wire("job", run.job_id),
+        job_name=one.job_name,
+        tenant_id=to_wire("tnt", run.tenant_id),
+        scheduled_time=run.scheduled_at,
+        kind=run.kind,
+        state=run.state,
+        task_type=run.task_type,
+        lane=run.lane,
+        generation=run.generation,
+        attempt=run.attempt,
+        waiting_for=run.defer_reason if run.is_deferred else None,
+        last_error=run.last_error,
+        http_status=run.http_status,
+        next_retry_at=run.next_retry_at,
+        started_at=run.started_at,
+        ended_at=run.ended_at,
+        task_id=None if run.task_id is None else to_wire("task", run.task_id),
+        dead_letter_at=run.dead_at,
+    )
 
 
 class BillDayBody(http.Wire):

@@ -32,6 +32,9 @@ InputId = Annotated[str, Field(max_length=64)]
 Params = dict[Annotated[str, Field(max_length=64)], Any]
 
 
+DRAFT = "only the preview engine serves a step that needs a network: the result is a draft"
+
+
 class ToolBody(http.Wire):
     tool: str
     group: str
@@ -42,6 +45,8 @@ class ToolBody(http.Wire):
     count: dict[str, int] = Field(description="minimum, maximum and default number of outputs")
     params: dict[str, Any] = Field(description="JSON Schema")
     node_types: list[str]
+    input_help: dict[str, str] = Field(description="what an input is, where its name does not say it")
+    is_draft: bool = Field(description=DRAFT)
 
 
 class ToolsBody(http.Wire):
@@ -77,10 +82,21 @@ class TicketBody(http.Wire):
 PRIORITY: Any = Field(default="NORMAL", description="orders the task among the work of its own tenant only")
 
 
+INPUTS = (
+    "uploads by name, as `inputs` and `optionalInputs` of the tool list them. "
+    "A `mask` is a picture of the same shape: white = change (for cutout: keep), black = leave as it is"
+)
+PARAMS = (
+    "as `params` of the tool describes them. "
+    "`regions` are places to change instead of a mask: [x, y, width, height], each a part of the picture "
+    "from 0 to 1, from its upper left corner and inside it"
+)
+
+
 class AskBody(http.Wire):
     tool: str = Field(min_length=1, max_length=64)
-    inputs: dict[Name, InputId] = Field(max_length=64)
-    params: Params = Field(default_factory=dict, max_length=64)
+    inputs: dict[Name, InputId] = Field(max_length=64, description=INPUTS)
+    params: Params = Field(default_factory=dict, max_length=64, description=PARAMS)
     count: int | None = Field(default=None, ge=1, le=50, strict=True)
 
 
@@ -115,6 +131,7 @@ class AcceptedBody(http.Wire):
     price_points: int
     eta_seconds: int | None = Field(description="expected end; null where it cannot start, see detail")
     detail: str | None
+    is_draft: bool = Field(description=DRAFT)
 
 
 class EstimateBody(http.Wire):
@@ -124,6 +141,7 @@ class EstimateBody(http.Wire):
     eta_end_seconds: int | None
     detail: str | None = Field(description="why there is no expected start, in words")
     nodes: int
+    is_draft: bool = Field(description=DRAFT)
 
 
 class FaultBody(http.Wire):
@@ -146,6 +164,7 @@ class TaskBody(http.Wire):
     started_at: datetime | None
     ended_at: datetime | None
     error: FaultBody | None
+    is_draft: bool = Field(description=DRAFT)
 
 
 class TasksBody(http.Wire):
@@ -173,6 +192,7 @@ class ResultBody(http.Wire):
     width: int
     height: int
     expires_at: datetime
+    is_draft: bool = Field(description="made without the network that one of its steps needs")
 
 
 class TaskViewBody(TaskBody):
@@ -215,6 +235,7 @@ class TaskIdBody(http.Wire):
 def list_tools(cursor: http.Cursor = None, limit: http.Limit = 50) -> ToolsBody:
     """The tools of the catalogue."""
     tools, following = http.page_of(list(bootstrap.live_catalogue().tools.values()), cursor, limit)
+    drafts = bootstrap.tasks().draft_steps(api.identity.tenant_id)
     return ToolsBody(
         items=[
             ToolBody(
@@ -227,6 +248,8 @@ def list_tools(cursor: http.Cursor = None, limit: http.Limit = 50) -> ToolsBody:
                 count=dict(tool.count),
                 params=tool.json_schema,
                 node_types=list(tool.node_types),
+                input_help=tool.input_help,
+                is_draft=bool(tool.steps & drafts),
             )
             for tool in tools
         ],
@@ -297,6 +320,7 @@ def estimate_task(body: SubmitBody) -> EstimateBody:
         eta_end_seconds=found.timing.end_s,
         detail=found.timing.detail,
         nodes=found.nodes,
+        is_draft=found.is_draft,
     )
 
 
@@ -349,9 +373,10 @@ def get_task(task_id: str) -> TaskViewBody:
     view = bootstrap.tasks().view(tenant_id=api.identity.tenant_id, task_id=place)
     graph = view.graph
     names = {node.node_id: node.name for node in graph.nodes}
+    drafts = bootstrap.catalogue().drafts_of(graph.nodes, graph.dependencies)
     results = bootstrap.uploads().results(tenant_id=api.identity.tenant_id, task_id=place, base_url=api.public_url)
     return TaskViewBody(
-        **_task(graph.task, view.progress),
+        **(_task(graph.task, view.progress) | {"is_draft": graph.task.is_draft or bool(drafts)}),
         trace_id=graph.task.trace_id,
         nodes=[
             NodeBody(
@@ -376,6 +401,7 @@ def get_task(task_id: str) -> TaskViewBody:
                 width=result.width,
                 height=result.height,
                 expires_at=result.expires_at,
+                is_draft=result.name in drafts,
             )
             for result in results
         ],
@@ -465,6 +491,7 @@ def _accepted(task: Task, eta_s: int | None, detail: str | None) -> AcceptedBody
         price_points=task.price_points,
         eta_seconds=eta_s,
         detail=detail,
+        is_draft=task.is_draft,
     )
 
 
@@ -484,6 +511,7 @@ def _task(task: Task, progress: int) -> dict[str, Any]:
         "started_at": task.started_at,
         "ended_at": task.ended_at,
         "error": _fault(task.error),
+        "is_draft": task.is_draft,
     }
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
 from artiway import bootstrap
-from artiway.identity.model import OVERRIDES, OWN_LIMITS, PASSWORD_LENGTH, TenantView, Tier
+from artiway.identity.model import JOB_OVERRIDES, OVERRIDES, OWN_LIMITS, PASSWORD_LENGTH, TenantView, Tier
 from artiway.ids import from_wire, to_wire
 from artiway.platform import http
 
@@ -27,6 +28,13 @@ class Overrides(http.Wire):
     queue_depth: int | None = Field(default=None, ge=0, le=1_000_000)
     rate_per_second: int | None = Field(default=None, ge=1, le=100_000)
     burst: int | None = Field(default=None, ge=1, le=200_000)
+    job_concurrency: int | None = Field(default=None, ge=0, le=100_000, description="runs of jobs at once")
+    job_per_minute: int | None = Field(
+        default=None, ge=0, le=1_000_000, description="runs of jobs that start per minute"
+    )
+    job_period_s: int | None = Field(
+        default=None, ge=1, le=86_400, alias="jobPeriodSeconds", description="shortest period of a job"
+    )
 
 
 class Limits(Overrides):
@@ -35,7 +43,7 @@ class Limits(Overrides):
     )
 
 
-NULLABLE = {*OVERRIDES, *OWN_LIMITS}
+NULLABLE = {*OVERRIDES, *OWN_LIMITS, *JOB_OVERRIDES}
 
 
 class OwnerBody(http.Wire):
@@ -67,6 +75,9 @@ class TenantBody(http.Wire):
     queue_depth: int
     rate_per_second: int
     burst: int
+    job_concurrency: int = Field(description="runs of jobs at once")
+    job_per_minute: int = Field(description="runs of jobs that start per minute")
+    job_period_s: int = Field(alias="jobPeriodSeconds", description="shortest period of a job")
     priority: str
     artefact_days: int
     overrides: Overrides = Field(description="values that differ from the tier's")
@@ -109,6 +120,7 @@ def change_tenant(tenant_id: str, body: TenantChangeBody) -> TenantBody:
 
 def _tenant(view: TenantView) -> TenantBody:
     tenant, policy = view.tenant, view.policy
+    jobs = bootstrap.job_limits()(asdict(tenant) | asdict(policy))
     return TenantBody(
         tenant_id=to_wire("tnt", tenant.tenant_id),
         name=tenant.name,
@@ -120,8 +132,11 @@ def _tenant(view: TenantView) -> TenantBody:
         queue_depth=policy.queue_depth,
         rate_per_second=policy.rate_per_second,
         burst=policy.burst,
+        job_concurrency=jobs.runs_at_once,
+        job_per_minute=jobs.runs_per_minute,
+        job_period_s=jobs.shortest_period_s,
         priority=policy.priority,
         artefact_days=policy.artefact_days,
-        overrides=Overrides(**{name: getattr(tenant, name) for name in OVERRIDES}),
+        overrides=Overrides(**{name: getattr(tenant, name) for name in (*OVERRIDES, *JOB_OVERRIDES)}),
         created_at=view.created_at,
     )

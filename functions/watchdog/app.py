@@ -71,7 +71,7 @@ def _quick(*, is_once: bool) -> dict[str, Any]:
     next_at = time.monotonic()
     deadline = next_at + (0 if is_once else settings.watchdog_work_s)
     while True:
-        counts = bootstrap.sweeper().quick()
+        counts = bootstrap.sweeper().quick() | bootstrap.run_sweeper().quick()
         for pool in POOLS:
             _reconcile(pool)
         _close_sockets()
@@ -110,7 +110,7 @@ def _measure() -> None:
 
 
 def _slow() -> dict[str, Any]:
-    counts = bootstrap.sweeper().slow()
+    counts = bootstrap.sweeper().slow() | bootstrap.run_sweeper().slow()
     settings = bootstrap.settings()
     # Published and not sent here: a receiver that does not answer would use up the time of the pass.
     counts["deliveries"] = bootstrap.due_deliveries().publish(

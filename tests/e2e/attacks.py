@@ -74,6 +74,8 @@ def least(schema: dict[str, Any]) -> Any:
             return False
         case "string" if schema.get("format") == "date-time":
             return "2030-01-01T00:00:00Z"
+        case "string" if "://" in schema.get("pattern", ""):
+            return "https://example.com/"
         case "string":
             return "x" * max(2, schema.get("minLength", 0))
     return {}

@@ -17,9 +17,11 @@ from uuid import UUID
 import pytest
 
 from artiway.ids import from_wire
+from local import text_model
 from local.emulator import client
 from local.servers import free_port
 from local.stack import Stack
+from local.text_standin import PROMPTED, TextStandin
 from tests.e2e.people import Client
 from tests.e2e.studio import Studio
 
@@ -124,10 +126,19 @@ def early_probe() -> EarlyProbe:
 
 
 @pytest.fixture(scope="session")
-def stack(early_probe: EarlyProbe) -> Iterator[Stack]:
+def text_standin() -> Iterator[TextStandin]:
+    """The provider of every service. `scene=<name>` in the text of a request names how it answers."""
+    with TextStandin() as standin:
+        yield standin
+
+
+@pytest.fixture(scope="session")
+def stack(early_probe: EarlyProbe, text_standin: TextStandin) -> Iterator[Stack]:
     parameters = {
+        "TextProvidersText": text_model.document(text_standin.port, PROMPTED),
         "RedeliverySeconds": "5",
         "WebhookRedeliverySeconds": "5",
+        "CallRedeliverySeconds": "20",
         "AllowedTargets": f"127.0.0.1:{RECEIVER_PORT}",
     }
     with (

@@ -15,6 +15,7 @@ from artiway.tasks import catalogue
 from local.servers import free_port
 from local.shop import ENDED, Person, Platform
 from local.stack import Stack
+from local.text_model import TextModel
 from local.workers import Workers
 
 POINTS = 1_000
@@ -33,9 +34,10 @@ class Studio:
     @classmethod
     @contextlib.contextmanager
     def opened(cls, home: Path) -> Iterator[Self]:
-        workers = Workers(home)
+        workers = Workers(home, has_networks=False)
         parameters = {"RedeliverySeconds": "5", "AllowedTargets": f"127.0.0.1:{RECEIVER_PORT}"}
-        with Stack(home=home, port=free_port(), parameters=parameters, services=[workers]) as stack:
+        model = TextModel(home)
+        with Stack(home=home, port=free_port(), parameters=parameters, services=[workers], text_model=model) as stack:
             asyncio.run(workers_ready(stack))
             yield cls(stack, workers)
 

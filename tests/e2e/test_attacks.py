@@ -30,9 +30,12 @@ PREFIXES = {
     "task_id": "task",
     "webhook_id": "whk",
     "delivery_id": "dlv",
+    "job_id": "job",
+    "run_id": "run",
+    "generation_id": "gen",
 }
-# Ids of what belongs to the platform and to no tenant: there is no other tenant's.
-PLATFORM_IDS = {"tenant_id", "lane", "queue", "day", "pool", "model", "worker_id", "key", "type"}
+# Ids of what belongs to the platform, and names that each tenant chooses for itself: there is no other tenant's.
+PLATFORM_IDS = {"tenant_id", "lane", "queue", "day", "pool", "model", "worker_id", "key", "type", "secret_name"}
 # What the platform's own people may; a tenant's owner is refused before any id is looked at.
 PLATFORM_PERMISSIONS = {"tenant.manage", "ops.read", "ops.write", "points.grant"}
 
@@ -71,7 +74,7 @@ def cast(platform: Platform) -> Iterator[Cast]:
     yield found
     client.close()
     with psycopg.connect(found.database_url) as connection:  # what was only put there to be attacked
-        for name in ("task", "webhook_delivery"):
+        for name in ("task", "webhook_delivery", "job_run", "generation"):
             query = sql.SQL("DELETE FROM {} WHERE tenant_id = %s").format(sql.Identifier(name))
             connection.execute(query, (_uuid(victim["tenantId"]),))
 
@@ -166,6 +169,46 @@ def _foreign_delivery(cast: Cast) -> str:
     return to_wire("dlv", delivery_id)
 
 
+def _foreign_job(cast: Cast) -> str:
+    job = {
+        "name": "the victim's",
+        "schedule": {"type": "ONCE", "at": "2035-01-01T00:00:00Z"},
+        "task": {"type": "HTTP", "url": "https://example.com/hook"},
+    }
+    made = cast.client.call("POST", "/jobs", job, token=cast.victim["token"])
+    assert made.status == 201, made
+    return str(made.body["jobId"])
+
+
+def _foreign_run(cast: Cast) -> str:
+    """A run that is over, of the job above."""
+    run_id = new_id()
+    with psycopg.connect(cast.database_url) as connection:
+        connection.execute("SELECT job_partition_ensure(current_date)")
+        connection.execute(
+            "INSERT INTO job_run (tenant_id, run_id, job_id, scheduled_at, assigned_at, due_at, kind, state, task_type,"
+            " lane, job_version, ended_at)"
+            " SELECT tenant_id, %s, job_id, now(), now(), now(), 'MANUAL', 'TERMINATED', 'HTTP', 'run_low', 1, now()"
+            " FROM job WHERE tenant_id = %s LIMIT 1",
+            (run_id, _uuid(cast.victim["tenantId"])),
+        )
+    return to_wire("run", run_id)
+
+
+def _foreign_generation(cast: Cast) -> str:
+    """A free text that is over, so that no worker ever writes it."""
+    generation_id = new_id()
+    with psycopg.connect(cast.database_url) as connection:
+        connection.execute(
+            "INSERT INTO generation (tenant_id, generation_id, user_id, service, lane, is_free, status, input,"
+            " max_tokens, input_tokens, input_price, output_price, price_points, allowance_day, text, ended_at)"
+            " VALUES (%s, %s, %s, 'copywriting', 'free_stream', true, 'CANCELLED', '{}', 1, 1, 1, 1, 0, current_date,"
+            " 'the text of the victim', now())",
+            (_uuid(cast.victim["tenantId"]), generation_id, _uuid(cast.victim["userId"])),
+        )
+    return to_wire("gen", generation_id)
+
+
 def _uuid(wire_id: str) -> UUID:
     return UUID(wire_id.partition("_")[2])
 
@@ -178,6 +221,9 @@ FOREIGN: dict[str, Callable[[Cast], str]] = {
     "task_id": _foreign_task,
     "webhook_id": _foreign_webhook,
     "delivery_id": _foreign_delivery,
+    "job_id": _foreign_job,
+    "run_id": _foreign_run,
+    "generation_id": _foreign_generation,
 }
 
 

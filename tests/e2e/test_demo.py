@@ -34,11 +34,17 @@ def test_demo_ends_and_saves_the_named_pictures(studio: Studio) -> None:
     assert re.search(r"A  VIP shop, weight 5 .*price 30, frozen 30, balance 70\n", output)
     assert re.search(r"B  free shop, weight 1 .*price 10, frozen 10, balance 90\n", output)
     assert output.count("neural: False") == 2
+    assert re.search(r"A schedules a job: .*\n( .*\n){3}   run SUCCESS, attempt 1, task COMPLETED", output)
     kinds = re.findall(r"ledger   (\w+) +balance +([+-]\d+)  frozen +([+-]\d+)", output)
     assert kinds == [
         *(("GIFT", "+100", "+0"), ("FREEZE", "-30", "+30"), ("CONFIRM", "+0", "-30")),
         *(("GIFT", "+100", "+0"), ("FREEZE", "-10", "+10"), ("CONFIRM", "+0", "-10")),
     ]
+
+    written = re.search(r"done: local/smollm2-135m in lane paid_stream, (\d+) pieces", output)
+    assert written is not None
+    assert int(written[1]) >= 5
+    assert re.search(r"'outputTokens': \d+} by the provider, [1-9] of \d+ points", output)
 
     rows = re.findall(r"^  (cutout|model|compose) +([AB]:.*)$", output, re.MULTILINE)
     assert {kind: sorted(row.split()) for kind, row in rows} == {

@@ -19,6 +19,7 @@ WITHOUT_TENANT = {
     "sweep_position": "where a pass over the rows of all tenants stopped",
     "lane_setting": "lanes are the platform's, shared by all tenants",
     "bill_day": "a day of the merchant's account at WeChat, in which all tenants pay",
+    "generation_clock": "the virtual time of a lane, by which all tenants share it",
     "live_setting": "settings are the platform's, shared by all tenants",
     "model_setting": "limits of models are the platform's, shared by all tenants",
     "circuit": "steps that fail in a pool, whatever tenant's nodes they are",
@@ -27,6 +28,8 @@ WITHOUT_TENANT = {
     "series_pass": "up to which minute the aggregates of all tenants are written",
     "worker": "workers are the platform's, shared by all tenants",
 }
+# Functions that run as their owner, each with the reason.
+RUNS_AS_OWNER = {"job_partition_ensure": "makes the empty partitions of a day; no argument but the day, no row read"}
 # What a role may do with a table and no more: no emptying past the policies, no triggers, no keys into it.
 PRIVILEGES = {"SELECT", "INSERT", "UPDATE", "DELETE"}
 
@@ -110,7 +113,9 @@ def violations(connection: psycopg.Connection[dict[str, Any]]) -> list[str]:
         if grant["grantee"] != OWNER and (grant["privilege"] not in PRIVILEGES or grant["grantee"] == "PUBLIC")
     ]
     found += _role_problems(connection)
-    found += [f"{row['name']} runs as its owner" for row in connection.execute(DEFINERS)]
+    found += [
+        f"{row['name']} runs as its owner" for row in connection.execute(DEFINERS) if row["name"] not in RUNS_AS_OWNER
+    ]
     found += [f"foreign key {row['name']} of {row['source']} crosses tenants" for row in connection.execute(LOOSE_KEYS)]
     return found
 

@@ -12,6 +12,10 @@ import pytest
 
 from artiway import bootstrap
 from artiway.ids import to_wire
+from artiway.jobs.limits import limits_of
+from artiway.jobs.repository import PostgresRuns
+from artiway.outbox.repository import Outbox
+from artiway.settings.model import Defaults
 from tests.fakes.nodes import Yard
 from tests.integration.payments.environment import http_event, load_function
 
@@ -119,6 +123,59 @@ class TestUserCaps:
     def test_permissions_are_needed(self, call):
         assert call("PATCH", "/tenant", {"userConcurrency": 1}, may="task.submit")[0] == 403
         assert call("GET", "/tenant", may="task.submit")[0] == 403
+
+
+OF_TIER = {"jobConcurrency": 50, "jobPerMinute": 1_200, "jobPeriodSeconds": 10}
+OWN = {"jobConcurrency": 3, "jobPerMinute": 0, "jobPeriodSeconds": 3_600}
+
+
+def shown(answer: dict[str, Any]) -> dict[str, Any]:
+    return {name: answer[name] for name in OF_TIER}
+
+
+class TestJobs:
+    def test_override_is_used_until_it_is_null(self, call, tenant):
+        path = f"/tenants/{to_wire('tnt', tenant)}"
+        (before,) = call("GET", "/tenants")[1]["items"]
+        assert shown(before) == OF_TIER
+        changed = call("PATCH", path, OWN)[1]
+        assert shown(changed) == shown(changed["overrides"]) == OWN
+        assert call("GET", "/tenants")[1]["items"] == [changed]
+        assert shown(call("PATCH", path, {"weight": 3})[1]) == OWN
+        back = call("PATCH", path, {"jobPerMinute": None})[1]
+        assert shown(back) == OWN | {"jobPerMinute": 1_200}
+        assert shown(call("PATCH", path, dict.fromkeys(OWN))[1]) == OF_TIER
+
+    def test_engine_obeys_the_override(self, call, tenant):
+        call("PATCH", f"/tenants/{to_wire('tnt', tenant)}", OWN)
+        with PostgresRuns(bootstrap.service_database(), Outbox(lambda *_: None)).open() as tx:
+            (row,) = tx.policies([tenant])
+        limits = limits_of(row, Defaults())
+        assert (limits.runs_at_once, limits.runs_per_minute, limits.shortest_period_s) == (3, 0, 3_600)
+
+    def test_new_tenant_has_its_overrides(self, call):
+        status, made = call("POST", "/tenants", {"name": "new", "tier": "free", "jobConcurrency": 77})
+        assert status == 201
+        assert shown(made) == {"jobConcurrency": 77, "jobPerMinute": 120, "jobPeriodSeconds": 60}
+
+    @pytest.mark.parametrize(
+        ("field", "value"),
+        [
+            *(("jobConcurrency", value) for value in (-1, 100_001, 1.5, "3", True)),
+            *(("jobPerMinute", value) for value in (-1, 1_000_001)),
+            *(("jobPeriodSeconds", value) for value in (0, 86_401, 2**70)),
+            ("jobPeriodS", 5),
+            ("job_period_s", 5),
+        ],
+    )
+    def test_bad_overrides_are_refused(self, call, tenant, field, value):
+        status, answer = call("PATCH", f"/tenants/{to_wire('tnt', tenant)}", {field: value})
+        assert (status, answer["code"]) == (422, "REQUEST_422_INVALID")
+        assert shown(call("GET", "/tenants")[1]["items"][0]) == OF_TIER
+
+    def test_tenant_cannot_change_them(self, call):
+        for field in OF_TIER:
+            assert call("PATCH", "/tenant", {field: 1})[0] == 422
 
 
 class TestModels:

@@ -190,4 +190,5 @@ def test_routes_with_their_own_keys_are_raced_here():
         if any(one["name"] == "Idempotency-Key" for one in operation.get("parameters", []))
         and f"{method.upper()} {path}" not in shared
     }
-    assert {"/orders"} <= keyed <= ROUTES.keys()
+    # The key of a job is stored for the job's tenant: tests/integration/jobs/test_definitions.py races it.
+    assert {"/orders", "/jobs"} <= keyed <= {*ROUTES, "/jobs"}

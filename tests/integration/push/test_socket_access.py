@@ -258,7 +258,7 @@ def test_quick_pass_closes_ended_sockets(monkeypatch):
         measure=lambda: None,
         close_ended=lambda: done.append("sockets"),
     )
-    for provider in ("sweeper", "scheduler", "operations", "push"):
+    for provider in ("sweeper", "run_sweeper", "scheduler", "operations", "push"):
         monkeypatch.setattr(bootstrap, provider, lambda: quiet)
     load_handler(ROOT / "functions/watchdog").handler({"pass": "quick", "once": True}, None)
     assert done == ["sockets"]
@@ -275,7 +275,7 @@ def test_passes_are_never_thirty_seconds_apart(monkeypatch, pass_s):
         return {}
 
     quiet = SimpleNamespace(quick=sweep, reconcile=lambda _: None, measure=lambda: None, close_ended=lambda: None)
-    for provider in ("sweeper", "scheduler", "operations", "push"):
+    for provider in ("sweeper", "run_sweeper", "scheduler", "operations", "push"):
         monkeypatch.setattr(bootstrap, provider, lambda: quiet)
     watchdog = load_handler(ROOT / "functions/watchdog")
     monkeypatch.setattr(

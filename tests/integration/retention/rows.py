@@ -23,7 +23,8 @@ AGES = (0.5, 1.5, 6, 8, 29, 31, 89, 91, 179, 181, 399, 401, 729, 731, 3_649, 3_6
 CLEARED = (
     "task_event, node_history, node_token, node_dependency, artefact, task_node, task, points_hold_lot, points_hold,"
     " points_lot, webhook_delivery, webhook, pay_alert, upload, session, login_event, login_failure, idempotency_key,"
-    " outbox, audit_log, pay_refund, pay_transaction, pay_order, bill_difference, sweep_position"
+    " outbox, audit_log, pay_refund, pay_transaction, pay_order, bill_difference, sweep_position,"
+    " generation, generation_allowance"
 )
 
 
@@ -53,6 +54,9 @@ class Rows:
         for _ in range(60):
             self.order()
         self.lots()
+        for _ in range(20):
+            self.text()
+            self.allowance()
 
     # One feature each: it adds rows, and the keys of those that must stay.
 
@@ -202,6 +206,48 @@ class Rows:
             ended_at=None if is_held else self.ago(age),
         )
         return hold_id, is_held
+
+    def text(self) -> None:
+        pick, chance = self.random.choice, self.random.random
+        generation_id, age, is_free = uuid4(), pick(AGES), chance() < 0.3
+        status = pick(("QUEUED", "RUNNING", "COMPLETED", "COMPLETED", "FAILED", "CANCELLED"))
+        hold_id, is_held = (None, False) if is_free else self.hold(named_by_task=False, is_held=chance() < 0.3)
+        is_ended = status not in ("QUEUED", "RUNNING")
+        self.add(
+            "generation",
+            generation_id,
+            not (is_ended and age > self.values.get(days.TASK_DAYS) and not is_held),
+            tenant_id=TENANT,
+            generation_id=generation_id,
+            user_id=USER,
+            service="copywriting",
+            lane="free_stream" if is_free else "paid_stream",
+            is_free=is_free,
+            status=status,
+            input=Jsonb({}),
+            max_tokens=1,
+            input_tokens=1,
+            input_price=1,
+            output_price=1,
+            price_points=0 if is_free else 5,
+            hold_id=hold_id,
+            allowance_day=self.ago(age).date() if is_free else None,
+            created_at=self.ago(pick((age, AGES[-1]))),
+            ended_at=self.ago(age) if is_ended else None,
+            lease_until=self.ago(age) if status == "RUNNING" else None,
+        )
+
+    def allowance(self) -> None:
+        user_id, age = uuid4(), self.random.choice(AGES)
+        self.add(
+            "generation_allowance",
+            user_id,
+            age < days.TOKEN_DAYS.default,
+            tenant_id=TENANT,
+            user_id=user_id,
+            day=self.ago(age).date(),
+            tokens=9,
+        )
 
     def webhook(self) -> UUID:
         webhook_id, deleted = uuid4(), self.random.choice((None, *AGES))
@@ -503,6 +549,8 @@ KEYS = {
     "pay_order": "order_id",
     "pay_refund": "refund_id",
     "pay_transaction": "mchid, transaction_id",
+    "generation": "generation_id",
+    "generation_allowance": "user_id",
 }
 
 

@@ -104,8 +104,8 @@ def test_purged_events_end_the_stream(world, partial_task):
     purge(world.service_database)
     last = world.rows("SELECT max(sequence) AS last FROM task_event")[0]["last"]
     seen, cursor = [], EntryId(0)
-    wanted = {"tenant_id": partial_task.tenant_id, "user_id": partial_task.user_id, "task_id": partial_task.task_id}
-    while (events := world.events.read(**wanted, last=cursor, wait_ms=0)) is not None:
+    wanted = {"tenant_id": partial_task.tenant_id, "task_id": partial_task.task_id}
+    while (events := world.events.available(**wanted, last=cursor)) is not None:
         assert events, "the stream does not end"
         seen += [event.entry_id.sequence for event in events]
         cursor = events[-1].entry_id
@@ -124,13 +124,7 @@ def test_retried_task_is_purged_from_the_start(world, partial_task):
     purge(world.service_database)
     world.run_to_end()
     world.redis.flushall()
-    events = world.events.read(
-        tenant_id=partial_task.tenant_id,
-        user_id=partial_task.user_id,
-        task_id=partial_task.task_id,
-        last=EntryId(0),
-        wait_ms=0,
-    )
+    events = world.events.available(tenant_id=partial_task.tenant_id, task_id=partial_task.task_id, last=EntryId(0))
     assert len(events) == count(world, "task_event") > first
     assert world.rows("SELECT status FROM task") == [{"status": "COMPLETED"}]
 

@@ -60,6 +60,10 @@ MUTANTS = [
     ("paid_orders", "refund.ended_at IS NULL OR", ""),
     ("paid_orders", "payment.outcome <> 'CREDITED' OR", ""),
     ("paid_orders", "open.resolution = 'OPEN'", "false"),
+    ("generations", "text.ended_at < statement_timestamp() - %(age)s", "text.ended_at IS NOT NULL"),
+    ("generations", "text.ended_at <", "text.created_at <"),
+    ("generations", "hold.status = 'HELD'", "false"),
+    ("allowances", "day < (statement_timestamp() - %(age)s)::date", "true"),
 ]
 SEEDS_OF_MUTANTS = 40
 

@@ -56,7 +56,7 @@ def test_lanes_show_waiting_and_running_nodes(platform, yard):
     lanes = {lane.lane: lane for lane in operations.lanes()}
     assert (lanes["vip_short"].depth, lanes["vip_short"].running, lanes["vip_short"].is_paused) == (2, 1, False)
     assert (lanes["vip_long"].share_percent, lanes["enterprise_exclusive"].pool) == (50, "enterprise")
-    assert len(lanes) == 10
+    assert len(lanes) == 14
 
 
 def test_pause_and_resume_act_at_once(platform, yard):

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from artiway.delivery.feed.model import EntryId, as_text
+from artiway.delivery.feed.model import EntryId
 from artiway.delivery.uploads.model import NoSuchInput, NotAPicture, NotUploaded, OpenLimits
 from artiway.delivery.uploads.repository import CloudFrontPictures, PostgresUploads
 from artiway.delivery.uploads.service import Bounds, UploadService
@@ -312,7 +312,7 @@ def test_list_shows_newest_progress_like_view(world, monkeypatch):
 
 
 def read(world, tenant, task, last):
-    return world.events.read(tenant_id=tenant[0], user_id=tenant[1], task_id=task.task_id, last=last, wait_ms=0)
+    return world.events.available(tenant_id=tenant[0], task_id=task.task_id, last=last)
 
 
 def test_client_continues_after_its_last_event(world):
@@ -329,8 +329,7 @@ def test_client_continues_after_its_last_event(world):
     assert [event.event for event in third] == ["completed", "completed", "settled"]
     assert third[-1].body["status"] == "COMPLETED"
     assert read(world, tenant, task, third[-1].entry_id) is None
-    text = as_text(third, retry_ms=500)
-    assert text.startswith("retry: 500\n\nid: 3-0\nevent: completed\ndata: {")
+    assert third[0].as_frame().startswith("id: 3-0\nevent: completed\ndata: {")
 
 
 @pytest.mark.parametrize("when", ["before", "in the middle"])

@@ -99,7 +99,7 @@ class TestUploads:
 
 
 class TestListeners:
-    """Two requests of a user, three of a tenant and five of the platform may wait."""
+    """Two streams of a user, three of a tenant and five of the platform may be open."""
 
     @pytest.fixture
     def tenant_id(self):
@@ -122,9 +122,9 @@ class TestListeners:
                 listeners.lease(tenant_id=tenant_id, user_id=user_id, ttl_ms=ttl_ms)
             )
 
-    @pytest.mark.parametrize(("scope", "limit"), [("user", 2), ("tenant", 3), ("platform", 5)])
+    @pytest.mark.parametrize(("scope", "limit"), [("tenant", 3), ("platform", 5)])
     def test_request_above_a_limit_is_refused(self, valkey, lease, tenant_id, scope, limit):
-        same = {"user": {}, "tenant": {"user_id": uuid4}, "platform": {"tenant_id": uuid4, "user_id": uuid4}}[scope]
+        same = {"tenant": {"user_id": uuid4}, "platform": {"tenant_id": uuid4, "user_id": uuid4}}[scope]
         for number in range(limit):
             lease(**{name: make() for name, make in same.items()}, ttl_ms=60_000 - 1_000 * number)
         with pytest.raises(TooManyListeners) as refusal:
@@ -135,17 +135,31 @@ class TestListeners:
         assert valkey.zcard("task_listeners:all") == limit
 
     def test_refused_request_takes_no_lease(self, valkey, lease, tenant_id):
-        lease()
-        lease()
+        for _ in range(3):
+            lease(user_id=uuid4())
         with pytest.raises(TooManyListeners):
             lease()
-        assert valkey.zcard(f"task_listeners:tenant:{tenant_id}") == 2
+        assert valkey.zcard(f"task_listeners:tenant:{tenant_id}") == 3
+        assert valkey.zcard("task_listeners:all") == 3
+
+    def test_user_above_the_limit_replaces_the_oldest(self, valkey, lease, tenant_id, user_id):
+        oldest, second = lease(ttl_ms=50_000), lease()
+        third = lease()
+        assert [one.is_held() for one in (oldest, second, third)] == [False, True, True]
+        for group in (f"user:{user_id}", f"tenant:{tenant_id}", "all"):
+            assert valkey.zcard(f"task_listeners:{group}") == 2
+
+    def test_replacement_needs_no_room_of_the_tenant(self, lease):
         lease(user_id=uuid4())
+        oldest = lease(ttl_ms=50_000)
+        lease()
+        assert lease().is_held()
+        assert not oldest.is_held()
 
     def test_ended_wait_frees_every_group(self, valkey, listeners, tenant_id, user_id):
         for _ in range(6):
-            with listeners.lease(tenant_id=tenant_id, user_id=user_id, ttl_ms=60_000) as is_counted:
-                assert is_counted
+            with listeners.lease(tenant_id=tenant_id, user_id=user_id, ttl_ms=60_000) as lease:
+                assert lease.is_counted
         for group in (f"user:{user_id}", f"tenant:{tenant_id}", "all"):
             assert not valkey.exists(f"task_listeners:{group}")
 
@@ -169,7 +183,7 @@ class TestListeners:
         def enter(lease):
             start.wait()
             try:
-                return lease.__enter__()
+                return lease.__enter__().is_counted
             except TooManyListeners:
                 return False
 
@@ -181,8 +195,9 @@ class TestListeners:
         with contextlib.closing(platform_redis.connect(f"redis://127.0.0.1:{free_port()}/0", timeout_s=0.1)) as away:
             listeners = RedisListeners(away, ListenerLimits(1, 1, 1))
             for _ in range(2):
-                with listeners.lease(tenant_id=tenant_id, user_id=user_id, ttl_ms=60_000) as is_counted:
-                    assert not is_counted
+                with listeners.lease(tenant_id=tenant_id, user_id=user_id, ttl_ms=60_000) as lease:
+                    assert not lease.is_counted
+                    assert lease.is_held()
 
     def test_full_redis_refuses_no_request(self, valkey, lease):
         valkey.config_set("maxmemory", "1")
@@ -191,32 +206,88 @@ class TestListeners:
         finally:
             valkey.config_set("maxmemory", "0")
 
-    def test_uncounted_request_waits_two_seconds(self, world):
-        """The function is free again soon, whatever the client asked for."""
+
+class Time:
+    """Passes only while a stream waits."""
+
+    def __init__(self):
+        self.ms = 0.0
+
+    def pause(self, seconds):
+        self.ms += seconds * 1_000
+
+
+class TestStreams:
+    @pytest.fixture
+    def task(self, world):
         tenant_id, user_id = world.tenant()
         task = submit(world, (tenant_id, user_id), "style")
-        pauses: list[float] = []
-        with contextlib.closing(platform_redis.connect(f"redis://127.0.0.1:{free_port()}/0", timeout_s=0.1)) as away:
-            listeners = RedisListeners(away, ListenerLimits(1, 1, 1))
-            feed = FeedService(world.store, RedisFeed(away, interval_ms=0), listeners, pause=pauses.append)
-            asked = {"tenant_id": tenant_id, "user_id": user_id, "task_id": task.task_id, "wait_ms": 20_000}
-            (queued,) = feed.read(**asked, last=EntryId())
-            pauses.clear()
-            assert feed.read(**asked, last=queued.entry_id) == []
-        assert sum(pauses) == 2
+        yield {"tenant_id": tenant_id, "user_id": user_id, "task_id": task.task_id, "life_ms": 60_000}
         world.worker()
         world.run_to_end()
 
-    def test_available_events_need_no_lease(self, world, valkey):
-        tenant_id, user_id = world.tenant()
-        task = submit(world, (tenant_id, user_id), "style")
-        listeners = RedisListeners(valkey, ListenerLimits(user=1, tenant=5, platform=5))
-        feed = FeedService(world.store, world.feed, listeners, pause=lambda _: None)
-        asked = {"tenant_id": tenant_id, "user_id": user_id, "task_id": task.task_id, "wait_ms": 0}
-        with listeners.lease(tenant_id=tenant_id, user_id=user_id, ttl_ms=60_000):
-            (queued,) = feed.read(**asked, last=EntryId())
+    @pytest.fixture
+    def away(self):
+        """A Redis that cannot be reached, so that each wait is a pause."""
+        with contextlib.closing(platform_redis.connect(f"redis://127.0.0.1:{free_port()}/0", timeout_s=0.1)) as client:
+            yield client
+
+    @staticmethod
+    def feed(world, redis, clock, **limits):
+        limits = ListenerLimits(**{"user": 1, "tenant": 5, "platform": 5} | limits)
+        feed = RedisFeed(redis, interval_ms=0)
+        return FeedService(world.store, feed, RedisListeners(redis, limits), pause=clock.pause, now_ms=lambda: clock.ms)
+
+    def test_uncounted_stream_lasts_two_seconds(self, world, task, away):
+        """The function is free again soon, whatever the client asked for."""
+        clock = Time()
+        frames = list(self.feed(world, away, clock).frames(**task, last=EntryId()))
+        assert frames[0] == "retry: 200\n\n"
+        assert [frame.split("\n")[:2] for frame in frames[1:]] == [["id: 1-0", "event: queued"]]
+        assert clock.ms == 2_000
+
+    def test_quiet_stream_beats_and_ends(self, world, task, away, valkey):
+        clock = Time()
+        feed = FeedService(
+            world.store,
+            RedisFeed(away, interval_ms=0),
+            RedisListeners(valkey, ListenerLimits(1, 1, 1)),
+            pause=clock.pause,
+            now_ms=lambda: clock.ms,
+        )
+        frames = list(feed.frames(**task, last=EntryId(1)))
+        assert frames == ["retry: 200\n\n", *[": heartbeat\n\n"] * 6]
+        assert clock.ms == 60_000
+        assert not valkey.exists("task_listeners:all")
+
+    def test_available_events_need_no_lease(self, world, task, valkey):
+        feed = self.feed(world, valkey, Time(), tenant=1)
+        with feed._listeners.lease(tenant_id=task["tenant_id"], user_id=uuid4(), ttl_ms=60_000):
+            frames = list(feed.frames(**task, last=EntryId()))
+            assert "event: queued" in frames[-1]
             with pytest.raises(TooManyListeners):
-                feed.read(**asked, last=queued.entry_id)
-        assert feed.read(**asked, last=queued.entry_id) == []
+                next(feed.frames(**task, last=EntryId(1)))
+
+    def test_replaced_stream_ends_with_longer_pause(self, world, task, away, valkey):
+        clock = Time()
+        feed = self.feed(world, away, clock)
+        feed._listeners = RedisListeners(valkey, ListenerLimits(1, 5, 5))
+        frames = feed.frames(**task, last=EntryId(1))
+        next(frames)
+        with feed._listeners.lease(tenant_id=task["tenant_id"], user_id=task["user_id"], ttl_ms=60_000):
+            assert list(frames) == ["retry: 5000\n\n"]
+        assert clock.ms == 3_000
+
+    def test_stream_of_ended_task_ends_at_once(self, world, valkey):
+        tenant = world.tenant()
+        task = submit(world, tenant, "style")
         world.worker()
         world.run_to_end()
+        asked = {"tenant_id": tenant[0], "user_id": tenant[1], "task_id": task.task_id, "life_ms": 60_000}
+        clock = Time()
+        frames = list(self.feed(world, valkey, clock).frames(**asked, last=EntryId()))
+        events = [frame for frame in frames if frame.startswith("id:")]
+        assert "event: settled" in events[-1]
+        assert frames[-1] == "retry: 60000\n\n"
+        last = EntryId.parse(events[-1].split("\n")[0].removeprefix("id: "))
+        assert list(self.feed(world, valkey, clock).frames(**asked, last=last)) == ["retry: 60000\n\n"]

@@ -191,8 +191,17 @@ def test_failed_sweep_does_not_stop_the_others(world, monkeypatch):
 
 
 def test_every_sweep_belongs_to_a_pass(world):
-    assert set(world.sweeper.quick()) == {"leases", "stopped", "unclaimed", "unready"}
-    assert set(world.sweeper.slow()) == {"long_running", "executions", "tokens", "finished", "holds", "workers"}
+    of_texts = {"text_leases", "text_cancels", "text_messages"}
+    assert set(world.sweeper.quick()) == {"leases", "stopped", "unclaimed", "unready", *of_texts}
+    assert set(world.sweeper.slow()) == {
+        "long_running",
+        "executions",
+        "tokens",
+        "finished",
+        "holds",
+        "workers",
+        "text_holds",
+    }
 
 
 def test_task_without_open_nodes_is_ended(world):

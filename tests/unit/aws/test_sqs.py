@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from datetime import timedelta
 from uuid import uuid4
 
 import pytest
 from botocore.exceptions import ClientError
 
 from artiway.outbox.model import Envelope, Message
-from artiway.outbox.queue import SqsSender, send_directly
+from artiway.outbox.queue import SqsSender, delay_of, send_directly
 from artiway.platform import aws
 from artiway.platform.clock import SystemClock
 from artiway.recovery.queue import SqsQueues
+from tests.fakes.clock import NOON
 
 TENANT = uuid4()
 TRACE = "1-65f00000-0123456789abcdef01234567"
@@ -39,6 +42,12 @@ def received(sqs, url):
     ).get("Messages"):
         found += messages
     return found
+
+
+@pytest.mark.parametrize(("seconds", "delay_s"), [(0.9, 0), (1.0, 1), (59.999, 59), (-3, 0), (5_000, 900)])
+def test_due_message_is_delayed_when_sent(seconds, delay_s):
+    due = replace(envelope(1, delay_s=7), due_at=NOON + timedelta(seconds=seconds))
+    assert delay_of(due, NOON) == delay_s
 
 
 class TestSender:

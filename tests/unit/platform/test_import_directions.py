@@ -26,15 +26,16 @@ VENDORS = {
     "urllib3",
 }
 # Third-party packages without I/O, which every module may import.
-PURE_LIBRARIES = {"pydantic"}
+PURE_LIBRARIES = {"pydantic", "tzdata", "yaml"}
 # Parts of the platform without a vendor in their interface, which a service may import.
-PURE_PLATFORM = {"clock", "logs", "metrics", "ports", "redis_keys", "tracing"}
+PURE_PLATFORM = {"clock", "logs", "metrics", "ports", "redis_keys", "tracing", "waits"}
 # Modules that call a vendor, by name.
 ADAPTERS = {
     "repository",  # PostgreSQL
     "queue",  # Redis and SQS
     "scripts",  # Lua in Redis
     "forecast_store",  # Redis
+    "quota",  # Redis
     "wechat",  # WeChat Pay's HTTP API
     "wechat_login",  # WeChat's login API
     "alerts",  # SNS
@@ -46,8 +47,8 @@ ADAPTERS = {
     "meters",  # Redis INFO
 }
 MODULES = sorted(path for path in (LAYER / "artiway").rglob("*.py") if path.name != "__init__.py")
-# Modules that a handler parses and renders with: values, the contract with workers, the reader of their reports.
-WIRE = {"model", "contract", "reports"}
+# Modules that a handler parses and renders with: values, messages, the contract with workers, their reports.
+WIRE = {"model", "contract", "messages", "reports"}
 HANDLERS = sorted((ROOT / "functions").glob("*/app.py"))
 BEHAVIOUR = (ast.If, ast.IfExp, ast.For, ast.While, ast.Try, ast.With, ast.Match, ast.Raise, ast.ClassDef)
 # The authorizer must import nothing but the token check: bootstrap would bring pydantic into every cold start.

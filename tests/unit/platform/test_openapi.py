@@ -26,6 +26,11 @@ def template_routes() -> dict[str, set[str]]:
     resources = yaml.load((ROOT / "template.yaml").read_text("utf-8"), _Loader)["Resources"]
     routes: dict[str, set[str]] = {}
     for resource in resources.values():
+        if (
+            resource["Type"] == "AWS::Serverless::Api"
+        ):  # it streams from one function, which answers other methods itself
+            paths = resource["Properties"]["DefinitionBody"]["paths"]
+            routes.setdefault("events", set()).update(f"GET {path}" for path in paths)
         if resource["Type"] != "AWS::Serverless::Function":
             continue
         events = resource["Properties"].get("Events", {}).values()

@@ -26,6 +26,7 @@ from artiway.platform.outbound import (
     BadAnswer,
     Client,
     ConnectFailed,
+    ConnectTimedOut,
     DeadlineExceeded,
     OutboundError,
     RequestRefused,
@@ -35,6 +36,7 @@ from artiway.platform.outbound import (
     parse_targets,
     tls_context,
 )
+from tests.fakes.targets import Script
 
 SHORT_S = 0.3
 LONG_S = 30
@@ -210,61 +212,6 @@ def resolver(*answers):
 
     resolve.asked = []
     return resolve
-
-
-class Script:
-    """A server on this machine that keeps each request and plays one scene on each connection."""
-
-    def __init__(self, scene, context=None):
-        self.requests, self._scene, self._context = [], scene, context
-        self._is_over = threading.Event()
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self.port = self._socket.getsockname()[1]
-        self._threads = [threading.Thread(target=self._serve, daemon=True)]
-        self._threads[0].start()
-
-    def _serve(self):
-        with contextlib.suppress(OSError):
-            while True:
-                connection, _ = self._socket.accept()
-                thread = threading.Thread(target=self._play, args=(connection,), daemon=True)
-                self._threads.append(thread)
-                thread.start()
-
-    def _play(self, connection):
-        with contextlib.suppress(OSError), connection:
-            if self._context is None:
-                self._scene(self, connection)
-                return
-            with self._context.wrap_socket(connection, server_side=True) as secured:
-                self._scene(self, secured)
-
-    def take(self, connection):
-        """Read one request as far as its length says."""
-        data = b""
-        while b"\r\n\r\n" not in data:
-            data += connection.recv(65_536)
-        head, _, body = data.partition(b"\r\n\r\n")
-        length = next(
-            (int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")), 0
-        )
-        while len(body) < length:
-            body += connection.recv(65_536)
-        self.requests.append((head.decode("latin-1").split("\r\n"), body))
-
-    def drip(self, connection, data=b"x"):
-        """One byte after another until the test is over, so that only a deadline ends the call."""
-        place = 0
-        while not self._is_over.wait(0.02):
-            connection.sendall(data[place % len(data) :][:1])
-            place += 1
-
-    def close(self):
-        self._is_over.set()
-        self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
-        for thread in self._threads:
-            thread.join()
 
 
 @pytest.fixture
@@ -722,6 +669,95 @@ class TestDeadlines:
     def test_deadline_has_bounds_of_its_own(self, deadline_s):
         with pytest.raises(ValueError):
             Client(dial=never, resolve=never).call("GET", f"http://{PUBLIC}/", deadline_s=deadline_s)
+
+
+HEADS = {
+    "end of connection": (b"HTTP/1.1 200 OK\r\n\r\n", lambda part: part),
+    "length": (b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n", lambda part: part),
+    "chunks": (
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+        lambda part: b"%x\r\n%b\r\n" % (len(part), part),
+    ),
+}
+
+
+class TestPhases:
+    """An exchange is read in phases: before the first byte, and between two chunks."""
+
+    @pytest.mark.parametrize("frame", HEADS)
+    def test_silence_gives_empty_chunks(self, serve, frame):
+        head, framed = HEADS[frame]
+        goes_on = threading.Event()
+
+        def speak(script, connection):
+            script.take(connection)
+            connection.sendall(head + framed(b"one"))
+            assert goes_on.wait(LONG_S)
+            connection.sendall(framed(b"two") + (b"0\r\n\r\n" if frame == "chunks" else b""))
+
+        server = serve(speak)
+        with client_of(server).exchange("GET", url_of(server), deadline_s=LONG_S) as exchange:
+            chunks = exchange.response().chunks(tick_s=0.01)
+            assert [next(chunks), next(chunks), next(chunks)] == [b"one", b"", b""]
+            goes_on.set()
+            assert b"".join(chunks) == b"two"
+
+    def test_caller_sees_when_answer_begins(self, serve):
+        goes_on = threading.Event()
+
+        def speak(script, connection):
+            script.take(connection)
+            assert goes_on.wait(LONG_S)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+
+        server = serve(speak)
+        with client_of(server).exchange("GET", url_of(server), deadline_s=LONG_S) as exchange:
+            assert not exchange.has_begun(0.01)
+            goes_on.set()
+            assert exchange.has_begun(LONG_S)
+            assert exchange.response().read() == b"ok"
+
+    def test_end_of_connection_is_a_beginning(self, serve):
+        server = serve(lambda script, connection: script.take(connection))
+        with client_of(server).exchange("GET", url_of(server), deadline_s=LONG_S) as exchange:
+            assert exchange.has_begun(LONG_S)
+            with pytest.raises(BadAnswer):
+                exchange.response()
+
+    @pytest.mark.parametrize("tick_s", [None, 0.01])
+    def test_phase_ends_before_the_deadline(self, serve, tick_s):
+        server = serve(after(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffff\r\n"))
+        with client_of(server).exchange("GET", url_of(server), deadline_s=LONG_S) as exchange:
+            response = exchange.response()
+            exchange.limit(SHORT_S)
+            with pytest.raises(DeadlineExceeded):
+                list(response.chunks(tick_s=tick_s))
+
+    def test_next_phase_has_time_of_its_own(self, serve):
+        server = serve(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\none")
+        with client_of(server).exchange("GET", url_of(server), deadline_s=LONG_S) as exchange:
+            exchange.limit(0)
+            with pytest.raises(DeadlineExceeded):
+                exchange.response()
+            exchange.limit(None)
+            assert exchange.response().read() == b"one"
+
+    def test_phase_does_not_pass_the_deadline(self, serve):
+        server = serve(silent)
+        with client_of(server).exchange("GET", url_of(server), deadline_s=SHORT_S) as exchange:
+            exchange.limit(LONG_S)
+            with pytest.raises(DeadlineExceeded):
+                exchange.response()
+
+    def test_time_to_connect_is_bounded_alone(self):
+        is_over = threading.Event()
+        client = Client(resolve=lambda *_: is_over.wait(LONG_S), dial=never)
+        with (
+            pytest.raises(ConnectTimedOut),
+            client.exchange("GET", "http://shop.example.com/", deadline_s=LONG_S, connect_s=SHORT_S),
+        ):
+            pytest.fail("no connection was made")
+        is_over.set()
 
 
 @pytest.fixture(scope="module")

@@ -29,6 +29,8 @@ NAMES = {
     "task_progress:<task_id>": redis_keys.task_progress(ID),
     "task_written:<node_id>": redis_keys.task_written(ID),
     "task_listeners:<group>": redis_keys.task_listeners(f"user:{ID}"),
+    "generation_events:<id>": redis_keys.generation_events(ID),
+    "provider_quota:<provider>": redis_keys.provider_quota("local"),
     "forecast:<name>": redis_keys.forecast("gpu+pending"),
     "forecasting:<name>": redis_keys.forecast_claim("gpu"),
     "{artiway:wfq:<pool>}:epoch": redis_keys.queue_epoch("gpu"),

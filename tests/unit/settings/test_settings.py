@@ -99,6 +99,11 @@ def test_every_setting_has_a_reader(module: Path, name: str):
     if name == "TIER_LIMITS":
         assert "'tier.'" in (LAYER / "schema/schema.sql").read_text("utf-8")
         return
+    if name == "SERVICE_SETTINGS":  # generated from the services, which read them
+        text = (module.parent / "services.py").read_text("utf-8")
+        for setting in ("prices.input", "prices.output", "limits.input", "limits.usual", "limits.most"):
+            assert f"self.values.get(self.{setting})" in text
+        return
     if module.parent.name == "tasks":  # generated from the catalogue, which reads them
         text = (module.parent / "catalogue.py").read_text("utf-8")
         assert "values.get(self.price)" in text
@@ -128,8 +133,18 @@ def test_document_lists_every_setting():
         if row.startswith("| `") and len(cells) == 4 and "." in cells[0]:
             listed[cells[0].strip("`")] = cells[1:3]
     settings = registry.settings()
-    single = {key for key in settings if not key.startswith(("price.", "tier.")) and key not in limits_of_tools()}
-    assert set(listed) == {*single, "price.<tool>", "price.flow.<type>", "limit.<tool>", "tier.<tier>.<limit>"}
+    tiers = {key for key in settings if key.startswith("jobs.") and key.count(".") == 2}
+    families = {f"jobs.<tier>.{key.rpartition('.')[2]}" for key in tiers}
+    tools = limits_of_tools()
+    single = {key for key in settings if not key.startswith(("price.", "tier.")) and key not in {*tools, *tiers}}
+    assert set(listed) == {
+        *single,
+        *families,
+        "price.<tool>",
+        "price.flow.<type>",
+        "limit.<tool>",
+        "tier.<tier>.<limit>",
+    }
     for key in single - {"geo.sources"}:
         setting = settings[key]
         assert listed[key] == [f"{setting.default:,}", f"{setting.minimum:,} to {setting.maximum:,}"], key

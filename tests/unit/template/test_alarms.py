@@ -27,7 +27,7 @@ def sources() -> Iterator[ast.AST]:
 
 def calls(*names: str) -> Iterator[ast.Call]:
     for node in sources():
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in names:
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in names:
             yield node
 
 
@@ -132,8 +132,8 @@ def test_alarms_watch_exactly_the_recovery_sweeps(template: Template) -> None:
     }
     watched = [
         dimensions["sweep"]
-        for name in ("AlarmsSweepFailuresAlarm", "AlarmsTaskSweepAlarm")
-        for _, _, dimensions in metrics_of(alarms(template)[name])
+        for name in ("SweepFailures", "TaskSweep", "RunSweep", "TextSweep")
+        for _, _, dimensions in metrics_of(alarms(template)[f"Alarms{name}Alarm"])
     ]
     assert sorted(watched) == sorted(swept)
 

@@ -130,7 +130,7 @@ class TestAccess:
         groups = {
             function: [json.dumps(group) for group in properties["VpcConfig"]["SecurityGroupIds"]]
             for function, properties in template.functions.items()
-            if "VpcConfig" in properties
+            if "SecurityGroupIds" in properties.get("VpcConfig", {})
         }
         owners = {name for name, found in groups.items() if any("DataOwnerSecurityGroup" in one for one in found)}
         assert owners == {"DeployFunction"}

@@ -35,18 +35,23 @@ LOGGER = {"ARTIWAY_LOG_LEVEL", "ARTIWAY_LOG_SAMPLE_RATE", "ARTIWAY_METRICS"}
 # A message that cannot be sent for want of an address stays in the outbox, and the relay has every address.
 NO_EXECUTION = "starts no execution: only a submission, a retry and the sweeps do; a token is answered without the ARN"
 READS_EVENTS = "only reads tasks and events"
+SIGNS_NOTHING = "checks or submits tasks and gives nobody the address of a picture"
 NEVER_USED = {
-    "dead_letter_queues": {"ops": "reads the series; the watchdog counts dead letters for them"},
     "task_machine_arn": {
         "events": READS_EVENTS,
         **dict.fromkeys(("fanout", "internal", "ops", "progress", "push"), NO_EXECUTION),
-        **dict.fromkeys(("scheduler", "settle", "webhooks", "websocket"), NO_EXECUTION),
+        **dict.fromkeys(("jobs", "scheduler", "settle", "webhooks", "websocket"), NO_EXECUTION),
+        **dict.fromkeys(("trigger", "results"), NO_EXECUTION),
     },
     "queues": {
         "events": READS_EVENTS,
     },
     "service_database_url": {
         "events": READS_EVENTS,
+    },
+    **{
+        name: {"dispatch": SIGNS_NOTHING, "jobs": SIGNS_NOTHING}
+        for name in ("picture_secret_arn", "picture_key", "picture_key_id")
     },
     "alarm_topic_arn": {"ops": "reads bills; the reconciliation sends the alerts"},
     "websocket_endpoint": {"relay": "forgets expired connections in the database; it sends nothing to a socket"},

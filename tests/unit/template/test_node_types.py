@@ -6,11 +6,13 @@ import json
 import re
 from fnmatch import fnmatchcase
 
+import pytest
+
 from artiway.scheduling.lanes import LANES
 from artiway.scheduling.operations import IMAGE_POOLS
 from artiway.tasks import catalogue
 from local.workers import queue_of
-from tests.unit.template.facts import ROOT, target
+from tests.unit.template.facts import ROOT, many, target
 
 TYPES = tuple(catalogue.load().types)
 
@@ -37,29 +39,47 @@ def test_no_other_place_lists_the_destinations():
     assert text.count('"work:gpu:cutout"') == 1
 
 
+def destinations_of(template) -> dict[str, str]:
+    """The queue of each destination: by name, and the lanes of texts by the beginning of their names."""
+    named = json.loads(template.of_type("AWS::SSM::Parameter")["Queues"]["Value"]["Fn::Sub"])
+    prefix = template.variables_of("GenerationsFunction")["ARTIWAY_TEXT_QUEUES"]["Fn::Sub"]
+    by_name = {
+        queue["QueueName"]["Fn::Sub"]: f"${{{name}.QueueName}}"
+        for name, queue in template.of_type("AWS::SQS::Queue").items()
+        if "QueueName" in queue
+    }
+    return named | {f"lane:{lane}": by_name[f"{prefix}{lane}"] for lane, spec in LANES.items() if spec.pool == "text"}
+
+
 def test_every_queue_is_a_destination_or_dead_letters(template):
-    named = set(json.loads(template.of_type("AWS::SSM::Parameter")["Queues"]["Value"]["Fn::Sub"]).values())
-    dead = json.loads(template.variables_of("OpsFunction")["ARTIWAY_DEAD_LETTERS"]["Fn::Sub"])
+    named = set(destinations_of(template).values())
+    dead = json.loads(template.of_type("AWS::SSM::Parameter")["DeadLetters"]["Value"]["Fn::Sub"])
     named |= {queue for queue, _ in dead.values()}
     assert named == {f"${{{name}.QueueName}}" for name in template.of_type("AWS::SQS::Queue")}
 
 
-def test_watchdog_counts_the_same_dead_letters(template):
-    dead = json.loads(template.variables_of("OpsFunction")["ARTIWAY_DEAD_LETTERS"]["Fn::Sub"])
-    counted = json.loads(template.variables_of("WatchdogFunction")["ARTIWAY_DEAD_LETTER_QUEUES"]["Fn::Sub"])
-    assert counted == {name: queue for name, (queue, _) in dead.items()}
+@pytest.mark.parametrize("function", ["OpsFunction", "WatchdogFunction"])
+def test_dead_letters_are_readable_where_named(template, function):
+    assert template.variables_of(function)["ARTIWAY_DEAD_LETTERS_PARAMETER"] == {"Ref": "DeadLetters"}
+    dead = {name for name in template.of_type("AWS::SQS::Queue") if "DeadLetter" in name}
+    granted = [
+        (action, json.dumps(one["Resource"])) for one in template.granted(function) for action in many(one["Action"])
+    ]
+    assert [place for action, place in granted if action == "ssm:GetParameter" and "${DeadLetters}" in place]
+    counted = "".join(place for action, place in granted if action == "sqs:GetQueueAttributes")
+    assert {name for name in dead if f'"{name}"' not in counted} == set()
 
 
 def test_dead_letters_go_back_to_their_sources(template):
     """The destinations that a dead-letter queue serves are the queues whose redrive policy names it."""
     queues = template.of_type("AWS::SQS::Queue")
-    destinations = json.loads(template.of_type("AWS::SSM::Parameter")["Queues"]["Value"]["Fn::Sub"])
-    dead = json.loads(template.variables_of("OpsFunction")["ARTIWAY_DEAD_LETTERS"]["Fn::Sub"])
+    destinations = destinations_of(template)
+    dead = json.loads(template.of_type("AWS::SSM::Parameter")["DeadLetters"]["Value"]["Fn::Sub"])
     for name, (queue, served) in dead.items():
         sources = {
             source.removeprefix("${").removesuffix(".QueueName}")
             for to, source in destinations.items()
-            if fnmatchcase(to, served)
+            if any(fnmatchcase(to, one) for one in served.split())
         }
         redriven = {
             source

@@ -14,6 +14,7 @@ from local.template import references
 from tests.unit.template.facts import ROOT, Template, metrics_of, target
 
 CANARY_S = 300
+CALLERS = ("AWS::ApiGatewayV2::Api", "AWS::ApiGatewayV2::Integration", "AWS::ApiGateway::RestApi")
 ONE, OTHER = "1111111111-first", "2222222222-second"
 
 
@@ -42,8 +43,7 @@ def first(packaged: dict[str, Any]) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def api(root: Template) -> set[str]:
     """The functions that API Gateway calls."""
-    kinds = ("AWS::ApiGatewayV2::Api", "AWS::ApiGatewayV2::Integration")
-    named = {name for kind in kinds for name, _ in references(list(root.of_type(kind).values()))}
+    named = {name for kind in CALLERS for name, _ in references(list(root.of_type(kind).values()))}
     called = {root.function_of({"Ref": name}) for name in named if name in root.resources}
     return called & root.functions.keys()
 
@@ -78,7 +78,7 @@ def test_without_a_release_versions_follow_properties(packaged: dict[str, Any], 
 def test_api_gateway_calls_functions_through_their_aliases(root: Template, api: set[str]) -> None:
     aliases = {n: one for n, one in root.of_type("AWS::Lambda::Alias").items() if one["Name"] == "live"}
     assert {target(alias["FunctionName"]) for alias in aliases.values()} == api
-    for kind in ("AWS::ApiGatewayV2::Api", "AWS::ApiGatewayV2::Integration"):
+    for kind in CALLERS:
         named = {name for name, _ in references(list(root.of_type(kind).values()))}
         assert named & root.functions.keys() == set(), "a call that does not pass the alias"
     permissions = root.of_type("AWS::Lambda::Permission").values()

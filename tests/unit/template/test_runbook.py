@@ -113,8 +113,9 @@ def test_every_route_exists() -> None:
 
 
 def test_lanes_queues_and_models_exist(template: Template) -> None:
-    dead = json.loads(template.variables_of("OpsFunction")["ARTIWAY_DEAD_LETTERS"]["Fn::Sub"])
+    dead = json.loads(template.of_type("AWS::SSM::Parameter")["DeadLetters"]["Value"]["Fn::Sub"])
     lanes = {name.partition(":")[2] for _, name in dead.values() if name.startswith("lane:")}
+    lanes |= set(dead["run_lanes"][1].split())
     for _, path in routes():
         match path.strip("/").split("/"):
             case ["ops", "dlq", queue, *_]:

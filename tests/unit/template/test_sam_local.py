@@ -51,6 +51,7 @@ def test_every_event_names_a_deployed_function(template: Template) -> None:
     [
         ('{"statusCode": 201, "body": "{}"}', "201"),
         ('a line of the log\n{"statusCode": 503}\n', "503"),
+        ('{"statusCode": 401, "headers": {}}\0\0\0\0\0\0\0\0{"code": "x"}', "401"),
         ('{"batchItemFailures": [{"itemIdentifier": "1"}]}', "1 refused"),
         ('{"errorType": "Runtime.ImportModuleError", "errorMessage": "x"}', "Runtime.ImportModuleError"),
         ('{"sent": 0}', "ok"),

@@ -67,7 +67,7 @@ def test_replication_may_do_what_it_needs(data: Json, replica: Json) -> None:
 
 def test_only_partner_secrets_have_replicas(template: Template) -> None:
     for name, secret in template.of_type("AWS::SecretsManager::Secret").items():
-        is_copied = name in {"WechatLoginSecret", "WechatPaySecret"}
+        is_copied = name in {"TextProvidersSecret", "WechatLoginSecret", "WechatPaySecret"}
         assert ("ReplicaRegions" in secret) == is_copied, f"{name}: a secret that the stack makes is made anew"
 
 

@@ -30,9 +30,11 @@ def variables(template: Template, function: str, **parameters: str) -> dict[str,
 
 def routes(template: Template) -> dict[str, str]:
     """Route key -> function."""
-    (api,) = (one for one in template.of_type("AWS::ApiGatewayV2::Api").values() if "Body" in one)
+    (http,) = (one for one in template.of_type("AWS::ApiGatewayV2::Api").values() if "Body" in one)
+    (streams,) = template.of_type("AWS::ApiGateway::RestApi").values()
     return {
         f"{method.upper()} {path}": name
+        for api in (http, streams)
         for path, methods in api["Body"]["paths"].items()
         for method, operation in methods.items()
         for name in template.functions
@@ -55,13 +57,14 @@ class TestOrigin:
         }
 
     @pytest.mark.parametrize("slot", SLOTS)
-    def test_cloudfront_sends_one_value_to_both_apis(self, template: Template, slot: str) -> None:
+    def test_cloudfront_sends_one_value_to_all_apis(self, template: Template, slot: str) -> None:
         (distribution,) = template.of_type("AWS::CloudFront::Distribution").values()
         origins = Resolver(template.body, OriginSecretSlot=slot)(distribution["DistributionConfig"]["Origins"])
         headers = {origin["Id"]: origin.get("OriginCustomHeaders") for origin in origins}
         value = f"{{{{resolve:secretsmanager:OriginSecret:SecretString:{slot}}}}}"
         expected = [{"HeaderName": "x-origin-verify", "HeaderValue": value}]
-        assert headers == {"console": None, "pictures": None, "api": expected, "websocket": expected}
+        apis = dict.fromkeys(("api", "streams", "websocket"), expected)
+        assert headers == {"console": None, "pictures": None, **apis}
 
     def test_new_secret_has_a_value_to_send(self, template: Template) -> None:
         made = template.resources["OriginSecret"]["Properties"]["GenerateSecretString"]

@@ -41,6 +41,7 @@ PERMISSION_OF = {
     "ARTIWAY_OWNER_DATABASE_URL": ("rds-db:connect", "/artiway_owner"),
     "ARTIWAY_REDIS_URL": ("elasticache:Connect", "replicationgroup:${DataCache}"),
     "ARTIWAY_QUEUES": ("sqs:SendMessage", "Queue"),
+    "ARTIWAY_TEXT_QUEUES": ("sqs:SendMessage", "-text-"),
     "ARTIWAY_WEBSOCKET_ENDPOINT": ("execute-api:ManageConnections", "/ws/POST/@connections/*"),
 }
 VISIBILITY_TIMEOUTS = 6
@@ -246,7 +247,8 @@ def test_data_resources_survive_deletion_of_the_stack(template: Template) -> Non
     for name, resource in kept.items():
         # The cache may be lost at any moment; that it is thrown away is said, not forgotten.
         policies = (resource["DeletionPolicy"], resource["UpdateReplacePolicy"])
-        if "ElastiCache" in resource["Type"]:
+        # So it is with the wake-ups of the lanes of texts, for which rows stand.
+        if "ElastiCache" in resource["Type"] or "QueueName" in resource.get("Properties", {}):
             assert policies == ("Delete", "Delete"), name
         else:
             assert policies in {("RetainExceptOnCreate", "Retain"), ("Snapshot", "Snapshot")}, name

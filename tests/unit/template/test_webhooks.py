@@ -32,4 +32,5 @@ def test_deliveries_to_dead_targets_take_under_a_minute(template: Template) -> N
 
 def test_functions_that_take_urls_know_the_allowed_targets(template: Template) -> None:
     knowing = {name for name in template.functions if "ARTIWAY_ALLOWED_TARGETS" in template.variables_of(name)}
-    assert knowing == {"WebhooksFunction", "TasksFunction"}
+    taking = {"WebhooksFunction", "TasksFunction", "JobsFunction", "CallerFunction", "DispatchFunction"}
+    assert knowing == taking

@@ -18,8 +18,19 @@ from artiway.bootstrap.base import (
 )
 from artiway.bootstrap.caching import caches, dictionaries, warm_up
 from artiway.bootstrap.circuits import circuits
+from artiway.bootstrap.definitions import definitions, job_secrets, jobs, run_operations, runs
 from artiway.bootstrap.delivery import artefact_objects, due_deliveries, outbound, task_feed, uploads, webhooks
 from artiway.bootstrap.deployment import owner_database_url
+from artiway.bootstrap.generations import (
+    generation_feed,
+    generation_operations,
+    generation_store,
+    generations,
+    text_claims,
+    text_consumer,
+    text_sweeps,
+    wake_lane,
+)
 from artiway.bootstrap.geo import geo
 from artiway.bootstrap.health import front_door, guard, health
 from artiway.bootstrap.idempotency import idempotency
@@ -30,17 +41,31 @@ from artiway.bootstrap.identity import (
     administrators,
     api_keys,
     auth,
+    authorizer,
     cached_access,
     origin,
     people,
     tenants,
     token_verifier,
 )
+from artiway.bootstrap.jobs import (
+    caller,
+    dispatch,
+    fire_ahead,
+    job_limits,
+    job_secret_cipher,
+    results,
+    run_control,
+    run_sweeper,
+    submissions,
+    trigger,
+)
 from artiway.bootstrap.live_settings import live_settings, service_setting_values, setting_values
 from artiway.bootstrap.once import forget_all
 from artiway.bootstrap.outbox import outbox, relay, service_outbox
 from artiway.bootstrap.payments import alerts, bills, callbacks, order_sweep, orders, reconciliation, wechat_pay
 from artiway.bootstrap.points import grants, points, points_overview
+from artiway.bootstrap.providers import text_router, text_routes
 from artiway.bootstrap.push import push
 from artiway.bootstrap.recovery import dead_letters, invariants, sweeper
 from artiway.bootstrap.retention import retention
@@ -57,6 +82,7 @@ from artiway.bootstrap.tasks import (
     tasks,
     why,
 )
+from artiway.bootstrap.text_streams import generation_events
 from artiway.bootstrap.workers import object_urls, workers
 
 __all__ = [
@@ -70,27 +96,41 @@ __all__ = [
     "audit",
     "audit_trail",
     "auth",
+    "authorizer",
     "bills",
     "cache",
     "cached_access",
     "caches",
     "callbacks",
+    "caller",
     "catalogue",
     "circuits",
     "clock",
     "database",
     "dead_letters",
+    "definitions",
     "dictionaries",
+    "dispatch",
     "due_deliveries",
     "fair_queues",
+    "fire_ahead",
     "forget_all",
     "front_door",
+    "generation_events",
+    "generation_feed",
+    "generation_operations",
+    "generation_store",
+    "generations",
     "geo",
     "grants",
     "guard",
     "health",
     "idempotency",
     "invariants",
+    "job_limits",
+    "job_secret_cipher",
+    "job_secrets",
+    "jobs",
     "live_catalogue",
     "live_settings",
     "locks",
@@ -115,7 +155,12 @@ __all__ = [
     "redis",
     "redis_breaker",
     "relay",
+    "results",
     "retention",
+    "run_control",
+    "run_operations",
+    "run_sweeper",
+    "runs",
     "scheduler",
     "scheduling_store",
     "series",
@@ -124,14 +169,22 @@ __all__ = [
     "service_setting_values",
     "setting_values",
     "settings",
+    "submissions",
     "sweeper",
     "task_events",
     "task_feed",
     "task_store",
     "tasks",
     "tenants",
+    "text_claims",
+    "text_consumer",
+    "text_router",
+    "text_routes",
+    "text_sweeps",
     "token_verifier",
+    "trigger",
     "uploads",
+    "wake_lane",
     "warm_up",
     "webhooks",
     "wechat_pay",

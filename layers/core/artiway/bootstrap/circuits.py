@@ -1,4 +1,4 @@
-"""Circuits of steps."""
+"""Circuits of steps and of providers of texts."""
 
 from __future__ import annotations
 
@@ -25,6 +25,15 @@ def circuits() -> CircuitService:
         circuit_rules,
         mirror=lambda pool: scheduler().refresh(pool, is_forced=True),
     )
+
+
+@once
+def provider_circuits() -> CircuitService:
+    """Of providers of texts. No fair queue follows them: the router reads them before each call."""
+    from artiway.circuits.repository import PostgresCircuits
+    from artiway.circuits.service import CircuitService
+
+    return CircuitService(PostgresCircuits(base.service_database(), audit()), circuit_rules, mirror=lambda _pool: None)
 
 
 def circuit_rules() -> Rules:

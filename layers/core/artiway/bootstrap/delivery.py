@@ -10,7 +10,7 @@ from artiway.bootstrap.once import once
 from artiway.bootstrap.outbox import outbox, service_outbox
 
 if TYPE_CHECKING:
-    from artiway.delivery.feed.queue import RedisFeed
+    from artiway.delivery.feed.queue import RedisFeed, RedisListeners
     from artiway.delivery.uploads.repository import S3Objects
     from artiway.delivery.uploads.service import Pictures, UploadService
     from artiway.delivery.webhooks.outbound import WebhookPost
@@ -24,6 +24,17 @@ def task_feed() -> RedisFeed:
     from artiway.delivery.feed.queue import RedisFeed
 
     return RedisFeed(base.redis(), interval_ms=round(base.settings().progress_interval_s * 1_000))
+
+
+@once
+def listeners() -> RedisListeners:
+    """Open streams of tasks and texts, counted together."""
+    from artiway.delivery.feed.model import ListenerLimits
+    from artiway.delivery.feed.queue import RedisListeners
+
+    settings = base.settings()
+    limits = ListenerLimits(settings.events_per_user, settings.events_per_tenant, settings.events_at_once)
+    return RedisListeners(base.redis(), limits, breaker=base.redis_breaker())
 
 
 @once

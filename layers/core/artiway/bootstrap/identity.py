@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from artiway.bootstrap import base
 from artiway.bootstrap.audit import audit
@@ -30,6 +31,16 @@ def token_verifier() -> Verifier:
     from artiway.identity.token_verifier import Verifier
 
     return Verifier(base.settings().token_jwks, issuer=base.settings().token_issuer)
+
+
+@once
+def authorizer() -> Callable[[str], Mapping[str, Any]]:
+    """For a function without an authorizer before it: `streams.StreamApi("area", authorizer=bootstrap.authorizer)`."""
+    from functools import partial
+
+    from artiway.identity.token_verifier import authorizer_context
+
+    return partial(authorizer_context, token_verifier())
 
 
 @once

@@ -66,3 +66,28 @@ def outbox() -> Outbox:
     from artiway.outbox.repository import Outbox
 
     return Outbox(_relay(base.database()).deliver, base.clock())
+
+
+@once
+def text_queue_urls() -> dict[str, str]:
+    """The address of each lane of texts. Their queues have names of their own."""
+    from artiway.scheduling.lanes import LANES
+
+    address, names = base.settings().queue_address, base.settings().text_queues
+    return {f"lane:{lane}": f"{address}/{names}{lane}" for lane, spec in LANES.items() if spec.pool == "text"}
+
+
+@once
+def text_sender() -> Sender:
+    """Sends to the lanes of texts only."""
+    from artiway.outbox.queue import SqsSender
+
+    return SqsSender(text_queue_urls())
+
+
+def text_outbox(of: Database) -> Outbox:
+    """For messages of the lanes of texts, which rows stand for: none is stored."""
+    from artiway.outbox.repository import Outbox, PostgresStore
+    from artiway.outbox.service import Relay
+
+    return Outbox(Relay(PostgresStore(of), text_sender()).deliver, base.clock())

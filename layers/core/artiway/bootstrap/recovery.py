@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -11,12 +12,13 @@ from artiway.bootstrap.circuits import circuit_rules
 from artiway.bootstrap.delivery import artefact_objects
 from artiway.bootstrap.live_settings import service_setting_values
 from artiway.bootstrap.once import once
-from artiway.bootstrap.outbox import queue_urls, service_outbox
+from artiway.bootstrap.outbox import queue_urls, service_outbox, text_queue_urls
 from artiway.bootstrap.points import points
 from artiway.bootstrap.scheduling import fair_queues
 from artiway.bootstrap.tasks import nodes, task_store
 
 if TYPE_CHECKING:
+    from artiway.platform.parameters import Parameter
     from artiway.recovery.deadletters import DeadLetters
     from artiway.recovery.invariants import Invariants
     from artiway.recovery.repository import AuditJournal
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 @once
 def sweeper() -> Sweeper:
+    from artiway.bootstrap.generations import text_sweeps
     from artiway.recovery.repository import PostgresOverdueQueries
     from artiway.recovery.service import Sweeper, SweepThresholds
 
@@ -45,6 +48,7 @@ def sweeper() -> Sweeper:
         artefact_objects(),
         thresholds,
         stopped_wait_s=lambda: circuit_rules().wait_s,
+        texts=text_sweeps(),
     )
 
 
@@ -69,14 +73,32 @@ def audit_journal() -> AuditJournal:
 
 
 @once
+def dead_letter_parameter() -> Parameter:
+    from artiway.platform.parameters import Parameter
+
+    return Parameter(base.settings().dead_letters_parameter)
+
+
+def dead_letter_names() -> Mapping[str, tuple[str, str]]:
+    """The name of each dead-letter queue, and the destinations that it serves, separated by spaces: `work:gpu:*`."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(dict[str, tuple[str, str]]).validate_json(dead_letter_parameter().text())
+
+
+@once
 def dead_letters() -> DeadLetters:
     from artiway.recovery.deadletters import DeadLetterQueue, DeadLetters
     from artiway.recovery.queue import SqsQueues
 
-    address, urls = base.settings().queue_address, queue_urls()
+    address, urls = base.settings().queue_address, {**queue_urls(), **text_queue_urls()}
     queues = [
-        DeadLetterQueue(name, f"{address}/{queue}", tuple(url for to, url in urls.items() if fnmatchcase(to, served)))
-        for name, (queue, served) in base.settings().dead_letters.items()
+        DeadLetterQueue(
+            name,
+            f"{address}/{queue}",
+            tuple(url for to, url in urls.items() if any(fnmatchcase(to, one) for one in served.split())),
+        )
+        for name, (queue, served) in dead_letter_names().items()
     ]
     return DeadLetters(
         queues,

@@ -73,6 +73,7 @@ def scheduler() -> Dispatcher:
 
 @once
 def operations() -> OperationsService:
+    from artiway.bootstrap.generations import wake_lane
     from artiway.scheduling.operations import OperationsService
 
     return OperationsService(
@@ -82,4 +83,5 @@ def operations() -> OperationsService:
         base.clock(),
         catalogue().models,
         records=_scheduling_store(base.reader_database()),
+        wake_lane=wake_lane,
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from artiway.bootstrap import base
 from artiway.bootstrap.live_settings import service_setting_values
 from artiway.bootstrap.once import once
+from artiway.bootstrap.recovery import dead_letter_names
 
 if TYPE_CHECKING:
     from artiway.series.service import SeriesService
@@ -16,10 +17,8 @@ if TYPE_CHECKING:
 def dead_letter_depths() -> Mapping[str, int]:
     from artiway.recovery.queue import SqsQueues
 
-    queues, settings = SqsQueues(), base.settings()
-    return {
-        name: queues.depth(f"{settings.queue_address}/{queue}") for name, queue in settings.dead_letter_queues.items()
-    }
+    queues, address = SqsQueues(), base.settings().queue_address
+    return {name: queues.depth(f"{address}/{queue}") for name, (queue, _) in dead_letter_names().items()}
 
 
 @once

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from artiway.bootstrap import base
 from artiway.bootstrap.circuits import circuit_rules, circuits
-from artiway.bootstrap.delivery import task_feed, uploads, webhook_post, webhooks
+from artiway.bootstrap.delivery import listeners, task_feed, uploads, webhook_post, webhooks
 from artiway.bootstrap.live_settings import setting_values
 from artiway.bootstrap.once import once
 from artiway.bootstrap.outbox import direct_push, outbox, service_outbox
@@ -16,6 +16,7 @@ from artiway.bootstrap.points import points
 if TYPE_CHECKING:
     from artiway.delivery.feed.service import FeedService
     from artiway.tasks.catalogue import Catalogue
+    from artiway.tasks.drafts import Drafts
     from artiway.tasks.durations import MeasuredDurations
     from artiway.tasks.lifecycle import NodeService
     from artiway.tasks.progress import Progress
@@ -113,6 +114,22 @@ def tasks() -> TaskService:
         refusal_of=lambda url: webhook_post().refusal(url, is_looked_up=False),
         live_progress=ProgressReader(task_feed()).read,
         circuit_rules=circuit_rules,
+        drafts=drafts(),
+    )
+
+
+@once
+def drafts() -> Drafts:
+    from artiway.tasks.drafts import Drafts
+
+    silence_s = base.settings().worker_silence_s
+    return Drafts(
+        catalogue(),
+        lambda pool: node_store().neural_steps(pool, silence_s=silence_s),
+        setting_values(),
+        base.clock(),
+        configured=base.settings().neural_steps.split(","),
+        for_s=base.settings().lane_load_s,
     )
 
 
@@ -146,11 +163,6 @@ def progress() -> Progress:
 
 @once
 def task_events() -> FeedService:
-    from artiway.delivery.feed.model import ListenerLimits
-    from artiway.delivery.feed.queue import RedisListeners
     from artiway.delivery.feed.service import FeedService
 
-    settings = base.settings()
-    limits = ListenerLimits(settings.events_per_user, settings.events_per_tenant, settings.events_at_once)
-    listeners = RedisListeners(base.redis(), limits, breaker=base.redis_breaker())
-    return FeedService(task_store(), task_feed(), listeners, pause=base.pause())
+    return FeedService(task_store(), task_feed(), listeners(), pause=base.pause())

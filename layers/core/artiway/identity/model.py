@@ -203,9 +203,14 @@ class Tenant:
     rate_per_second: int | None = None
     burst: int | None = None
     user_concurrency: int | None = None
+    job_concurrency: int | None = None
+    job_per_minute: int | None = None
+    job_period_s: int | None = None
 
 
 OVERRIDES = ("weight", "concurrency", "queue_depth", "rate_per_second", "burst")
+# Limits of scheduled jobs. The defaults of the tier are live settings of jobs.
+JOB_OVERRIDES = ("job_concurrency", "job_per_minute", "job_period_s")
 # They have no default of the tier: NULL is no limit.
 OWN_LIMITS = ("user_concurrency",)
 

@@ -1,8 +1,8 @@
 -- name: insert_tenant
 INSERT INTO tenant (tenant_id, name, tier, status, is_platform, weight, concurrency, queue_depth, rate_per_second, burst,
-                    user_concurrency)
+                    user_concurrency, job_concurrency, job_per_minute, job_period_s)
 VALUES (%(tenant_id)s, %(name)s, %(tier)s, %(status)s, %(is_platform)s, %(weight)s, %(concurrency)s, %(queue_depth)s,
-        %(rate_per_second)s, %(burst)s, %(user_concurrency)s);
+        %(rate_per_second)s, %(burst)s, %(user_concurrency)s, %(job_concurrency)s, %(job_per_minute)s, %(job_period_s)s);
 
 -- name: insert_user
 INSERT INTO app_user (tenant_id, user_id, email, phone, password_hash)

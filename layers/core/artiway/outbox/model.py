@@ -26,6 +26,7 @@ class Message:
     event: tuple[UUID, int] | None = None  # task and number of a stored event, which is then not stored again
     is_stored: bool = True  # False: another row of the transaction stands for it, and a sweep sends it again
     token_id: UUID | str | None = None  # of the task token that it answers, which goes when the answer was sent
+    due_at: datetime | None = None  # the time at which it should arrive, instead of a delay after it was sent
 
     def body(self, *, trace_id: str, at: datetime) -> str:
         """The JSON text that consumers receive, whichever way the message is sent."""
@@ -52,6 +53,7 @@ class Envelope:
     delay_s: int
     trace_id: str
     token_id: UUID | str | None = None
+    due_at: datetime | None = None
 
 
 class Sender(Protocol):

@@ -9,7 +9,7 @@ SELECT outbox_sent(%(tenant_id)s, %(ids)s::bigint[], %(token_ids)s::uuid[]);
 
 -- name: lock_overdue
 -- Oldest first. Another sweep skips these rows. The message about a stored event says that its user has events.
-SELECT outbox_id, tenant_id, aggregate, destination, delay_s, trace_id,
+SELECT outbox_id, tenant_id, aggregate, destination, delay_s, trace_id, due_at,
        CASE WHEN task_id IS NULL THEN body
             ELSE json_build_object('type', 'wake', 'aggregate', aggregate, 'traceId', trace_id, 'data',
                                    json_build_object('tenantId', tenant_id, 'userId', substr(aggregate, 6)))::text END AS body

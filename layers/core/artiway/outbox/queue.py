@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from artiway.outbox.model import Envelope, Message
 from artiway.platform import aws, tracing
-from artiway.platform.clock import Clock
+from artiway.platform.clock import Clock, SystemClock
 from artiway.platform.logs import Logger
 
 if TYPE_CHECKING:
@@ -18,13 +20,14 @@ if TYPE_CHECKING:
 logger = Logger("queues")
 BATCH_MESSAGES = 10
 BATCH_BYTES = 256 * 1024
+MOST_DELAY_S = 900
 
 
 class SqsSender:
     """Knows the queue URL of each destination. Returns the messages of a batch that SQS accepted."""
 
-    def __init__(self, queue_urls: Mapping[str, str]) -> None:
-        self._queue_urls = queue_urls
+    def __init__(self, queue_urls: Mapping[str, str], clock: Clock | None = None) -> None:
+        self._queue_urls, self._clock = queue_urls, clock or SystemClock()
 
     def send(self, envelopes: Sequence[Envelope]) -> set[int]:
         by_destination: dict[str, list[Envelope]] = defaultdict(list)
@@ -44,8 +47,9 @@ class SqsSender:
         from botocore.exceptions import BotoCoreError, ClientError
 
         sqs: SQSClient = aws.client("sqs")
+        now = self._clock.now()
         try:
-            answer = sqs.send_message_batch(QueueUrl=queue_url, Entries=[_entry(envelope) for envelope in batch])
+            answer = sqs.send_message_batch(QueueUrl=queue_url, Entries=[_entry(envelope, now) for envelope in batch])
         except (BotoCoreError, ClientError) as error:
             logger.warning("batch not sent", queue_url=queue_url, messages=len(batch), reason=type(error).__name__)
             return set()
@@ -68,11 +72,18 @@ def send_directly(queue_url: str, clock: Clock) -> Callable[[Message], None]:
     return send
 
 
-def _entry(envelope: Envelope) -> SendMessageBatchRequestEntryTypeDef:
+def delay_of(envelope: Envelope, now: datetime) -> int:
+    """Whole seconds, rounded down: a message that is due at a time arrives up to a second before it."""
+    if envelope.due_at is None:
+        return envelope.delay_s
+    return min(MOST_DELAY_S, max(0, math.floor((envelope.due_at - now).total_seconds())))
+
+
+def _entry(envelope: Envelope, now: datetime) -> SendMessageBatchRequestEntryTypeDef:
     entry: SendMessageBatchRequestEntryTypeDef = {
         "Id": str(envelope.outbox_id),
         "MessageBody": envelope.body,
-        "DelaySeconds": envelope.delay_s,
+        "DelaySeconds": delay_of(envelope, now),
         # A consumer can drop a repeated message: its outbox number stays the same.
         "MessageAttributes": {
             "outboxId": {"DataType": "Number", "StringValue": str(envelope.outbox_id)},

@@ -34,6 +34,7 @@ class Prepared:
                 "delay_s": message.delay_s,
                 "trace_id": message.trace_id or self.trace_id,
                 **({"body": body} if message.event is None else _reference(*message.event)),
+                **({} if message.due_at is None else {"due_at": message.due_at.isoformat()}),
             }
             for message, body in self.messages
             if message.is_stored
@@ -60,6 +61,7 @@ class Prepared:
                 delay_s=message.delay_s,
                 trace_id=message.trace_id or self.trace_id,
                 token_id=message.token_id,
+                due_at=message.due_at,
             )
             for number, (message, body) in zip(numbered, self.messages, strict=True)
             if number["is_due"]

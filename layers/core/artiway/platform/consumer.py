@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
-from artiway.platform import logs, metrics, tracing, waits
+from artiway.platform import aws, logs, metrics, tracing, waits
 from artiway.platform.logs import Logger
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
 
 logger = Logger("consumer")
 T = TypeVar("T")
@@ -19,6 +23,14 @@ T = TypeVar("T")
 
 class PoisonMessage(ValueError):
     """A record that no retry can help. The redrive policy moves it to the dead-letter queue."""
+
+
+class ReturnLater(Exception):
+    """The message cannot be handled now: it returns through its queue after a delay, which is no failure."""
+
+    def __init__(self, delay_s: int) -> None:
+        super().__init__(f"returns after {delay_s} s")
+        self.delay_s = delay_s
 
 
 @dataclass(frozen=True)
@@ -93,6 +105,9 @@ def _processed(
             try:
                 message = decode(record)
                 result = handle(message)
+            except ReturnLater as later:
+                _delay(record, later.delay_s)
+                raise
             except PoisonMessage as error:
                 logger.error("poison message", reason=str(error))
                 metrics.emit("PoisonMessages", 1)
@@ -106,6 +121,18 @@ def _processed(
 
     with waits.counted(is_bounded=False):
         return {**process_partial_response(event, handle_record, processor)}
+
+
+def _delay(record: SQSRecord, delay_s: int) -> None:
+    """Without the change the queue delivers again after its own visibility time-out."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    sqs: SQSClient = aws.client("sqs")
+    url = f"{os.environ.get('ARTIWAY_QUEUE_ADDRESS', '')}/{record.event_source_arn.rpartition(':')[2]}"
+    try:
+        sqs.change_message_visibility(QueueUrl=url, ReceiptHandle=record.receipt_handle, VisibilityTimeout=delay_s)
+    except (BotoCoreError, ClientError) as error:
+        logger.warning("message not delayed", reason=type(error).__name__)
 
 
 def _trace_of(record: SQSRecord) -> str | None:

@@ -144,6 +144,7 @@ class _Rule:
     is_raw: bool
     is_idempotent: bool
     is_slow: bool = False
+    accepts: frozenset[str] = frozenset()
 
 
 class Api:
@@ -193,16 +194,18 @@ class Api:
         idempotent: bool = False,
         keyed: bool = False,
         slow: bool = False,
+        accepts: Sequence[str] = (),
     ) -> Callable[[_Handler], _Handler]:
         """Declare a route: its path, its permission, its answers.
 
         `also` is a second media type of the answer. `raw` leaves the body to the handler. An `idempotent` route runs
         once per Idempotency-Key; a `keyed` one too, but its service enforces that. A `slow` route may wait for the
-        database as long as its function's settings say, any other for QUICK_S at most.
+        database as long as its function's settings say, any other for QUICK_S at most. `accepts` names media types of a
+        body that the handler reads itself.
         """
         rule = BASE + path
         key = f"{method} " + _PARAMETER.sub(r"{\1}", rule)
-        self.rules[key] = _Rule(permission, public, raw, idempotent, slow)
+        self.rules[key] = _Rule(permission, public, raw, idempotent, slow, frozenset(accepts))
         documented = {422, 500, 503, *errors}
         if self.origin is not None:
             documented.add(403)
@@ -226,6 +229,8 @@ class Api:
             extensions["x-idempotent"] = True
         if also:
             extensions["x-also"] = also
+        if accepts:
+            extensions["x-accepts"] = list(accepts)
 
         def register(handler: _Handler) -> _Handler:
             self._handlers[key] = handler
@@ -274,6 +279,10 @@ class Api:
         return _body_of(self._event)
 
     @property
+    def media_type(self) -> str:
+        return _media_type_of(self._event)
+
+    @property
     def client_address(self) -> str:
         """The viewer's address if the request came through CloudFront, else the connection's."""
         viewer = self.origin().viewer_address(self._event.get("headers", {})) if self.origin is not None else ""
@@ -319,12 +328,12 @@ class Api:
             try:
                 answer = self._answer(event, rule, context)
             except ArtiwayError as error:
-                answer = _failed(error) if is_raw else _rendered(error, request_id)
+                answer = _failed(error) if is_raw else rendered(error, request_id)
             except Exception:
                 logger.exception("request failed")
                 metrics.emit("RequestFailures", 1, area=self.area)
                 bug = ArtiwayError("an internal error occurred")
-                answer = _failed(bug) if is_raw else _rendered(bug, request_id)
+                answer = _failed(bug) if is_raw else rendered(bug, request_id)
             if answer["statusCode"] >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 self._count_failure()
             if answer["statusCode"] == HTTPStatus.TOO_MANY_REQUESTS:
@@ -333,7 +342,7 @@ class Api:
                 "cache-control": "no-store",
                 **({"retry-after": str(RETRY_AFTER_S)} if answer["statusCode"] == 503 else {}),
                 **answer.get("headers", {}),
-                **_limit_headers(self._limit),
+                **limit_headers(self._limit),
                 "x-request-id": request_id,
                 "x-trace-id": trace_id,
             }
@@ -365,7 +374,7 @@ class Api:
         self._event = event
         if not rule.is_public:
             self._admit(event, rule.permission)
-        bounded = _bounded(event, is_raw=rule.is_raw)
+        bounded = _bounded(event, is_raw=rule.is_raw, accepts=rule.accepts)
         if bounded["body"]:
             _check_body(self._handlers[str(event["routeKey"])], bounded["body"])
 
@@ -424,7 +433,7 @@ class Api:
         raise error
 
     def _on_error(self, error: ArtiwayError) -> Response[str]:
-        answer = _rendered(error, str(self._event["requestContext"].get("requestId", "")))
+        answer = rendered(error, str(self._event["requestContext"].get("requestId", "")))
         headers = {name: value for name, value in answer["headers"].items() if name != "content-type"}
         return Response(
             status_code=answer["statusCode"],
@@ -511,7 +520,7 @@ def _request_hash(identity: Identity, event: Mapping[str, Any]) -> str:
     return hashlib.sha256(b"\n".join(parts)).hexdigest()
 
 
-def _limit_headers(limit: Decision | None) -> dict[str, str]:
+def limit_headers(limit: Decision | None) -> dict[str, str]:
     if limit is None:
         return {}
     return {
@@ -531,7 +540,11 @@ def _body_of(event: Mapping[str, Any]) -> bytes:
         raise Refused("the body cannot be read", fields=[{"field": "body", "reason": "not base64"}]) from None
 
 
-def _bounded(event: Mapping[str, Any], *, is_raw: bool) -> dict[str, Any]:
+def _media_type_of(event: Mapping[str, Any]) -> str:
+    return str(event.get("headers", {}).get("content-type", "")).partition(";")[0].strip().lower()
+
+
+def _bounded(event: Mapping[str, Any], *, is_raw: bool, accepts: frozenset[str] = frozenset()) -> dict[str, Any]:
     """The event with its body checked: size, media type, JSON."""
     body = _body_of(event)
     if len(body) > BODY_LIMIT_BYTES:
@@ -541,9 +554,11 @@ def _bounded(event: Mapping[str, Any], *, is_raw: bool) -> dict[str, Any]:
             raise Refused("the request is not valid", fields=[{"field": name, "reason": "contains a NUL character"}])
     if is_raw or not body:
         return {**event, "body": "", "isBase64Encoded": False}
-    media_type = str(event.get("headers", {}).get("content-type", "")).partition(";")[0].strip().lower()
-    if media_type != "application/json":
-        raise WrongMediaType("send application/json", received=media_type[:100])
+    media_type = _media_type_of(event)
+    if accepts and media_type in accepts:
+        return {**event, "body": "", "isBase64Encoded": False}
+    if accepts or media_type != "application/json":
+        raise WrongMediaType(f"send {' or '.join(sorted(accepts)) or 'application/json'}", received=media_type[:100])
     return {**event, "body": _checked_json(body), "isBase64Encoded": False}
 
 
@@ -625,7 +640,7 @@ def _field_name(location: Sequence[Any]) -> str:
     return ".".join(places)
 
 
-def _rendered(error: ArtiwayError, request_id: str) -> dict[str, Any]:
+def rendered(error: ArtiwayError, request_id: str) -> dict[str, Any]:
     headers = {"content-type": "application/json"}
     if isinstance(error, TooMany):
         headers["retry-after"] = str(error.retry_after_s)

@@ -1,8 +1,9 @@
-"""The signing key in KMS, and its public half as a JWKS."""
+"""Keys in KMS: the signing key with its public half as a JWKS, and keys that encrypt."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from artiway.platform import aws
@@ -15,6 +16,7 @@ logger = Logger("kms")
 _COORDINATE_BYTES = 32
 # A disabled key, and one that waits for its deletion.
 _UNUSABLE = {"DisabledException", "KMSInvalidStateException"}
+_UNREADABLE = {"InvalidCiphertextException", "IncorrectKeyException"}
 
 
 class KmsSigner:
@@ -69,3 +71,31 @@ def _public_jwk(key_id: str) -> dict[str, str]:
     if not isinstance(public_key, EllipticCurvePublicKey) or not isinstance(public_key.curve, SECP256R1):
         raise TypeError(f"key {name_of(key_id)} is no key of the curve P-256")
     return {**ECAlgorithm.to_jwk(public_key, as_dict=True), "kid": name_of(key_id), "alg": "ES256", "use": "sig"}
+
+
+class NotDecrypted(ValueError):
+    """The ciphertext is damaged, of another key, or was made with another context."""
+
+
+class KmsCipher:
+    """Encrypts up to 4 KB by a key that never leaves KMS. Decryption needs the context of the encryption."""
+
+    def __init__(self, key_id: str) -> None:
+        self._key_id = key_id
+
+    def encrypt(self, plaintext: bytes, context: Mapping[str, str]) -> bytes:
+        kms: KMSClient = aws.client("kms")
+        return kms.encrypt(KeyId=self._key_id, Plaintext=plaintext, EncryptionContext=context)["CiphertextBlob"]
+
+    def decrypt(self, ciphertext: bytes, context: Mapping[str, str]) -> bytes:
+        from botocore.exceptions import ClientError
+
+        kms: KMSClient = aws.client("kms")
+        try:
+            # With the key's id KMS refuses what another key has encrypted.
+            answer = kms.decrypt(KeyId=self._key_id, CiphertextBlob=ciphertext, EncryptionContext=context)
+        except ClientError as error:
+            if error.response["Error"]["Code"] in _UNREADABLE:
+                raise NotDecrypted("the ciphertext cannot be decrypted") from error
+            raise
+        return answer["Plaintext"]

@@ -94,6 +94,12 @@ def merged(apis: Iterable[Any]) -> dict[str, Any]:
                 success = next(answer for status, answer in operation["responses"].items() if status.startswith("2"))
                 success["content"][also] = {"schema": {"type": "string"}}
                 success["headers"] = {"X-Next-Cursor": _header("X-Next-Cursor")}
+            if accepts := operation.pop("x-accepts", None):
+                kinds = {media: {"type": "object" if media == "application/json" else "string"} for media in accepts}
+                operation["requestBody"] = {
+                    "required": True,
+                    "content": {media: {"schema": schema} for media, schema in kinds.items()},
+                }
             if operation.get("x-idempotent"):
                 operation.setdefault("parameters", []).append(_IDEMPOTENCY_KEY)
             if any("text/event-stream" in answer.get("content", {}) for answer in operation["responses"].values()):

@@ -117,6 +117,10 @@ class DeadlineExceeded(OutboundError):
     """The deadline passed before the answer was complete. The target may have acted on the request."""
 
 
+class ConnectTimedOut(DeadlineExceeded):
+    """The time to connect passed. The target has not seen the request."""
+
+
 class ConnectFailed(OutboundError):
     """No address was found, or no connection was made. The target has not seen the request."""
 
@@ -248,10 +252,16 @@ class _Deadline:
     def __init__(self, seconds: float) -> None:
         if not 0 < seconds <= DEADLINE_LIMIT_S:
             raise ValueError(f"a deadline is between 0 and {DEADLINE_LIMIT_S} seconds, not {seconds}")
-        self._ends_at = time.monotonic() + seconds
+        self._ends_at = self._phase_ends_at = time.monotonic() + seconds
+
+    def limit(self, seconds: float | None) -> None:
+        """End no later than in so many seconds, until the next call. None: with the deadline alone."""
+        self._phase_ends_at = self._ends_at
+        if seconds is not None:
+            self._phase_ends_at = min(self._ends_at, time.monotonic() + seconds)
 
     def left(self) -> float:
-        left = self._ends_at - time.monotonic()
+        left = self._phase_ends_at - time.monotonic()
         if left <= 0:
             raise DeadlineExceeded("no complete answer before the deadline")
         return left
@@ -268,6 +278,10 @@ class _Deadline:
             raise kind(f"{what}: the certificate is not valid for this host") from error
         except (OSError, ValueError) as error:
             raise kind(f"{what}: {type(error).__name__}") from error
+
+
+class _Nothing(Exception):
+    """Nothing arrived while the caller waited. The connection is as it was."""
 
 
 class _Wire:
@@ -294,6 +308,19 @@ class _Wire:
         del self._buffer[:limit]
         return taken
 
+    def wait(self, seconds: float, *, for_line: bool = False) -> bool:
+        """Receive once. False: within so many seconds nothing arrived, or no end of a line."""
+        if self._is_ready(for_line):
+            return True
+        try:
+            is_open = self._receive(seconds)
+        except _Nothing:
+            return False
+        return not is_open or self._is_ready(for_line)
+
+    def _is_ready(self, for_line: bool) -> bool:
+        return b"\n" in self._buffer or len(self._buffer) > HEADER_BYTES if for_line else bool(self._buffer)
+
     def line(self) -> bytes:
         """One line of the header, the trailer or a chunk's size, without its end."""
         begin = 0
@@ -315,10 +342,18 @@ class _Wire:
         self._header_bytes = 0
         return self.line()
 
-    def _receive(self) -> bool:
+    def _receive(self, seconds: float | None = None) -> bool:
+        """Whether the connection is open. With `seconds` it raises _Nothing when they pass before the deadline."""
+        left = self._deadline.left()
+        is_short = seconds is not None and seconds < left
         with self._deadline.translated(BadAnswer, "no complete answer"):
-            self._connection.settimeout(self._deadline.left())
-            found = self._connection.recv(RECEIVE_BYTES)
+            self._connection.settimeout(seconds if is_short else left)
+            try:
+                found = self._connection.recv(RECEIVE_BYTES)
+            except TimeoutError:
+                if is_short:
+                    raise _Nothing from None
+                raise
         self._buffer += found
         return bool(found)
 
@@ -332,10 +367,13 @@ class Response:
         self._is_empty = method == "HEAD" or self.status in (204, 304)
         self._length = self._frame()
 
-    def chunks(self) -> Iterator[bytes]:
-        """The body as it arrives. Raises `AnswerTooLarge` instead of passing the bound."""
+    def chunks(self, *, tick_s: float | None = None) -> Iterator[bytes]:
+        """The body as it arrives. Raises `AnswerTooLarge` instead of passing the bound.
+
+        With `tick_s` an empty chunk comes at least so often while nothing arrives.
+        """
         received = 0
-        for chunk in self._body():
+        for chunk in self._body(tick_s):
             received += len(chunk)
             if received > self._answer_bytes:
                 raise AnswerTooLarge(f"the answer is larger than {self._answer_bytes} bytes")
@@ -391,36 +429,65 @@ class Response:
             raise BadAnswer("the content length is not a number")
         return int(length)
 
-    def _body(self) -> Iterator[bytes]:
+    def _body(self, tick_s: float | None = None) -> Iterator[bytes]:
         if self._is_empty:
             return
         if self._is_chunked:
-            yield from self._chunked()
+            yield from self._chunked(tick_s)
         elif self._length is not None:
-            yield from self._exactly(self._length)
+            yield from self._exactly(self._length, tick_s)
         else:
-            while chunk := self._wire.some(RECEIVE_BYTES):
+            while True:
+                yield from self._ticks(tick_s)
+                if not (chunk := self._wire.some(RECEIVE_BYTES)):
+                    return
                 yield chunk
 
-    def _chunked(self) -> Iterator[bytes]:
+    def _ticks(self, tick_s: float | None, *, for_line: bool = False) -> Iterator[bytes]:
+        """Empty chunks until the next read does not wait."""
+        while tick_s is not None and not self._wire.wait(tick_s, for_line=for_line):
+            yield b""
+
+    def _chunked(self, tick_s: float | None) -> Iterator[bytes]:
         while True:
+            yield from self._ticks(tick_s, for_line=True)
             found = _CHUNK.fullmatch(self._wire.chunk_line())
             if found is None:
                 raise BadAnswer("the size of a chunk is not valid")
             if (size := int(found[1], 16)) == 0:
                 self._fields()
                 return
-            yield from self._exactly(size)
+            yield from self._exactly(size, tick_s)
+            yield from self._ticks(tick_s, for_line=True)
             if self._wire.chunk_line():
                 raise BadAnswer("a chunk is longer than its size")
 
-    def _exactly(self, left: int) -> Iterator[bytes]:
+    def _exactly(self, left: int, tick_s: float | None) -> Iterator[bytes]:
         while left:
+            yield from self._ticks(tick_s)
             chunk = self._wire.some(min(left, RECEIVE_BYTES))
             if not chunk:
                 raise BadAnswer("the connection was closed inside the answer")
             left -= len(chunk)
             yield chunk
+
+
+class Exchange:
+    """A request that was sent and whose answer is read in phases, each with a limit of its own below the deadline."""
+
+    def __init__(self, wire: _Wire, deadline: _Deadline, method: str, answer_bytes: int) -> None:
+        self._wire, self._deadline, self._method, self._answer_bytes = wire, deadline, method, answer_bytes
+
+    def limit(self, seconds: float | None) -> None:
+        """From now the reads end after so many seconds in DeadlineExceeded. None: with the deadline of the call."""
+        self._deadline.limit(seconds)
+
+    def has_begun(self, seconds: float) -> bool:
+        """Wait for the first byte of the answer, or the end of the connection, for so many seconds."""
+        return self._wire.wait(seconds)
+
+    def response(self) -> Response:
+        return Response(self._wire, self._method, self._answer_bytes)
 
 
 class Client:
@@ -480,10 +547,30 @@ class Client:
         answer_bytes: int = ANSWER_BYTES,
     ) -> Iterator[Response]:
         """The answer as it arrives, inside the block. Everything in the block counts against the deadline."""
+        with self.exchange(
+            method, url, deadline_s=deadline_s, headers=headers, body=body, answer_bytes=answer_bytes
+        ) as exchange:
+            yield exchange.response()
+
+    @contextlib.contextmanager
+    def exchange(
+        self,
+        method: str,
+        url: str,
+        *,
+        deadline_s: float,
+        connect_s: float | None = None,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        answer_bytes: int = ANSWER_BYTES,
+    ) -> Iterator[Exchange]:
+        """As `stream`, before the first byte of the answer. `connect_s` bounds the search for a name and TLS too."""
         deadline = _Deadline(deadline_s)
         target = self._target(url)
         request = _request(method, target, headers or {}, body)
-        with contextlib.closing(self._connect(target, deadline)) as connection:
+        deadline.limit(connect_s)
+        with contextlib.closing(self._connected(target, deadline)) as connection:
+            deadline.limit(None)
             wire = _Wire(connection, deadline)
             try:
                 wire.send(request)
@@ -491,7 +578,18 @@ class Client:
                 raise DeadlineExceeded("the request was not received before the deadline") from None
             except OSError:
                 pass  # a target may answer and close before it has read all
-            yield Response(wire, method, answer_bytes)
+            yield Exchange(wire, deadline, method, answer_bytes)
+
+    def connect(self, url: str, *, deadline_s: float) -> tuple[Target, socket.socket]:
+        """A connection to a target that was checked, for protocols that begin with HTTP. The caller closes it."""
+        target = self._target(url)
+        return target, self._connected(target, _Deadline(deadline_s))
+
+    def _connected(self, target: Target, deadline: _Deadline) -> socket.socket:
+        try:
+            return self._connect(target, deadline)
+        except DeadlineExceeded as error:
+            raise ConnectTimedOut(error.reason) from error
 
     def _target(self, url: str) -> Target:
         if len(url) > URL_CHARACTERS or not _PRINTABLE.fullmatch(url):

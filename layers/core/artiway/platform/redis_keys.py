@@ -75,6 +75,8 @@ REGISTRY = (
     KeyPattern("task_progress:<task_id>", KeyType.HASH, True, "delivery.feed", "progress of a task's nodes"),
     KeyPattern("task_written:<node_id>", KeyType.STRING, True, "delivery.feed", "the database has recent progress"),
     KeyPattern("task_listeners:<group>", KeyType.ZSET, True, "delivery.feed", "leases of waiting event requests"),
+    KeyPattern("generation_events:<id>", KeyType.STREAM, True, "generations.feed", "events of a generation"),
+    KeyPattern("provider_quota:<provider>", KeyType.HASH, True, "generations.providers", "a minute of a provider"),
     KeyPattern("forecast:<name>", KeyType.HASH, True, "scheduling", "a pool's forecast, with a row for each tenant"),
     KeyPattern("forecasting:<name>", KeyType.STRING, True, "scheduling", "claim of the caller that computes it"),
     KeyPattern(f"{_QUEUE}:epoch", KeyType.STRING, False, "scheduling", "the epoch of the fair queue that is in force"),
@@ -143,6 +145,14 @@ def task_written(node_id: UUID) -> str:
 
 def task_listeners(group: str) -> str:
     return f"task_listeners:{group}"
+
+
+def generation_events(generation_id: UUID) -> str:
+    return f"generation_events:{generation_id}"
+
+
+def provider_quota(provider: str) -> str:
+    return f"provider_quota:{provider}"
 
 
 def forecast(name: str) -> str:

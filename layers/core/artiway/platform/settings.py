@@ -38,12 +38,15 @@ class Settings(BaseSettings):
     queue_address: str = ""  # of all queues: https://sqs.<region>.amazonaws.com/<account>
     # Destination of a message -> name of its queue: {"lane:vip_short": "…", "work:gpu:cutout": "…"}.
     queues: dict[str, str] = Field(default_factory=dict, max_length=100)
+    text_queues: str = ""  # the beginning of the names of the six text lanes; the lane follows
     websocket_endpoint: str = ""
 
     outbox_sweep_age_s: int = Field(default=10, ge=0, le=600)
     outbox_batch: int = Field(default=500, ge=1, le=10_000)
     relay_pass_interval_s: int = Field(default=5, ge=0, le=60)
     relay_work_s: int = Field(default=50, ge=0, le=600)
+    trigger_interval_s: float = Field(default=5, ge=0, le=30)
+    trigger_work_s: int = Field(default=55, ge=0, le=600)
 
     worker_silence_s: int = Field(default=30, ge=5, le=3_600)
     scheduler_prefetch: int = Field(default=1, ge=0, le=100)
@@ -57,6 +60,8 @@ class Settings(BaseSettings):
     connections_per_tenant: int = Field(default=200, ge=1, le=1_000)
 
     task_machine_arn: str = ""
+    # Steps with a network in a pool without a live worker; live workers report their own.
+    neural_steps: str = Field(default="", max_length=2_000)
     hold_ttl_s: int = Field(default=172_800, ge=3_600, le=30 * 86_400)  # longer than an execution may take
     lane_load_s: float = Field(default=2, ge=0, le=60)
     forecast_s: float = Field(default=2, ge=0, le=60)
@@ -76,9 +81,8 @@ class Settings(BaseSettings):
     picture_secret_arn: str = ""
     picture_key: str = ""
     picture_key_id: str = ""
-    events_wait_ms: int = Field(default=20_000, ge=0, le=25_000)
-    events_retry_ms: int = Field(default=500, ge=0, le=60_000)
-    events_per_user: int = Field(default=5, ge=1, le=100)  # each that waits holds a function
+    stream_life_ms: int = Field(default=60_000, ge=0, le=600_000)  # no function sees that its viewer left
+    events_per_user: int = Field(default=5, ge=1, le=100)  # each open stream holds a function
     events_per_tenant: int = Field(default=20, ge=1, le=1_000)
     events_at_once: int = Field(default=50, ge=1, le=10_000)  # less than the function's concurrency
     webhook_timeout_s: float = Field(default=8, gt=0, le=15)  # the function ends after 20
@@ -94,9 +98,10 @@ class Settings(BaseSettings):
     allowed_targets: str = Field(default="", max_length=4_000)
     outbound_ports: str = Field(default="80,443,8000-8999", max_length=1_000)  # of all other targets
 
-    # Name -> name of the dead-letter queue, and the destinations that it serves: "work:gpu:*".
-    dead_letters: dict[str, tuple[str, str]] = Field(default_factory=dict, max_length=100)
-    dead_letter_queues: dict[str, str] = Field(default_factory=dict, max_length=100)  # names only, for the watchdog
+    jobs_key_id: str = Field(default="", max_length=2_048)  # the KMS key of the secrets of jobs, or its ARN
+
+    # The parameter with the dead-letter queues: name -> name of the queue, and the destinations that it serves.
+    dead_letters_parameter: str = Field(default="", max_length=2_048)
     dead_letter_lock_s: float = Field(default=60, ge=1, le=600)
     watchdog_interval_s: int = Field(default=20, ge=0, le=25)  # 30 s are promised, and the schedule may be late
     watchdog_work_s: int = Field(default=55, ge=0, le=600)
@@ -129,6 +134,9 @@ class Settings(BaseSettings):
     login_location_wait_s: float = Field(default=1, ge=0, le=5)
     wechat_login_url: str = "https://api.weixin.qq.com"
     wechat_login_secret_arn: str = ""
+
+    text_providers_secret_arn: str = ""  # the operator's providers and routes of texts; empty: there are none
+    text_limit_s: float = Field(default=240, ge=1, le=840)  # of one call of a provider; less than the function may run
 
     # SHA-256 of the values of x-origin-verify that are accepted, or "off". Without it every request is refused.
     origin_hashes: str = Field(default="", pattern=r"^(off|[0-9a-f]{64}(,[0-9a-f]{64})?)?$")

@@ -41,13 +41,28 @@ CHECKS = (
     ("no_dependents_of_failures", "count_nodes", "broken_dependents"),
     ("history_is_complete", "count_nodes", "broken_history"),
     ("artefacts_have_nodes", "count_artefacts", "broken_artefacts"),
-    # These read live rows only, whatever the scope.
+    # These read live rows, and texts that ended within the hour, whatever the scope.
     ("tokens_are_answered", "count_tokens", "broken_tokens"),
     ("slots_are_held_by_attempts", "count_slots", "broken_slots"),
     ("sweepers_run", "count_overdue", "broken_overdue"),
+    # Of runs: the last day, and in the check of changes the last minutes. Partitions and indexes bound what is read.
+    ("runs_are_single", "count_runs", "broken_single_runs"),
+    ("runs_have_jobs", "count_runs", "broken_orphan_runs"),
+    ("running_runs_are_leased", "count_running", "broken_leases"),
+    ("run_counters_agree", "count_running", "broken_run_counters"),
 )
 LAST_VERSION = 2**63 - 1
-LIVE = frozenset({"tokens_are_answered", "slots_are_held_by_attempts", "sweepers_run"})
+LIVE = frozenset(
+    {
+        "tokens_are_answered",
+        "slots_are_held_by_attempts",
+        "sweepers_run",
+        "runs_are_single",
+        "runs_have_jobs",
+        "running_runs_are_leased",
+        "run_counters_agree",
+    }
+)
 
 
 class InvariantQueries(Protocol):

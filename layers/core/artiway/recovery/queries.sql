@@ -511,3 +511,112 @@ UNION ALL
   WHERE status = 'PENDING' AND in_degree = 0 AND not_before < clock_timestamp() - make_interval(secs => %(grace_s)s)
   LIMIT %(limit)s)
  LIMIT %(limit)s;
+
+-- name: count_runs
+SELECT count(*) AS checked FROM job_run WHERE scheduled_at >= clock_timestamp() - interval '1 day';
+
+-- name: broken_single_runs
+-- A job has one run for a time, and a run has one id.
+(SELECT tenant_id, job_id, NULL::uuid AS run_id, scheduled_at, count(*) AS runs
+   FROM job_run
+  WHERE scheduled_at >= clock_timestamp() - interval '1 day'
+  GROUP BY tenant_id, job_id, scheduled_at HAVING count(*) > 1
+  LIMIT %(limit)s)
+UNION ALL
+(SELECT NULL, NULL, run_id, min(scheduled_at), count(*)
+   FROM job_run
+  WHERE scheduled_at >= clock_timestamp() - interval '1 day'
+  GROUP BY run_id HAVING count(*) > 1
+  LIMIT %(limit)s)
+ LIMIT %(limit)s;
+
+-- name: broken_single_runs_in_scope
+-- Runs that are active, or were in the last minutes: an index of each.
+SELECT tenant_id, job_id, run_id, scheduled_at
+  FROM (SELECT tenant_id, job_id, run_id, scheduled_at, count(*) OVER (PARTITION BY tenant_id, job_id, scheduled_at) AS of_time,
+               count(*) OVER (PARTITION BY run_id) AS of_id
+          FROM (SELECT tenant_id, job_id, run_id, scheduled_at FROM job_run WHERE state IN ('RUNNING', 'RETRYING')
+                 UNION ALL
+                SELECT tenant_id, job_id, run_id, scheduled_at FROM job_run
+                 WHERE ended_at > clock_timestamp() - interval '3 minutes') AS recent) AS counted
+ WHERE of_time > 1 OR of_id > 1
+ LIMIT %(limit)s;
+
+-- name: broken_orphan_runs
+SELECT tenant_id, job_id, run_id, scheduled_at
+  FROM job_run AS run
+ WHERE scheduled_at >= clock_timestamp() - interval '1 day'
+   AND NOT EXISTS (SELECT FROM job WHERE job.tenant_id = run.tenant_id AND job.job_id = run.job_id)
+ LIMIT %(limit)s;
+
+-- name: broken_orphan_runs_in_scope
+SELECT tenant_id, job_id, run_id, scheduled_at
+  FROM (SELECT tenant_id, job_id, run_id, scheduled_at FROM job_run WHERE state IN ('RUNNING', 'RETRYING')
+         UNION ALL
+        SELECT tenant_id, job_id, run_id, scheduled_at FROM job_run WHERE is_deferred
+         UNION ALL
+        SELECT tenant_id, job_id, run_id, scheduled_at FROM job_run WHERE ended_at > clock_timestamp() - interval '3 minutes') AS run
+ WHERE NOT EXISTS (SELECT FROM job WHERE job.tenant_id = run.tenant_id AND job.job_id = run.job_id)
+ LIMIT %(limit)s;
+
+-- name: count_running
+SELECT count(*) AS checked FROM job_run WHERE state = 'RUNNING';
+
+-- name: broken_leases
+-- A running run has a lease. A lease that ended long ago, or a result that is not written back, shows that the sweeps do not run.
+(SELECT tenant_id, run_id, attempt, lease_until
+   FROM job_run
+  WHERE state = 'RUNNING'
+    AND (lease_until IS NULL OR lease_until < clock_timestamp() - make_interval(secs => %(grace_s)s))
+  LIMIT %(limit)s)
+UNION ALL
+(SELECT run.tenant_id, run.run_id, run.attempt, run.lease_until
+   FROM job_run AS run JOIN run_result AS result
+        ON result.run_id = run.run_id AND result.generation = run.generation AND result.attempt = run.attempt
+  WHERE run.state = 'RUNNING' AND result.at < clock_timestamp() - make_interval(secs => %(grace_s)s)
+    AND result.at >= run.started_at - interval '1 hour'
+  LIMIT %(limit)s)
+UNION ALL
+(SELECT tenant_id, run_id, attempt, lease_until
+   FROM job_run WHERE is_deferred AND state NOT IN ('PENDING', 'RETRYING')
+  LIMIT %(limit)s)
+ LIMIT %(limit)s;
+
+-- name: broken_run_counters
+-- The counters change in the transactions that move the runs, so that one statement sees both agree.
+SELECT tenant_id, lane, is_call, sum(running) AS running, sum(deferred) AS deferred, sum(blocked) AS blocked
+  FROM (SELECT tenant_id, lane, task_type = 'HTTP' AS is_call, 1 AS running, 0 AS deferred, 0 AS blocked
+          FROM job_run WHERE state = 'RUNNING'
+         UNION ALL
+        SELECT tenant_id, lane, task_type = 'HTTP', 0, (defer_reason NOT IN ('overlap', 'job_concurrency'))::integer,
+               (defer_reason IN ('overlap', 'job_concurrency'))::integer
+          FROM job_run WHERE is_deferred
+         UNION ALL
+        SELECT tenant_id, lane, is_call, -running, -deferred, -blocked FROM job_load) AS counted
+ GROUP BY tenant_id, lane, is_call
+HAVING sum(running) <> 0 OR sum(deferred) <> 0 OR sum(blocked) <> 0
+ LIMIT %(limit)s;
+
+-- name: count_texts
+SELECT (SELECT count(*) FROM generation WHERE status IN ('QUEUED', 'RUNNING'))
+       + (SELECT count(*) FROM generation WHERE ended_at > statement_timestamp() - interval '1 hour') AS checked;
+
+-- name: broken_texts
+-- A live text has an open hold. The hold of an ended one has ended with the charge that the text shows.
+SELECT text.tenant_id, text.generation_id, text.status, text.charged_points, hold.status AS hold, hold.charged
+  FROM generation AS text
+  LEFT JOIN points_hold AS hold ON hold.tenant_id = text.tenant_id AND hold.hold_id = text.hold_id
+ WHERE NOT text.is_free AND (text.ended_at IS NULL OR text.ended_at > statement_timestamp() - interval '1 hour')
+   AND ((text.ended_at IS NULL) IS DISTINCT FROM (hold.status = 'HELD')
+        OR text.ended_at IS NOT NULL AND hold.charged <> text.charged_points)
+ LIMIT %(limit)s;
+
+-- name: count_running_texts
+SELECT count(*) AS checked FROM generation WHERE status = 'RUNNING';
+
+-- name: broken_leases_of_texts
+-- A lease that ended several sweeps ago shows that the sweeps do not run.
+SELECT tenant_id, generation_id, attempt, lease_until
+  FROM generation
+ WHERE status = 'RUNNING' AND lease_until < clock_timestamp() - make_interval(secs => %(grace_s)s)
+ LIMIT %(limit)s;

@@ -39,6 +39,13 @@ class OverdueQueries(Protocol):
     def note_deleted(self, objects: Sequence[Artefact]) -> None: ...
 
 
+class TextSweeps(Protocol):
+    def leases(self) -> int: ...
+    def cancels(self) -> int: ...
+    def messages(self) -> int: ...
+    def holds(self) -> int: ...
+
+
 class Objects(Protocol):
     def delete(self, keys: Sequence[str]) -> Sequence[str]: ...
 
@@ -74,15 +81,18 @@ class Sweeper:
         thresholds: SweepThresholds,
         *,
         stopped_wait_s: Callable[[], int],
+        texts: TextSweeps | None = None,
     ) -> None:
         """`stopped_wait_s` returns for how long a node waits for a stopped step."""
+        self._texts = texts
         self._overdue, self._store, self._nodes, self._points = overdue, store, nodes, points
         self._objects, self._thresholds, self._stopped_wait_s = objects, thresholds, stopped_wait_s
 
     def quick(self) -> dict[str, int]:
         """At least every 30 s: expired leases, unclaimed work messages, nodes of stopped steps or without a ready
         message."""
-        return self._counted(
+        texts = self._texts
+        counts = self._counted(
             leases=self.leases,
             unclaimed=self.unclaimed,
             stopped=self.stopped,
@@ -90,11 +100,14 @@ class Sweeper:
                 age_s=self._thresholds.unready_s, limit=self._thresholds.batch
             ),
         )
+        if texts is not None:
+            counts |= self._counted(text_leases=texts.leases, text_cancels=texts.cancels, text_messages=texts.messages)
+        return counts
 
     def slow(self) -> dict[str, int]:
         """Every few minutes: changes that should have followed another change and did not."""
-        thresholds = self._thresholds
-        return self._counted(
+        thresholds, texts = self._thresholds, self._texts
+        counts = self._counted(
             long_running=self.long_running,
             executions=self.executions,
             tokens=lambda: self._overdue.answer_tokens(age_s=thresholds.token_s, limit=thresholds.batch),
@@ -102,6 +115,7 @@ class Sweeper:
             holds=self.holds,
             workers=lambda: self._overdue.delete_lost_workers(age_s=thresholds.worker_s),
         )
+        return counts if texts is None else counts | self._counted(text_holds=texts.holds)
 
     def leases(self) -> int:
         thresholds = self._thresholds

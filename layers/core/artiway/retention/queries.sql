@@ -397,6 +397,35 @@ SELECT (SELECT count(*) FROM ended) AS examined,
        (SELECT jsonb_build_object('at', created_at, 'id', order_id) FROM ended
          ORDER BY created_at DESC, order_id DESC LIMIT 1) AS position;
 
+-- name: generations
+-- Only texts whose hold has ended.
+WITH gone AS (
+    DELETE FROM generation
+     WHERE (tenant_id, generation_id) IN (SELECT text.tenant_id, text.generation_id
+                                            FROM generation AS text
+                                           WHERE text.ended_at < statement_timestamp() - %(age)s
+                                             AND NOT EXISTS (SELECT FROM points_hold AS hold
+                                                              WHERE hold.tenant_id = text.tenant_id AND hold.hold_id = text.hold_id
+                                                                AND hold.status = 'HELD')
+                                           ORDER BY text.ended_at, text.generation_id
+                                           LIMIT %(limit)s
+                                             FOR UPDATE OF text SKIP LOCKED)
+    RETURNING 1
+)
+SELECT count(*) AS examined, count(*) AS deleted FROM gone;
+
+-- name: allowances
+WITH gone AS (
+    DELETE FROM generation_allowance
+     WHERE (tenant_id, user_id, day) IN (SELECT tenant_id, user_id, day
+                                           FROM generation_allowance
+                                          WHERE day < (statement_timestamp() - %(age)s)::date
+                                          ORDER BY day
+                                          LIMIT %(limit)s)
+    RETURNING 1
+)
+SELECT count(*) AS examined, count(*) AS deleted FROM gone;
+
 -- name: oldest_s
 -- The first entry of each index. A task counts from its end, so a task that has not ended counts nowhere.
 SELECT name, extract(epoch FROM statement_timestamp() - oldest)::float8 AS age_s

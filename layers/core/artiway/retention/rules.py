@@ -12,6 +12,8 @@ RULES = (
     Rule("task_events", (settings.EVENT_DAYS, settings.HISTORY_DAYS, settings.TASK_DAYS), GROUPED),
     Rule("node_history", (settings.HISTORY_DAYS, settings.TASK_DAYS), GROUPED),
     Rule("tasks", (settings.TASK_DAYS,), GROUPED, is_resumed=True),
+    Rule("generations", (settings.TASK_DAYS,), FLAT),
+    Rule("allowances", (settings.TOKEN_DAYS,), FLAT),
     Rule("node_tokens", (settings.TOKEN_DAYS,), FLAT),
     Rule("webhook_deliveries", (settings.DELIVERY_DAYS,), FLAT),
     Rule("webhooks", (settings.DELIVERY_DAYS,), FLAT, is_resumed=True),

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 from uuid import UUID
 
-from artiway.errors import NotFound, Unavailable
+from artiway.errors import NotFound, Refused, Unavailable
+from artiway.jobs.model import RUN_LANES
 from artiway.platform import metrics
 from artiway.platform.clock import Clock
 from artiway.platform.logs import Logger
@@ -42,6 +43,9 @@ DECISIONS_LIMIT = 1_000
 
 class SchedulingStore(Protocol):
     def lanes(self, lane: str | None = None) -> list[LaneState]: ...
+
+    def run_lanes(self, lanes: Sequence[str]) -> list[LaneState]:
+        """The lanes of scheduled runs."""
 
     def set_lane(self, lane: str, change: LaneChange, *, actor_id: UUID | None) -> None: ...
 
@@ -123,20 +127,38 @@ class OperationsService:
         models: Mapping[str, Sequence[str]],
         *,
         records: Records,
+        wake_lane: Callable[[str], object] = lambda _lane: None,
     ) -> None:
-        """`models` has the models of the catalogue and the steps that use each. What-if replays `records`."""
+        """`models` has the models of the catalogue and the steps that use each. What-if replays `records`.
+
+        `wake_lane` sends messages for the free slots of a lane of texts.
+        """
         self._store, self._queue_of, self._scheduler, self._clock = store, queue_of, scheduler, clock
-        self._models, self._records = models, records
+        self._models, self._records, self._wake_lane = models, records, wake_lane
 
     def lanes(self) -> list[LaneState]:
-        return self._store.lanes()
+        """Those of nodes and texts, then those of scheduled runs."""
+        return [*self._store.lanes(), *self._store.run_lanes(RUN_LANES)]
 
     def change_lane(self, lane: str, change: LaneChange, *, actor_id: UUID | None) -> LaneState:
+        if lane in RUN_LANES:
+            return self._change_run_lane(lane, change, actor_id=actor_id)
         if lane not in LANES:
             raise NotFound("there is no such lane")
         self._store.set_lane(lane, change, actor_id=actor_id)
-        self._mirror(LANES[lane].pool)
+        if LANES[lane].pool in IMAGE_POOLS:
+            self._mirror(LANES[lane].pool)
+        else:
+            self._wake_lane(lane)
         return self._store.lanes(lane)[0]
+
+    def _change_run_lane(self, lane: str, change: LaneChange, *, actor_id: UUID | None) -> LaneState:
+        """Admissions read the setting in each transaction; the trigger's next pass starts runs that now have room."""
+        if change.get("share_percent") is not None:
+            reason = "a lane of runs shares no pool; set its parallelism"
+            raise Refused("the request is not valid", fields=[{"field": "sharePercent", "reason": reason}])
+        self._store.set_lane(lane, change, actor_id=actor_id)
+        return self._store.run_lanes([lane])[0]
 
     def models(self) -> list[ModelState]:
         limits, loads = self._store.model_limits(), self._store.model_loads()

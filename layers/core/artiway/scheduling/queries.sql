@@ -155,14 +155,32 @@ SELECT type, count(*)::integer AS samples, avg(gpu_us)::bigint AS average_us
  GROUP BY type;
 
 -- name: lane_states
+-- A lane has nodes of tasks or texts, never both.
 SELECT lane.lane, lane.pool, lane.is_paused, lane.parallelism, lane.share_percent, lane.depth_limit,
        (SELECT count(*) FROM task_node WHERE task_node.lane = lane.lane AND status = 'PENDING')
        + (SELECT count(*) FROM task_node WHERE task_node.pool = lane.pool AND task_node.lane = lane.lane
-                                           AND status = 'QUEUED' AND dispatched_at IS NULL) AS depth,
-       (SELECT count(*) FROM slot_in_use WHERE slot_in_use.lane = lane.lane) AS running
+                                           AND status = 'QUEUED' AND dispatched_at IS NULL)
+       + (SELECT count(*) FROM generation WHERE generation.lane = lane.lane AND status = 'QUEUED') AS depth,
+       (SELECT count(*) FROM slot_in_use WHERE slot_in_use.lane = lane.lane)
+       + (SELECT count(*) FROM generation WHERE generation.lane = lane.lane AND status = 'RUNNING'
+                                            AND lease_until > clock_timestamp()) AS running
   FROM lane_policy AS lane
  WHERE %(lane)s::text IS NULL OR lane.lane = %(lane)s
  ORDER BY lane.pool, lane.lane;
+
+-- name: run_lane_states
+-- Due runs by an index of waiting runs, the others by the counters of admissions.
+SELECT lane, 'runs' AS pool, coalesce(setting.is_paused, false) AS is_paused, setting.parallelism, NULL::integer AS share_percent,
+       coalesce(setting.depth_limit, %(depth_limit)s) AS depth_limit,
+       coalesce(due.runs, 0) + coalesce(load.waiting, 0) AS depth, coalesce(load.running, 0) AS running
+  FROM unnest(%(lanes)s::text[]) WITH ORDINALITY AS wanted (lane, place)
+  LEFT JOIN lane_setting AS setting USING (lane)
+  LEFT JOIN (SELECT lane, count(*) AS runs FROM job_run
+              WHERE state IN ('PENDING', 'RETRYING') AND NOT is_deferred AND due_at <= clock_timestamp() GROUP BY lane) AS due
+            USING (lane)
+  LEFT JOIN (SELECT lane, sum(running)::bigint AS running, sum(deferred + blocked)::bigint AS waiting FROM job_load GROUP BY lane) AS load
+            USING (lane)
+ ORDER BY place;
 
 -- name: add_lane
 INSERT INTO lane_setting (lane) VALUES (%(lane)s) ON CONFLICT (lane) DO NOTHING;

@@ -34,6 +34,7 @@ from artiway.scheduling.model import (
 )
 
 SQL = sql.load("artiway.scheduling")
+RUN_LANE_DEPTH = 200_000  # of all lanes of runs; more raises an alarm
 # The scheduler applies changes of limits every two seconds; a longer gap is covered by the watchdog's comparison.
 CHANGES_WINDOW_S = 60
 # Lane, time and id of a waiting node.
@@ -221,6 +222,10 @@ class PostgresSchedulingStore:
 
     def lanes(self, lane: str | None = None) -> list[LaneState]:
         return [LaneState(**row) for row in self._all("lane_states", lane=lane)]
+
+    def run_lanes(self, lanes: Sequence[str]) -> list[LaneState]:
+        parameters = {"lanes": list(lanes), "depth_limit": RUN_LANE_DEPTH}
+        return [LaneState(**row) for row in self._all("run_lane_states", **parameters)]
 
     def set_lane(self, lane: str, change: LaneChange, *, actor_id: UUID | None) -> None:
         """Change the given settings of a lane, and record who did."""

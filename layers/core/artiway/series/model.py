@@ -21,6 +21,9 @@ MOST_STEPS = 720
 BUDGET_DAYS = 28
 # 95 % of the nodes of a lane start within the lane's target.
 WAIT_OBJECTIVE = 0.95
+# 99 % of the runs of jobs are considered by the dispatcher within this time after they are due.
+RUN_OBJECTIVE = 0.99
+RUN_LATE_S = 2
 # A burn rate of fewer requests or nodes in its longer window is zero: one late node of two says nothing.
 FEWEST_EVENTS = 10
 OTHER = "other"
@@ -78,10 +81,14 @@ SERIES = _known(
     Series("wait_within_target", Merge.RATIO, "ratio", "Nodes that started within the target of their lane", ("lane",)),
     Series("burn_rate", Merge.MAXIMUM, "ratio", "Use of the error budget; 1 uses it up", ("objective", "window")),
     Series("error_budget", Merge.MINIMUM, "ratio", "Rest of the error budget of 28 days", ("objective",)),
-    Series("trigger_latency_p95", _QUANTILE, "seconds", "Lateness of fired jobs", is_measured=False),
-    Series("run_backlog", Merge.MAXIMUM, "runs", "Runs that wait for dispatch", is_measured=False),
-    Series("tokens_per_second", Merge.RATIO, "tokens", "Tokens from language models", is_measured=False),
-    Series("first_token_p95", _QUANTILE, "seconds", "Time to the first token", is_measured=False),
+    Series("trigger_latency_p50", _QUANTILE, "seconds", "Lateness of runs, median", (), "trigger_latency", 0.5),
+    Series("trigger_latency_p95", _QUANTILE, "seconds", "Lateness of runs", (), "trigger_latency", 0.95),
+    Series("runs_on_time", Merge.RATIO, "ratio", "Runs that the dispatcher considered within 2 s of their time"),
+    Series("run_backlog", Merge.MAXIMUM, "runs", "Runs that are due and not started", ("lane",)),
+    Series("runs_ended", Merge.SUM, "runs", "Runs that ended", ("status",)),
+    Series("run_failures", Merge.RATIO, "ratio", "Ended runs that failed for good"),
+    Series("tokens_per_second", Merge.RATIO, "tokens", "Tokens of ended texts for each second of their writing"),
+    Series("first_token_p95", _QUANTILE, "seconds", "Time to the first token", (), "first_token", 0.95),
 )
 
 

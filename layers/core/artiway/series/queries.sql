@@ -134,6 +134,67 @@ SELECT %(since)s, 'share',
  GROUP BY 3
 ON CONFLICT (name, minute, labels) DO NOTHING;
 
+-- name: close_runs
+-- Lateness is from the time at which a run should start until the dispatcher considered it: a run that its tenant's quota defers
+-- is not late. A run whose first attempt has been followed by another is left out. BRIN indexes find the minute.
+WITH considered AS MATERIALIZED (
+    SELECT greatest(extract(epoch FROM least(deferred_at, started_at) - assigned_at), 0)::float8 AS late_s
+      FROM job_run
+     WHERE started_at >= %(since)s AND started_at < %(until)s AND attempt = 1 AND generation = 1
+), ended AS MATERIALIZED (
+    SELECT state FROM job_run WHERE ended_at >= %(since)s AND ended_at < %(until)s
+), bucket AS (
+    SELECT ceil(ln(greatest(late_s, 0.001)) / ln(%(growth)s::float8))::integer AS bucket, count(*) AS n, sum(late_s) AS amount
+      FROM considered GROUP BY 1
+)
+INSERT INTO series_minute (minute, name, labels, value, weight, buckets)
+SELECT %(since)s, 'trigger_latency', '{}'::jsonb, sum(amount), sum(n), jsonb_object_agg(bucket, n) FROM bucket HAVING count(*) > 0
+ UNION ALL
+SELECT %(since)s, 'runs_on_time', '{}', count(*) FILTER (WHERE late_s <= %(late_s)s), count(*), NULL
+  FROM considered HAVING count(*) > 0
+ UNION ALL
+SELECT %(since)s, 'runs_ended', jsonb_build_object('status', status), count(ended.state), NULL, NULL
+  FROM unnest('{SUCCESS,FAILED,TERMINATED}'::text[]) AS status LEFT JOIN ended ON ended.state = status
+ GROUP BY status
+ UNION ALL
+SELECT %(since)s, 'run_failures', '{}', count(*) FILTER (WHERE state = 'FAILED'), count(*), NULL
+  FROM ended WHERE state IN ('SUCCESS', 'FAILED') HAVING count(*) > 0;
+
+-- name: close_texts
+-- Of the texts that ended in the minute, whose rows change no more. The first token is timed by the worker's clock, which
+-- may be behind the database's. A text whose tokens nobody counted adds no time either.
+WITH ended AS MATERIALIZED (
+    SELECT used_output, greatest(extract(epoch FROM first_token_at - started_at), 0)::float8 AS first_token_s,
+           greatest(extract(epoch FROM ended_at - first_token_at), 0)::float8 AS writing_s
+      FROM generation
+     WHERE ended_at >= %(since)s AND ended_at < %(until)s AND first_token_at IS NOT NULL
+), bucket AS (
+    SELECT ceil(ln(greatest(first_token_s, 0.001)) / ln(%(growth)s::float8))::integer AS bucket, count(*) AS n,
+           sum(first_token_s) AS amount
+      FROM ended GROUP BY 1
+)
+INSERT INTO series_minute (minute, name, labels, value, weight, buckets)
+SELECT %(since)s, 'tokens_per_second', '{}'::jsonb, sum(used_output)::float8, sum(writing_s), NULL::jsonb
+  FROM ended WHERE used_output > 0 HAVING count(*) > 0
+ UNION ALL
+SELECT %(since)s, 'first_token', '{}', sum(amount), sum(n), jsonb_object_agg(bucket, n) FROM bucket HAVING count(*) > 0;
+
+-- name: run_backlog
+-- Two partial indexes. Runs that are put off to the next minute by their tenant's rate are not due.
+SELECT lane, sum(runs)::bigint AS runs
+  FROM (SELECT lane, count(*) AS runs FROM job_run
+         WHERE state IN ('PENDING', 'RETRYING') AND NOT is_deferred AND due_at <= %(now)s GROUP BY lane
+         UNION ALL
+        SELECT lane, sum(deferred + blocked) FROM job_load GROUP BY lane
+         UNION ALL
+        SELECT lane, 0 FROM unnest(%(lanes)s::text[]) AS lane) AS counted
+ GROUP BY lane;
+
+-- name: rows_of_minute
+SELECT minute AS at, name, labels, value AS total, weight, value AS largest, value AS smallest, buckets
+  FROM series_minute
+ WHERE minute = %(minute)s AND name = ANY (%(names)s);
+
 -- name: add_points
 -- Levels that were read elsewhere for this minute, and what was computed from closed minutes.
 INSERT INTO series_minute (minute, name, labels, value, weight)

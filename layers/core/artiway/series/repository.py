@@ -8,9 +8,10 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
+from artiway.jobs.model import RUN_LANES
 from artiway.platform import sql
 from artiway.platform.database import Database
-from artiway.series.model import GROWTH, MINUTE, Merge, Objective, Outcomes, Range, Row, Series, Stored
+from artiway.series.model import GROWTH, MINUTE, RUN_LATE_S, Merge, Objective, Outcomes, Range, Row, Series, Stored
 
 SQL = sql.load("artiway.series")
 
@@ -56,9 +57,21 @@ class PostgresSeries:
                     "knows_workers": knows_workers,
                 },
             )
+            tx.run(
+                SQL["close_runs"],
+                {"since": minute, "until": minute + MINUTE, "growth": GROWTH, "late_s": RUN_LATE_S},
+            )
+            tx.run(SQL["close_texts"], {"since": minute, "until": minute + MINUTE, "growth": GROWTH})
             tx.run(SQL["add_points"], {"minute": minute, "points": _points(extra)})
             tx.run(SQL["sum_day"], {"minute": minute, "names": list(summed)})
         return True
+
+    def run_backlog(self, now: datetime) -> Mapping[str, int]:
+        rows = self._all("run_backlog", {"now": now, "lanes": list(RUN_LANES)})
+        return {row["lane"]: int(row["runs"]) for row in rows}
+
+    def minute_rows(self, names: Sequence[str], minute: datetime) -> Mapping[str, list[Row]]:
+        return _by_name(self._all("rows_of_minute", {"names": list(names), "minute": minute}))
 
     def add(self, minute: datetime, points: Sequence[Stored]) -> None:
         with self._database.service_transaction() as tx:
@@ -96,12 +109,8 @@ class PostgresSeries:
             return [Row(**row) for row in tx.all(SQL[query], parameters)]
 
     def newest(self, minute: datetime) -> Mapping[str, list[Row]]:
-        found: dict[str, list[Row]] = {}
         with self._reader.service_transaction() as tx:
-            rows = tx.all(SQL["newest_minute"], {"minute": minute})
-        for row in rows:
-            found.setdefault(row.pop("name"), []).append(Row(**row))
-        return found
+            return _by_name(tx.all(SQL["newest_minute"], {"minute": minute}))
 
     def _all(self, name: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
         with self._database.service_transaction() as tx:
@@ -110,6 +119,13 @@ class PostgresSeries:
 
 def _objective(row: Mapping[str, Any]) -> Objective:
     return Objective(row["name"], row["labels"].get("lane", ""))
+
+
+def _by_name(rows: Sequence[dict[str, Any]]) -> Mapping[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row.pop("name"), []).append(Row(**row))
+    return found
 
 
 def _points(points: Sequence[Stored]) -> str:

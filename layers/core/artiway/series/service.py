@@ -20,6 +20,7 @@ from artiway.series.model import (
     MINUTE,
     MINUTES_A_PASS,
     MOST_STEPS,
+    RUN_OBJECTIVE,
     SERIES,
     SLOW,
     WAIT_OBJECTIVE,
@@ -42,7 +43,8 @@ from artiway.series.settings import AVAILABILITY_PERCENT, KEEP_DAYS, TOP_TENANTS
 from artiway.settings.model import SettingValues
 
 logger = Logger("series")
-AVAILABILITY, WAIT = "availability", "wait_within_target"
+AVAILABILITY, WAIT, RUNS = "availability", "wait_within_target", "runs_on_time"
+SUMMED = (AVAILABILITY, WAIT, RUNS)
 # The watchdog deletes a worker's row five minutes after its last heartbeat.
 WORKERS_KNOWN = timedelta(minutes=4)
 DAYS_KEPT = timedelta(days=400)
@@ -67,6 +69,11 @@ class SeriesStore(Protocol):
         summed: Sequence[str],
     ) -> bool:
         """Write the minute's rows in one transaction. False: another pass has closed it."""
+
+    def run_backlog(self, now: datetime) -> Mapping[str, int]:
+        """Runs of each lane that are due and not started."""
+
+    def minute_rows(self, names: Sequence[str], minute: datetime) -> Mapping[str, list[Row]]: ...
 
     def add(self, minute: datetime, points: Sequence[Stored]) -> None: ...
 
@@ -117,17 +124,21 @@ class SeriesService:
 
     def _close(self, minute: datetime, now: datetime) -> bool:
         is_newest = next_minute(minute + MINUTE, now) is None
-        extra = [*_request_points(self._requests.of_minute(minute)), *(self._depths() if is_newest else ())]
+        extra = _request_points(self._requests.of_minute(minute))
+        if is_newest:
+            extra += [*self._depths(), *self._backlog(now)]
         is_closed = self._store.close(
             minute,
             extra,
             targets={lane: self._values.get(setting) for lane, setting in WAIT_S.items()},
             top=self._values.get(TOP_TENANTS),
             knows_workers=now - minute < WORKERS_KNOWN,
-            summed=(AVAILABILITY, WAIT),
+            summed=SUMMED,
         )
         if is_closed:
             self._measure_levels(minute, is_newest=is_newest)
+            if is_newest:
+                self._emit_runs(minute)
         return is_closed
 
     def _depths(self) -> list[Stored]:
@@ -137,11 +148,22 @@ class SeriesService:
             logger.exception("dead letters not counted")
             return []
 
+    def _backlog(self, now: datetime) -> list[Stored]:
+        backlog = self._store.run_backlog(now)
+        metrics.emit("RunBacklog", sum(backlog.values()))
+        return [Stored("run_backlog", {"lane": lane}, runs) for lane, runs in sorted(backlog.items())]
+
+    def _emit_runs(self, minute: datetime) -> None:
+        """The 95th percentile of the newest minute. A minute in which no run started has none."""
+        series = SERIES["trigger_latency_p95"]
+        for point in points_of(series, self._store.minute_rows([series.rows], minute).get(series.rows, [])):
+            metrics.emit("TriggerLatencyP95Seconds", point.value, "Seconds")
+
     def _measure_levels(self, minute: datetime, *, is_newest: bool) -> None:
         """Store burn rates and budgets of this minute. The newest ones are emitted for the alarms."""
-        until, names = minute + MINUTE, (AVAILABILITY, WAIT)
-        recent = self._store.outcomes(names, until=until, windows=list(BURN_WINDOWS.values()))
-        months = self._store.outcomes_of_days(names, until=minute, days=BUDGET_DAYS)
+        until = minute + MINUTE
+        recent = self._store.outcomes(SUMMED, until=until, windows=list(BURN_WINDOWS.values()))
+        months = self._store.outcomes_of_days(SUMMED, until=minute, days=BUDGET_DAYS)
         points = []
         for objective, goal in self._objectives().items():
             rates = {window: recent.get((objective, window), Outcomes()) for window in BURN_WINDOWS.values()}
@@ -161,6 +183,7 @@ class SeriesService:
         return {
             Objective(AVAILABILITY): self._values.get(AVAILABILITY_PERCENT) / 100,
             **{Objective(WAIT, lane): WAIT_OBJECTIVE for lane in WAIT_S},
+            Objective(RUNS): RUN_OBJECTIVE,
         }
 
     def read(

@@ -9,10 +9,12 @@ from typing import Any
 
 from artiway.circuits import settings as circuits
 from artiway.delivery.uploads import settings as uploads
+from artiway.generations import settings as generations
 from artiway.geo import settings as geo
 from artiway.health import settings as health
 from artiway.identity import settings as identity
 from artiway.identity.tenants import settings as tiers
+from artiway.jobs import settings as jobs
 from artiway.payments import settings as payments
 from artiway.recovery import settings as recovery
 from artiway.retention import settings as retention
@@ -23,9 +25,11 @@ from artiway.workers import settings as workers
 
 MODULES: tuple[ModuleType, ...] = (
     circuits,
+    generations,
     geo,
     health,
     identity,
+    jobs,
     payments,
     recovery,
     retention,

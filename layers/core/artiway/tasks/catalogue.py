@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -13,7 +13,7 @@ from uuid import UUID
 
 from artiway.settings.model import Defaults, Setting, SettingValues
 from artiway.tasks import dag, parameters
-from artiway.tasks.model import FlowNode, InvalidRequest, Plan, PlannedNode, Source
+from artiway.tasks.model import FlowNode, InvalidRequest, Node, Plan, PlannedNode, Source
 
 MICROSECONDS = 1_000_000
 MOST_OUTPUTS = 50
@@ -51,6 +51,8 @@ class Step:
     refuses: tuple[Refusal, ...]
     params: Mapping[str, parameters.Schema]
     model: str = ""
+    needs_network: bool = False
+    help: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,20 @@ class Tool:
     @property
     def node_types(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(node.step.type.name for node in self.nodes))
+
+    @property
+    def steps(self) -> frozenset[str]:
+        return frozenset(node.step.name for node in self.nodes)
+
+    @property
+    def input_help(self) -> dict[str, str]:
+        """What an input is, where its name does not say it."""
+        return {
+            reference.removeprefix("@"): node.step.help[name]
+            for node in self.nodes
+            for name, reference in node.inputs.items()
+            if name in node.step.help and reference.startswith("@")
+        }
 
     @property
     def json_schema(self) -> dict[str, Any]:
@@ -133,6 +149,16 @@ class Catalogue:
             if step.model:
                 found.setdefault(step.model, []).append(step.name)
         return found
+
+    def drafts_of(self, nodes: Sequence[Node], dependencies: Mapping[UUID, Sequence[UUID]]) -> set[str]:
+        """The nodes whose picture was made without a network that they, or a node before them, need."""
+        found: dict[UUID, str] = {}
+        for node in sorted(nodes, key=lambda one: one.position):
+            step = self.steps.get(node.step)
+            is_without = bool(step and step.needs_network and node.engine and not node.engine.get("isNeural"))
+            if is_without or any(other in found for other in dependencies.get(node.node_id, ())):
+                found[node.node_id] = node.name
+        return set(found.values())
 
     def picture_format(self, params: Mapping[str, Any]) -> str:
         """The format of the picture that a node with these parameters makes."""
@@ -291,6 +317,8 @@ class Catalogue:
             refuses=tuple(Refusal(**refusal) for refusal in row.get("refuses", ())),
             params=row["params"],
             model=row.get("model", ""),
+            needs_network=row.get("needs_network", False),
+            help=row.get("help", {}),
         )
 
     def _tool(self, name: str, row: Mapping[str, Any]) -> Tool:

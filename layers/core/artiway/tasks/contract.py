@@ -57,6 +57,8 @@ class WorkerFacts(Wire):
     pool: str = Field(min_length=1, max_length=64)
     types: list[Annotated[str, Field(min_length=1, max_length=64)]] = Field(max_length=100)
     slots: int = Field(ge=0, le=1_000)
+    # The steps that the worker serves with a network, as far as it has the weights.
+    neural: list[Annotated[str, Field(min_length=1, max_length=64)]] = Field(default=[], max_length=200)
 
 
 class Register(WorkerFacts):

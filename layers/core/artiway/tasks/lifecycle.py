@@ -17,6 +17,7 @@ from artiway.circuits.model import Rules as CircuitRules
 from artiway.delivery.webhooks.service import WebhookService
 from artiway.errors import NotAllowed
 from artiway.events import Event
+from artiway.jobs.messages import task_ended
 from artiway.platform import metrics
 from artiway.platform.logs import Logger
 from artiway.points.service import PointsService
@@ -254,6 +255,10 @@ class NodeService:
         tx.publish(task, Occurrence(_END_EVENTS[status], details={"status": status}))
         tx.publish(task, Occurrence(Event.TASK_SETTLED, details=body))
         self._webhooks.task_ended(tx, task, body)
+        if task.submission_key is not None:
+            ended = task_ended(task.tenant_id, task.task_id, task.submission_key, at=task.created_at)
+            if ended is not None:
+                tx.send(ended)
         metrics.emit("TasksEnded", 1, status=status)
         logger.info("task ended", task_id=str(task.task_id), status=status)
         return status

@@ -160,6 +160,7 @@ class Plan:
 
     tool: str
     nodes: tuple[PlannedNode, ...]
+    is_draft: bool = False
 
     @property
     def price_points(self) -> int:
@@ -193,6 +194,8 @@ class Task:
     ended_at: datetime | None
     cancel_requested_at: datetime | None
     trace_id: str = ""  # of the request that submitted it
+    submission_key: str | None = None  # of the caller: the same key submits once
+    is_draft: bool = False
 
     @property
     def execution_name(self) -> str:
@@ -421,6 +424,7 @@ class WorkerCard:
     pool: str
     types: tuple[str, ...]
     slots: int
+    neural: tuple[str, ...] = ()  # the steps that it serves with a network
 
 
 @dataclass(frozen=True)
@@ -481,6 +485,8 @@ class NewTask:
     webhook_url: str | None
     eta_s: int | None
     eta_model_s: float | None
+    submission_key: str | None = None
+    is_draft: bool = False
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ _TYPES: Mapping[str, Callable[[Any], bool]] = {
     "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
     "array": lambda value: isinstance(value, list),
 }
+ROUNDING = 1e-6
 KEYWORDS = frozenset(
     {
         "type",
@@ -32,7 +33,7 @@ KEYWORDS = frozenset(
         "minItems",
         "maxItems",
     }
-    | {"anyOf", "default"}
+    | {"anyOf", "default", "description", "format"}
 )
 
 
@@ -97,4 +98,14 @@ def _list_fault(schema: Schema, value: list[Any]) -> str:
         places = schema.get("prefixItems")
         if reason := fault(places[position] if places else schema["items"], item):
             return f"item {position}: {reason}"
+    return _box_fault(value) if schema.get("format") == "box" else ""
+
+
+def _box_fault(box: list[Any]) -> str:
+    """`[x, y, width, height]` lies inside the picture, as far as numbers of this kind can be added."""
+    x, y, width, height = box
+    if width <= 0 or height <= 0:
+        return "[x, y, width, height] has no area"
+    if x + width > 1 + ROUNDING or y + height > 1 + ROUNDING:
+        return "[x, y, width, height] leaves the picture: x + width and y + height are at most 1"
     return ""

@@ -19,11 +19,16 @@ SELECT count(*) AS ended
 
 -- name: insert_task
 INSERT INTO task (tenant_id, task_id, user_id, tool, name, hold_id, lane, pool, priority, params, price_points, webhook_url,
-                  eta_s, eta_model_s, trace_id)
+                  eta_s, eta_model_s, trace_id, submission_key, is_draft)
 VALUES (current_tenant(), %(task_id)s, %(user_id)s, %(tool)s, %(name)s, %(hold_id)s, %(lane)s, %(pool)s, %(priority)s, %(params)s,
-        %(price_points)s, %(webhook_url)s, %(eta_s)s, %(eta_model_s)s, %(trace_id)s)
+        %(price_points)s, %(webhook_url)s, %(eta_s)s, %(eta_model_s)s, %(trace_id)s, %(submission_key)s, %(is_draft)s)
 RETURNING tenant_id, task_id, user_id, tool, name, status, run, hold_id, lane, pool, priority, price_points, charged_points,
-          webhook_url, event_sequence, error, created_at, started_at, ended_at, cancel_requested_at, trace_id;
+          webhook_url, event_sequence, error, created_at, started_at, ended_at, cancel_requested_at, trace_id, submission_key, is_draft;
+
+-- name: task_with_key
+SELECT tenant_id, task_id, user_id, tool, name, status, run, hold_id, lane, pool, priority, price_points, charged_points,
+       webhook_url, event_sequence, error, created_at, started_at, ended_at, cancel_requested_at, trace_id, submission_key, is_draft
+  FROM task WHERE tenant_id = current_tenant() AND submission_key = %(submission_key)s;
 
 -- name: insert_nodes
 INSERT INTO task_node (tenant_id, node_id, task_id, user_id, position, name, type, step, model, lane, pool, priority, params,
@@ -40,21 +45,21 @@ SELECT current_tenant(), edge.node_id, edge.depends_on_id
 
 -- name: task
 SELECT tenant_id, task_id, user_id, tool, name, status, run, hold_id, lane, pool, priority, price_points, charged_points,
-       webhook_url, event_sequence, error, created_at, started_at, ended_at, cancel_requested_at, trace_id
+       webhook_url, event_sequence, error, created_at, started_at, ended_at, cancel_requested_at, trace_id, submission_key, is_draft
   FROM task
  WHERE task_id = %(task_id)s;
 
 -- name: lock_task
 -- Taken before any node of the task changes. So the ends of two nodes see each other, and transactions do not deadlock.
 SELECT tenant_id, task_id, user_id, tool, name, status, run, hold_id, lane, pool, priority, price_points, charged_points,
-       webhook_url, event_sequence, error, created_at, started_at, ended_at, cancel_requested_at, trace_id
+       webhook_url, event_sequence, error, created_at, started_at, ended_at, cancel_requested_at, trace_id, submission_key, is_draft
   FROM task
  WHERE task_id = %(task_id)s
    FOR UPDATE;
 
 -- name: tasks_page
 SELECT tenant_id, task_id, user_id, tool, name, status, run, hold_id, lane, pool, priority, price_points, charged_points,
-       webhook_url, event_sequence, error, created_at, started_at, ended_at, cancel_requested_at
+       webhook_url, event_sequence, error, created_at, started_at, ended_at, cancel_requested_at, is_draft
   FROM task
  WHERE tenant_id = current_tenant()
    AND (%(before)s::uuid IS NULL OR task_id < %(before)s)
@@ -386,17 +391,24 @@ SELECT count(*)::integer AS samples, percentile_cont(0.5) WITHIN GROUP (ORDER BY
          WHERE statement_timestamp() > created_at + make_interval(secs => eta_model_s)) AS sample;
 
 -- name: register_worker
-INSERT INTO worker (worker_id, pool, types, slots, engine)
-VALUES (%(worker_id)s, %(pool)s, %(types)s, %(slots)s, %(engine)s)
+INSERT INTO worker (worker_id, pool, types, slots, engine, neural)
+VALUES (%(worker_id)s, %(pool)s, %(types)s, %(slots)s, %(engine)s, %(neural)s)
 ON CONFLICT (worker_id) DO UPDATE
-   SET pool = excluded.pool, types = excluded.types, slots = excluded.slots, engine = excluded.engine, beat_at = clock_timestamp();
+   SET pool = excluded.pool, types = excluded.types, slots = excluded.slots, engine = excluded.engine, neural = excluded.neural,
+       beat_at = clock_timestamp();
 
 -- name: beat_worker
-INSERT INTO worker (worker_id, pool, types, slots)
-VALUES (%(worker_id)s, %(pool)s, %(types)s, %(slots)s)
+INSERT INTO worker (worker_id, pool, types, slots, neural)
+VALUES (%(worker_id)s, %(pool)s, %(types)s, %(slots)s, %(neural)s)
 ON CONFLICT (worker_id) DO UPDATE
-   SET pool = excluded.pool, types = excluded.types, slots = excluded.slots, beat_at = clock_timestamp()
+   SET pool = excluded.pool, types = excluded.types, slots = excluded.slots, neural = excluded.neural, beat_at = clock_timestamp()
 RETURNING drain_at IS NOT NULL AS is_draining;
+
+-- name: neural_steps
+-- The steps that live workers of a pool serve with a network.
+SELECT count(DISTINCT worker_id) AS workers, array_agg(DISTINCT step) FILTER (WHERE step IS NOT NULL) AS steps
+  FROM worker LEFT JOIN LATERAL unnest(neural) AS step ON true
+ WHERE pool = %(pool)s AND slots > 0 AND drain_at IS NULL AND beat_at > clock_timestamp() - make_interval(secs => %(silence_s)s);
 
 -- name: delete_worker
 DELETE FROM worker WHERE worker_id = %(worker_id)s;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
@@ -130,10 +131,16 @@ class PostgresTaskTransaction:
                 "eta_s": task.eta_s,
                 "eta_model_s": task.eta_model_s,
                 "trace_id": tracing.current(),
+                "submission_key": task.submission_key,
+                "is_draft": task.is_draft,
             },
         )
         assert row is not None
         return _task(row)
+
+    def task_with_key(self, submission_key: str) -> Task | None:
+        row = self._tx.one(SQL["task_with_key"], {"submission_key": submission_key})
+        return None if row is None else _task(row)
 
     def add_nodes(self, task: Task, nodes: Sequence[NewNode]) -> None:
         rows = [
@@ -492,6 +499,13 @@ class PostgresNodes:
             "lateness": dict(lateness or {}),
         }
 
+    def neural_steps(self, pool: str, *, silence_s: int) -> frozenset[str] | None:
+        """The steps that live workers of the pool serve with a network; None if no worker lives."""
+        with self._database.service_transaction() as tx:
+            row = tx.one(SQL["neural_steps"], {"pool": pool, "silence_s": silence_s})
+        assert row is not None
+        return frozenset(row["steps"] or ()) if row["workers"] else None
+
     def lane_load(self, lane: str) -> LaneLoad:
         with self._database.service_transaction() as tx:
             row = tx.one(SQL["lane_load"], {"lane": lane})
@@ -532,7 +546,7 @@ def token_answers(rows: Sequence[Row]) -> list[Message]:
 
 
 def _card(card: WorkerCard) -> dict[str, Any]:
-    return {"worker_id": card.worker_id, "pool": card.pool, "types": list(card.types), "slots": card.slots}
+    return {**asdict(card), "types": list(card.types), "neural": list(card.neural)}
 
 
 def _task(row: Row) -> Task:

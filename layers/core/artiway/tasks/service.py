@@ -22,6 +22,7 @@ from artiway.scheduling.lanes import LANES, Tier, route
 from artiway.scheduling.model import Priority
 from artiway.tasks import messages
 from artiway.tasks.catalogue import Catalogue
+from artiway.tasks.drafts import Drafts
 from artiway.tasks.estimates import Timing
 from artiway.tasks.lifecycle import BY_REQUEST, NodeService
 from artiway.tasks.model import (
@@ -81,6 +82,7 @@ class Estimate:
     lane: str
     timing: Timing
     nodes: int
+    is_draft: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,7 @@ class _Wishes:
     params: Mapping[str, Any]
     webhook_url: str | None
     priority: Priority
+    submission_key: str | None
 
 
 class TimingOf(Protocol):
@@ -131,6 +134,7 @@ class TaskService:
         refusal_of: Callable[[str], str | None],
         live_progress: Callable[[Sequence[UUID]], Mapping[UUID, NodeProgress]],
         circuit_rules: Callable[[], Rules],
+        drafts: Drafts,
     ) -> None:
         """`load_of` returns a lane's load, `timing_of` the expected times of a plan; both may be seconds old.
 
@@ -141,6 +145,7 @@ class TaskService:
         self._store, self._points, self._inputs, self._catalogue = store, points, inputs, catalogue
         self._nodes, self._clock, self._load_of, self._refusal_of = nodes, clock, load_of, refusal_of
         self._live_progress, self._timing, self._circuit_rules = live_progress, timing_of, circuit_rules
+        self._drafts = drafts
         self._hold_ttl = timedelta(seconds=hold_ttl_s)
 
     # Submissions
@@ -156,10 +161,12 @@ class TaskService:
         count: int | None,
         webhook_url: str | None,
         priority: Priority = Priority.NORMAL,
+        submission_key: str | None = None,
     ) -> Accepted:
+        """A repeated submission with the same key returns the first task and holds no more points."""
         task_id = ids.new_id()
         plan = self._catalogue.plan(tool, inputs=inputs, params=params, count=count, seed=_seed(task_id))
-        wishes = _Wishes("", params, webhook_url, priority)
+        wishes = _Wishes("", params, webhook_url, priority, submission_key)
         return self._accept(tenant_id, user_id, task_id, plan, wishes)
 
     def submit_flow(
@@ -171,10 +178,13 @@ class TaskService:
         nodes: Sequence[FlowNode],
         webhook_url: str | None,
         priority: Priority = Priority.NORMAL,
+        submission_key: str | None = None,
     ) -> Accepted:
+        """As `submit`, for nodes that the caller names."""
         task_id = ids.new_id()
         plan = self._catalogue.flow(nodes, seed=_seed(task_id))
-        return self._accept(tenant_id, user_id, task_id, plan, _Wishes(name, {}, webhook_url, priority))
+        wishes = _Wishes(name, {}, webhook_url, priority, submission_key)
+        return self._accept(tenant_id, user_id, task_id, plan, wishes)
 
     def estimate(
         self,
@@ -191,11 +201,18 @@ class TaskService:
         with self._store.open(tenant_id) as tx:
             limits = tx.limits()
         lane = _lane(limits, plan)
+        plan = self._drafts.priced(plan, LANES[lane].pool)
         timing = self._timing(plan, tenant_id=tenant_id, limits=limits, lane=lane, priority=priority)
         if timing.stopped_step is not None:
             with self._store.open(tenant_id) as tx:
                 timing = _probed(timing, tx.stopped_steps(), LANES[lane].pool)
-        return Estimate(plan.price_points, lane, timing, len(plan.nodes))
+        return Estimate(plan.price_points, lane, timing, len(plan.nodes), plan.is_draft)
+
+    def draft_steps(self, tenant_id: UUID) -> frozenset[str]:
+        """The steps whose results would be drafts for this tenant: they need a network, and its workers have none."""
+        with self._store.open(tenant_id) as tx:
+            limits = tx.limits()
+        return self._drafts.steps(LANES[_lane(limits, Plan("", ()))].pool)
 
     def _accept(self, tenant_id: UUID, user_id: UUID, task_id: UUID, plan: Plan, wishes: _Wishes) -> Accepted:
         webhook_url = wishes.webhook_url
@@ -205,10 +222,15 @@ class TaskService:
         with self._store.open(tenant_id) as tx:
             limits = tx.limits()
             lane = _lane(limits, plan)
+            plan = self._drafts.priced(plan, LANES[lane].pool)
             # Before the lock of the tenant's submissions, which a forecast must not make longer.
             timing = self._timing(plan, tenant_id=tenant_id, limits=limits, lane=lane, priority=wishes.priority)
             if timing.stopped_step is not None:
                 timing = self._check_steps(tx, timing, LANES[lane].pool, [node.step for node in plan.nodes])
+            if wishes.submission_key is not None:
+                tx.lock_submissions()  # of two at once the second sees the task of the first
+                if (known := tx.task_with_key(wishes.submission_key)) is not None:
+                    return Accepted(known, timing)
             self._check_room(tx, limits, lane, nodes=len(plan.nodes))
             # The hold has the id of the task, so a repeated call holds no more points.
             self._hold(tenant_id, user_id, task_id, hold_id=task_id, points=plan.price_points)
@@ -227,6 +249,8 @@ class TaskService:
                     webhook_url=webhook_url,
                     eta_s=timing.end_s,
                     eta_model_s=timing.model_s,
+                    submission_key=wishes.submission_key,
+                    is_draft=plan.is_draft,
                 )
             )
             nodes = _new_nodes(plan.nodes, pictures)

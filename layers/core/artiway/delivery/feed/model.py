@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,10 @@ _ENTRY_ID = re.compile(r"(\d{1,15})-(\d{1,15})")
 
 @dataclass(frozen=True)
 class ListenerLimits:
-    """Requests that may wait for events at the same time. Each of them keeps a function busy."""
+    """Streams that may be open at the same time. Each of them keeps a function busy.
+
+    One more of the same user replaces the user's oldest: a viewer that was cut off and reconnects leaves a stream open.
+    """
 
     user: int
     tenant: int
@@ -23,7 +26,7 @@ class ListenerLimits:
 
 
 class TooManyListeners(TooMany):
-    """Too many requests of the user, of the tenant or of the platform wait for events."""
+    """Too many requests of the tenant or of the platform wait for events."""
 
     code = "TASK_429_LISTENERS"
 
@@ -55,11 +58,6 @@ class StreamEvent:
     event: str
     body: Mapping[str, Any]
 
-
-def as_text(events: Sequence[StreamEvent], *, retry_ms: int) -> str:
-    """The body of an answer of type text/event-stream. The client reconnects after `retry_ms`."""
-    lines = [f"retry: {retry_ms}\n\n"]
-    for event in events:
-        body = json.dumps(event.body, ensure_ascii=False, separators=(",", ":"))
-        lines.append(f"id: {event.entry_id}\nevent: {event.event}\ndata: {body}\n\n")
-    return "".join(lines)
+    def as_frame(self) -> str:
+        body = json.dumps(self.body, ensure_ascii=False, separators=(",", ":"))
+        return f"id: {self.entry_id}\nevent: {self.event}\ndata: {body}\n\n"

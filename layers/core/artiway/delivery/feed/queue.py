@@ -6,6 +6,7 @@ import contextlib
 import json
 import secrets
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
@@ -98,16 +99,39 @@ class RedisFeed:
         ]
 
 
+class RedisLease:
+    """One open stream in the counts of its user, its tenant and the platform."""
+
+    def __init__(self, redis: Redis, guarded: AbstractContextManager[None], keys: Sequence[str], token: str) -> None:
+        self._redis, self._guarded, self._keys, self._token = redis, guarded, keys, token
+        self.is_counted = False
+
+    def is_held(self) -> bool:
+        """False after a newer stream of the same user has replaced this one."""
+        if not self.is_counted:
+            return True
+        with contextlib.suppress(RedisAway), self._guarded:
+            return self._redis.zscore(self._keys[0], self._token) is not None
+        return True
+
+    def release(self) -> None:
+        if self.is_counted:
+            with contextlib.suppress(RedisAway), self._guarded, self._redis.pipeline() as pipe:
+                for key in self._keys:
+                    pipe.zrem(key, self._token)
+                pipe.execute()
+
+
 class RedisListeners:
-    """Counts requests that wait for events, by leases that expire after a crash. Without Redis none is counted."""
+    """Counts open streams by leases, which expire after a crash. Without Redis none is counted."""
 
     def __init__(self, redis: Redis, limits: ListenerLimits, *, breaker: Breaker | None = None) -> None:
         self._redis, self._limits = redis, limits
-        self._guarded = (breaker or Breaker()).guard("ListenerLimitAway")
+        self._breaker = breaker or Breaker()
         self._enter = scripts.load(redis, "enter_listener", LUA)
 
     @contextlib.contextmanager
-    def lease(self, *, tenant_id: UUID, user_id: UUID, ttl_ms: int) -> Iterator[bool]:
+    def lease(self, *, tenant_id: UUID, user_id: UUID, ttl_ms: int) -> Iterator[RedisLease]:
         limits = self._limits
         groups = [
             (f"user:{user_id}", "user", limits.user),
@@ -115,18 +139,16 @@ class RedisListeners:
             ("all", "platform", limits.platform),
         ]
         token, keys = secrets.token_hex(8), [task_listeners(group) for group, _, _ in groups]
-        full, retry_ms, is_counted = 0, 0, False
-        with contextlib.suppress(RedisAway), self._guarded:
+        guarded = self._breaker.guard("ListenerLimitAway")
+        lease = RedisLease(self._redis, guarded, keys, token)
+        full, retry_ms = 0, 0
+        with contextlib.suppress(RedisAway), guarded:
             full, retry_ms = self._enter(keys, [token, ttl_ms, *(limit for _, _, limit in groups)])
-            is_counted = True
+            lease.is_counted = not full
         if full:
             _, scope, limit = groups[full - 1]
             raise TooManyListeners(scope, limit, retry_after_s=-(-retry_ms // 1_000))
         try:
-            yield is_counted
+            yield lease
         finally:
-            if is_counted:
-                with contextlib.suppress(RedisAway), self._guarded, self._redis.pipeline() as pipe:
-                    for key in keys:
-                        pipe.zrem(key, token)
-                    pipe.execute()
+            lease.release()

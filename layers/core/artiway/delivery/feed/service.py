@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 from uuid import UUID
 
-from artiway.delivery.feed.model import EntryId, StreamEvent
+from artiway.delivery.feed.frames import (
+    LEASE_MS,
+    LEASE_SLACK_MS,
+    OVER_RETRY_MS,
+    READ_WAIT_S,
+    REPLACED_RETRY_MS,
+    RETRY_MS,
+    TURN_MS,
+    UNCOUNTED_LIFE_MS,
+    Rhythm,
+    monotonic_ms,
+    retry,
+)
+from artiway.delivery.feed.model import EntryId, StreamEvent, TooManyListeners
 from artiway.errors import Unavailable
-from artiway.platform import metrics
-from artiway.platform.logs import Logger
+from artiway.platform import metrics, waits
 from artiway.tasks.model import NodeProgress, NoSuchTask, Published, Task
 from artiway.tasks.transaction import TaskStore
 
-logger = Logger("feed")
 BATCH = 200
-# Shorter than the time that one command may take.
-TURN_MS = 500
-TURNS_PER_READ = 6
-# For the reads of the database during the wait. The lease of a crashed function expires after this.
-LEASE_SLACK_MS = 5_000
-# Without Redis nobody counts the waiting requests, so each of them keeps its function for a short time only.
-UNCOUNTED_WAIT_MS = 2_000
+# An event that Redis lost does not arrive: the database is read from time to time.
+READ_MS = 3_000
 
 
 class Stream(Protocol):
@@ -33,9 +40,16 @@ class Stream(Protocol):
     def progress(self, task_ids: Sequence[UUID]) -> Mapping[UUID, NodeProgress]: ...
 
 
+class Lease(Protocol):
+    is_counted: bool
+
+    def is_held(self) -> bool:
+        """False after a newer stream of the same user has replaced this one."""
+
+
 class Listeners(Protocol):
-    def lease(self, *, tenant_id: UUID, user_id: UUID, ttl_ms: int) -> AbstractContextManager[bool]:
-        """Count one waiting request while it is held. Raises TooManyListeners at a limit. False: it is not counted."""
+    def lease(self, *, tenant_id: UUID, user_id: UUID, ttl_ms: int) -> AbstractContextManager[Lease]:
+        """Count one open stream while it is held. Raises TooManyListeners at a limit."""
 
 
 def announce(stream: Stream) -> Callable[[Sequence[Published]], None]:
@@ -65,35 +79,91 @@ class ProgressReader:
 
 class FeedService:
     def __init__(
-        self, store: TaskStore, stream: Stream, listeners: Listeners, *, pause: Callable[[float], None]
+        self,
+        store: TaskStore,
+        stream: Stream,
+        listeners: Listeners,
+        *,
+        pause: Callable[[float], None],
+        now_ms: Callable[[], float] = monotonic_ms,
     ) -> None:
-        self._store, self._stream, self._listeners, self._pause = store, stream, listeners, pause
+        self._store, self._stream, self._listeners = store, stream, listeners
+        self._pause, self._now_ms = pause, now_ms
 
-    def read(
-        self, *, tenant_id: UUID, user_id: UUID, task_id: UUID, last: EntryId, wait_ms: int
-    ) -> list[StreamEvent] | None:
-        """The events after `last`; waits up to `wait_ms` for the first. None: the task has ended, no event follows.
+    def available(self, *, tenant_id: UUID, task_id: UUID, last: EntryId) -> list[StreamEvent] | None:
+        """The events after `last` that exist now, a batch at most. None: the task has ended, no event follows."""
+        task = self._task(tenant_id, task_id)
+        found = self._found(tenant_id, task, last)
+        return None if not found and task.ended_at is not None else found
 
-        Raises TooManyListeners if there is no event yet and a limit of waiting requests is reached.
+    def frames(
+        self, *, tenant_id: UUID, user_id: UUID, task_id: UUID, last: EntryId, life_ms: int
+    ) -> Generator[str, None, None]:
+        """The events after `last` as they come, until the task's last event or the end of the stream's life.
+
+        Before the first frame: raises NoSuchTask, or TooManyListeners if there is no event yet.
         """
         task = self._task(tenant_id, task_id)
-        if found := self._filled(tenant_id, task, last, self._after(task_id, last, 0)):
-            return found
+        found = self._found(tenant_id, task, last)
         if task.ended_at is not None:
-            return None
-        ttl_ms = wait_ms + LEASE_SLACK_MS
-        with self._listeners.lease(tenant_id=tenant_id, user_id=user_id, ttl_ms=ttl_ms) as is_counted:
-            return self._wait(tenant_id, task_id, last, wait_ms if is_counted else min(wait_ms, UNCOUNTED_WAIT_MS))
+            yield from self._rest(tenant_id, task, last, found)
+            return
+        with contextlib.ExitStack() as leases:
+            ttl_ms = life_ms + LEASE_SLACK_MS
+            try:
+                lease = leases.enter_context(self._listeners.lease(tenant_id=tenant_id, user_id=user_id, ttl_ms=ttl_ms))
+            except TooManyListeners:
+                if not found:
+                    raise
+                yield from _frames(found, retry_ms=RETRY_MS)  # these keep no function waiting
+                return
+            yield retry(RETRY_MS)
+            yield from self._live(tenant_id, task, last, found, lease, life_ms)
 
-    def _wait(self, tenant_id: UUID, task_id: UUID, last: EntryId, wait_ms: int) -> list[StreamEvent]:
-        for turn in range(1, wait_ms // TURN_MS + 1):
-            arrived = self._after(task_id, last, TURN_MS)
-            # An event that Redis lost does not arrive here: read the database from time to time.
-            if arrived or turn % TURNS_PER_READ == 0:
-                task = self._task(tenant_id, task_id)
-                if found := self._filled(tenant_id, task, last, arrived):
-                    return found
-        return []
+    def _live(
+        self,
+        tenant_id: UUID,
+        task: Task,
+        last: EntryId,
+        found: Sequence[StreamEvent],
+        lease: Lease,
+        life_ms: int,
+    ) -> Iterator[str]:
+        life_ms = life_ms if lease.is_counted else min(life_ms, UNCOUNTED_LIFE_MS)
+        rhythm = Rhythm(life_ms, now_ms=self._now_ms)
+        while True:
+            for event in found:
+                last = event.entry_id
+                yield event.as_frame()
+                rhythm.sent()
+            if task.ended_at is not None:
+                yield from self._rest(tenant_id, task, last, [])
+                return
+            if rhythm.is_over:
+                return
+            arrived = self._after(task.task_id, last, TURN_MS)
+            yield from rhythm.heartbeat()
+            if rhythm.is_due("lease", LEASE_MS) and not lease.is_held():
+                yield retry(REPLACED_RETRY_MS)
+                return
+            is_change, found = any(event.entry_id.part == 0 for event in arrived), []
+            with contextlib.suppress(Unavailable), waits.counted(is_bounded=True, most_s=READ_WAIT_S):
+                if is_change or rhythm.is_due("read", READ_MS):
+                    task = self._task(tenant_id, task.task_id)
+                found = self._filled(tenant_id, task, last, arrived)
+
+    def _rest(
+        self, tenant_id: UUID, task: Task, last: EntryId, found: Sequence[StreamEvent]
+    ) -> Generator[str, None, None]:
+        """The events of a task that has ended: all that are left, at once."""
+        found = found or self._found(tenant_id, task, last)
+        while found:
+            yield from _frames(found, retry_ms=RETRY_MS)
+            found = self._found(tenant_id, task, found[-1].entry_id)
+        yield retry(OVER_RETRY_MS)
+
+    def _found(self, tenant_id: UUID, task: Task, last: EntryId) -> list[StreamEvent]:
+        return self._filled(tenant_id, task, last, self._after(task.task_id, last, 0))
 
     def _after(self, task_id: UUID, last: EntryId, wait_ms: int) -> list[StreamEvent]:
         try:
@@ -135,3 +205,9 @@ class FeedService:
         if task is None:
             raise NoSuchTask
         return task
+
+
+def _frames(events: Sequence[StreamEvent], *, retry_ms: int) -> Generator[str, None, None]:
+    yield retry(retry_ms)
+    for event in events:
+        yield event.as_frame()

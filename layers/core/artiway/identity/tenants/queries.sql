@@ -9,14 +9,16 @@ SELECT tenant.*, policy.priority, policy.weight AS policy_weight, policy.concurr
  LIMIT %(limit)s;
 
 -- name: lock_tenant
-SELECT tenant_id, name, tier, status, is_platform, weight, concurrency, queue_depth, rate_per_second, burst, user_concurrency
+SELECT tenant_id, name, tier, status, is_platform, weight, concurrency, queue_depth, rate_per_second, burst, user_concurrency,
+       job_concurrency, job_per_minute, job_period_s
   FROM tenant WHERE tenant_id = %(tenant_id)s FOR UPDATE;
 
 -- name: update_tenant
 UPDATE tenant
    SET name = %(name)s, tier = %(tier)s, status = %(status)s, weight = %(weight)s, concurrency = %(concurrency)s,
        queue_depth = %(queue_depth)s, rate_per_second = %(rate_per_second)s, burst = %(burst)s,
-       user_concurrency = %(user_concurrency)s, updated_at = now()
+       user_concurrency = %(user_concurrency)s, job_concurrency = %(job_concurrency)s,
+       job_per_minute = %(job_per_minute)s, job_period_s = %(job_period_s)s, updated_at = now()
  WHERE tenant_id = %(tenant_id)s;
 
 -- name: policies

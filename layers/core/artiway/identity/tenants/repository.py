@@ -8,7 +8,7 @@ from uuid import UUID
 
 from artiway.audit.repository import AuditLog
 from artiway.errors import NotFound
-from artiway.identity.model import OVERRIDES, OWN_LIMITS, LoginTaken, NewUser, Policy, Tenant, TenantView
+from artiway.identity.model import JOB_OVERRIDES, OVERRIDES, OWN_LIMITS, LoginTaken, NewUser, Policy, Tenant, TenantView
 from artiway.identity.repository import add_tenant, insert_user
 from artiway.ids import to_wire
 from artiway.platform import sql
@@ -68,7 +68,7 @@ class PostgresTenants:
 
 
 def _view(row: Row) -> TenantView:
-    names = ("tenant_id", "name", "tier", "status", "is_platform", *OVERRIDES, *OWN_LIMITS)
+    names = ("tenant_id", "name", "tier", "status", "is_platform", *OVERRIDES, *OWN_LIMITS, *JOB_OVERRIDES)
     policy = {name: row[f"policy_{name}"] for name in (*OVERRIDES, "artefact_days")}
     return TenantView(
         tenant=Tenant(**{name: row[name] for name in names}),
