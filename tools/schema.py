@@ -25,7 +25,13 @@ def dump(url: str) -> str:
     parts = conninfo_to_dict(url)
     binary = postgres_install() / "bin/pg_dump"
     text = subprocess.run(
-        [str(binary), "--schema-only", "--no-owner", "--exclude-table=schema_migration", f"--exclude-table={DAY_PARTITIONS}"],
+        [
+            str(binary),
+            "--schema-only",
+            "--no-owner",
+            "--exclude-table=schema_migration",
+            f"--exclude-table={DAY_PARTITIONS}",
+        ],
         env={
             "PGDATABASE": str(parts["dbname"]),
             "PATH": os.environ["PATH"],
