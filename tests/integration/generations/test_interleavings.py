@@ -1,18 +1,21 @@
-"""Any interleaving of crash, duplicate delivery, retry, cancel and lost Redis: one end, one settlement, one text."""
+"""Any interleaving of crash, duplicate delivery, retry, cancel, reconnect and lost Redis: one end, one text."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import random
+from uuid import UUID
 
 import pytest
 
-from artiway.generations.feed.model import TERMINAL, sha256_of
+from artiway.generations.feed.model import TERMINAL, EntryId, sha256_of
 from artiway.generations.feed.model import Text as Written
 from artiway.generations.model import Generation, GenerationEnded, Outcome, Status, end_of
 from artiway.generations.providers.model import FailureCode, Finish, FinishReason, ProviderFailed, Text
 from tests.conftest import soaked
 from tests.fakes.router import ScriptedRouter, whole
+from tests.integration.generations.clients import Client
 from tests.integration.generations.texts import Texts
 
 LANES = ("paid_stream", "free_stream")
@@ -23,6 +26,25 @@ class Crash(BaseException):
     """The process of a worker ends in mid-text."""
 
 
+class Reader:
+    """A client that keeps only the text and the last id between two connections."""
+
+    def __init__(self, texts: Texts, generation: Generation) -> None:
+        self.texts, self.generation, self.client = texts, generation, Client()
+
+    def read(self, most: int = 1_000) -> None:
+        frames = self.texts.reader.frames(
+            tenant_id=self.generation.tenant_id,
+            user_id=self.generation.user_id,
+            generation_id=self.generation.generation_id,
+            last=EntryId.parse(self.client.last),
+            life_ms=0,  # what is there, without a wait
+        )
+        with contextlib.closing(frames):
+            for frame in itertools.islice(frames, most):
+                self.client.receive(frame)
+
+
 class Story:
     """Random steps on some texts of two users. Time passes by changing rows."""
 
@@ -31,11 +53,12 @@ class Story:
         self.users = [texts.user(points=200), texts.user()]
         self.made: list[Generation] = []
         self.lost: list[Generation] = []
+        self.readers: list[Reader] = []
         self.is_flushed = False
 
     def submit(self) -> None:
         if len(self.made) < 6:
-            self.made.append(self.texts.submit(self.random.choice(self.users), max_tokens=100))
+            self._submit(self.random.choice(self.users))
 
     def write(self) -> None:
         self._work(whole(*self._pieces(), usage=None if self.random.random() < 0.3 else whole("x")[-1].usage))
@@ -68,19 +91,36 @@ class Story:
     def finish_late(self) -> None:
         """A worker that was lost comes back: its end counts only if no newer attempt has begun."""
         if self.lost:
-            late = self.lost.pop(self.random.randrange(len(self.lost)))
-            ended = self.texts.lifecycle.finish(late, Outcome(Status.COMPLETED, text="late"))
-            if ended is not None:
-                self.texts.lifecycle.publish(ended, ended.attempt, [*self._late_text(ended), end_of(ended)])
+            self._come_back(self.lost.pop(self.random.randrange(len(self.lost))))
 
     def overtake(self) -> None:
-        """A lost worker comes back while a newer attempt has written and holds its lease."""
-        self.lose()
+        """A lost worker comes back in mid-text of a newer attempt, which goes on."""
+        lane = self.random.choice(LANES)
+        late = self._claim(lane)
+        if late is None:
+            return
+        if self.random.random() < 0.5:
+            self.texts.feed.append(late.generation_id, late.attempt, [Written("la", 0)])
         self.texts.pass_time(31)
         self.sweep()
-        for _ in range(2):
-            self.crash()
-        self.finish_late()
+        self.texts.pass_time(3)
+
+        def come_back() -> None:
+            now = self.texts.get(late)
+            if now.status is Status.RUNNING and now.attempt > late.attempt:
+                self._come_back(late)
+
+        pieces = [Text(piece) for piece in self._pieces()]
+        self.texts.router = ScriptedRouter([*pieces, come_back, *pieces, *whole("end")])
+        for _ in range(len(self.made)):  # texts of the lane that were there before have their turn first
+            if self.texts.get(late).attempt > late.attempt:
+                break
+            self.texts.work(lane)
+
+    def reconnect(self) -> None:
+        """A reader connects with the last id that it has, and is cut after some frames."""
+        if self.readers:
+            self.random.choice(self.readers).read(most=self.random.choice([1, 3, 1_000]))
 
     def deliver_again(self) -> None:
         if self.made:
@@ -116,7 +156,9 @@ class Story:
         lose,
         finish_late,
         overtake,
-        overtake,
+        reconnect,
+        reconnect,
+        reconnect,
         deliver_again,
         cancel,
         pass_time,
@@ -138,6 +180,26 @@ class Story:
                     pass
         self.texts.sweeps.holds()
 
+    def _submit(self, who: tuple[UUID, UUID]) -> None:
+        made = self.texts.submit(who, max_tokens=100)
+        self.made.append(made)
+        self.readers += [Reader(self.texts, made), Reader(self.texts, made)]
+
+    def _claim(self, lane: str) -> Generation | None:
+        """A text of the lane; if none waits, a new one."""
+        claimed = self.texts.claim(lane)
+        if claimed is None and len(self.made) < 8:
+            self._submit(self.users[LANES.index(lane)])
+            claimed = self.texts.claim(lane)
+        return claimed if isinstance(claimed, Generation) else None
+
+    def _come_back(self, late: Generation) -> None:
+        """It writes on and ends the text, as if its lease had not ended."""
+        self.texts.feed.append(late.generation_id, late.attempt, [Written("late", 0)])
+        ended = self.texts.lifecycle.finish(late, Outcome(Status.COMPLETED, text="late"))
+        if ended is not None:
+            self.texts.lifecycle.publish(ended, ended.attempt, [end_of(ended)])
+
     def _work(self, script: list) -> None:
         self.texts.router = ScriptedRouter(script)
         with contextlib.suppress(Crash):
@@ -145,9 +207,6 @@ class Story:
 
     def _pieces(self) -> list[str]:
         return [self.random.choice(WORDS) for _ in range(self.random.randint(1, 5))]
-
-    def _late_text(self, ended: Generation) -> list:
-        return [Written(ended.text, 0)]
 
 
 @pytest.mark.parametrize("seed", range(soaked(10)))
@@ -174,6 +233,10 @@ def test_each_text_ends_and_settles_once(texts: Texts, seed: int) -> None:
                 [f"settle:{made.generation_id}"],
             )
             assert [row["charged"] for row in settled] == [ended.charged_points]
+    for reader in story.readers:
+        reader.read()
+        assert reader.client.end is not None, reader.client.names
+        assert reader.client.text == texts.get(reader.generation).text
     assert texts.running() == 0
     for user in story.users:
         assert texts.balance(user)[1] == 0

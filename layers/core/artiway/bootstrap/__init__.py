@@ -28,6 +28,7 @@ from artiway.bootstrap.generations import (
     generations,
     text_claims,
     text_consumer,
+    text_models,
     text_sweeps,
     wake_lane,
 )
@@ -178,6 +179,7 @@ __all__ = [
     "tenants",
     "text_claims",
     "text_consumer",
+    "text_models",
     "text_router",
     "text_routes",
     "text_sweeps",
