@@ -90,10 +90,19 @@ soak: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready ## random tests
 .PHONY: weights
 weights: .tools/weights/.ready ## fetch the weights of the workers' networks (make run fetches them too)
 
+# Photographs of products with alpha, for the tests of the worker and for the contact sheet.
+.tools/photographs/.ready: tests/worker/photographs.toml tools/weights.py | $(UV)
+	@.tools/uv/bin/python -m tools.weights --list tests/worker/photographs.toml --folder .tools/photographs
+	@touch $@
+
 .PHONY: test-worker
-test-worker: .tools/worker/.ready .tools/weights/.ready ## the worker's types and tests, in the worker's own environment
+test-worker: .tools/worker/.ready .tools/weights/.ready .tools/photographs/.ready ## the worker's types and tests, in the worker's own environment
 	@.tools/worker/bin/mypy --config-file worker/pyproject.toml
 	@OPENBLAS_NUM_THREADS=1 .tools/worker/bin/python -m pytest -c worker/pyproject.toml --rootdir=. tests/worker
+
+.PHONY: sheet
+sheet: .tools/worker/.ready .tools/weights/.ready .tools/photographs/.ready ## every tool on real photographs: docs/tools.jpg, to be looked at
+	@OPENBLAS_NUM_THREADS=1 .tools/worker/bin/python -m tools.contact_sheet
 
 .PHONY: bench
 bench: $(VENV)/.ready .tools/emulator/.ready ## every benchmark, as tables and as JSON under bench/results/
