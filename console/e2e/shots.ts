@@ -40,7 +40,7 @@ test("screenshots", { timeout: 600_000 }, async () => {
     if (hasTask) {
       await page.goto(address("/studio/model_photo?sample=shirt"));
       await page.getByTestId("wait").waitFor();
-      await page.getByRole("button", { name: /^(thunderbolt )?(Start|开始制作)$/ }).click();
+      await page.getByRole("button", { name: /^(Start|开始制作)$/ }).click();
       await page.waitForURL(/tasks/);
       await page.waitForTimeout(700);
       await page.screenshot({ path: `${folder}/task-live.${mode}.png`, fullPage: true });

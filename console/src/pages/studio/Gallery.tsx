@@ -14,7 +14,7 @@ import { Fault } from "@/ui/Fault";
 import { Page } from "@/ui/Page";
 import { Waiting } from "@/ui/Waiting";
 import { TaskTile, type TaskItem } from "./thumbs";
-import { EXAMPLES, exampleOf, SAMPLES, sampleOf } from "./tools";
+import { EXAMPLES, exampleOf, REFRAMED, SAMPLES, sampleOf } from "./tools";
 import "./studio.css";
 
 const RECENT = 8;
@@ -87,7 +87,7 @@ function ToolCard({ tool }: { tool: Tool }) {
   return (
     <Link className="tool-card" to={`/studio/${tool.tool}`}>
       {example ? (
-        <span className="tool-pictures checker" aria-hidden="true">
+        <span className={`tool-pictures checker ${REFRAMED.has(tool.tool) ? "inset" : "split"}`} aria-hidden="true">
           <span className="part checker">
             <img src={exampleOf(tool.tool)} alt="" loading="lazy" />
           </span>

@@ -58,5 +58,7 @@ export const EXAMPLES: Readonly<Record<string, string>> = {
   upscale: "bottle",
   batch_convert: "mug",
 };
+/** Their result has another frame than the picture, so a line between both would show nothing. */
+export const REFRAMED: ReadonlySet<string> = new Set(["model_photo", "outfit_poses", "real_model", "scene", "crop", "extend", "derive", "batch_convert"]);
 export const sampleOf = (name: string): string => `/samples/${name}.jpg`;
 export const exampleOf = (tool: string): string => `/samples/after/${tool}.webp`;

@@ -8,9 +8,9 @@ import { layout } from "./layout";
 
 export type TimedNode = Node & { startedAt?: string | null; endedAt?: string | null; step?: string | null };
 
-const WIDTH = 204;
+const WIDTH = 244;
 const HEIGHT = 68;
-const GAP_X = 56;
+const GAP_X = 52;
 const GAP_Y = 14;
 
 const ICONS: Record<string, ReactNode> = {
