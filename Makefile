@@ -42,7 +42,11 @@ $(VENV)/.ready: requirements.lock | $(UV)
 
 .PHONY: run
 run: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready ## start the whole platform on this machine
-	@$(BIN)/python -m local
+	@$(BIN)/python -m tools.console & $(BIN)/python -m local
+
+.PHONY: console
+console: $(VENV)/.ready ## build the console, if its sources have changed
+	@$(BIN)/python -m tools.console
 
 .PHONY: demo
 demo: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready .tools/llm/.ready ## play a story with two tenants and save the pictures
@@ -56,7 +60,7 @@ chaos: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready ## kill worker
 lock: $(UV) ## resolve all pins again
 	$(UV) pip compile -q --upgrade --universal --python-version 3.11 --no-emit-index-url --generate-hashes --no-header --group dev pyproject.toml -o requirements.lock
 	$(UV) pip compile -q --universal --python-version 3.11 --no-emit-index-url --generate-hashes --no-header -c requirements.lock pyproject.toml -o layers/core/requirements.txt
-	for tool in emulator sam checkov worker; do \
+	for tool in emulator sam checkov worker node; do \
 	  $(UV) pip compile -q --upgrade --universal --python-version 3.11 --no-emit-index-url --generate-hashes --no-header tools/$$tool.in -o tools/$$tool.lock; \
 	done
 	$(UV) pip compile -q --upgrade --universal --python-version 3.11 --no-deps --no-emit-index-url --generate-hashes --no-header tools/llm.in -o tools/llm.lock
@@ -69,7 +73,7 @@ lint: $(VENV)/.ready ## ruff, mypy and the Lua scripts
 	@$(BIN)/python -m tools.lint_lua
 
 .PHONY: test
-test: lint $(VENV)/.ready .tools/emulator/.ready .tools/sam/.ready .tools/checkov/.ready .tools/llm/.ready test-worker ## lint, types and every test
+test: lint $(VENV)/.ready .tools/emulator/.ready .tools/sam/.ready .tools/checkov/.ready .tools/llm/.ready test-worker test-console ## lint, types and every test
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 
 .PHONY: unit
@@ -104,6 +108,10 @@ test-worker: .tools/worker/.ready .tools/weights/.ready .tools/photographs/.read
 sheet: .tools/worker/.ready .tools/weights/.ready .tools/photographs/.ready ## every tool on real photographs: docs/tools.jpg, to be looked at
 	@OPENBLAS_NUM_THREADS=1 .tools/worker/bin/python -m tools.contact_sheet
 
+.PHONY: test-console
+test-console: $(VENV)/.ready ## the console's types, lint and unit tests
+	@$(BIN)/python -m tools.console test
+
 .PHONY: bench
 bench: $(VENV)/.ready .tools/emulator/.ready ## every benchmark, as tables and as JSON under bench/results/
 	@for part in bench/*/__main__.py; do $(BIN)/python -m $$(dirname $$part | tr / .); done
@@ -129,7 +137,7 @@ sam-local: $(VENV)/.ready .tools/sam/.ready ## run every event with `sam local i
 
 .PHONY: clean
 clean: ## remove what make installed and built (not the state in .artiway)
-	rm -rf $(VENV) .tools .aws-sam .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .tools console/dist console/node_modules .aws-sam .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .PHONY: openapi
 openapi: $(VENV)/.ready ## write the OpenAPI document from the routes

@@ -33,6 +33,16 @@ HOP_BY_HOP = {
     "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding",
     "upgrade", "host", "content-length", "date", "server",
 }  # fmt: skip
+# The policy of stacks/edge.yaml. Styles are inline because the component library writes them at run time.
+CONSOLE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' blob: data: {uploads}; "
+    "font-src 'self'; connect-src 'self' {uploads}; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
+UNBUILT = """<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="2">
+<title>Artiway</title><body style="font:16px/1.5 system-ui;display:grid;place-items:center;min-height:90vh">
+<p>The console of Artiway is being built. This page opens it when it is ready.<br>
+控制台正在构建，完成后会自动打开。</p>"""
 
 
 class Edge:
@@ -205,14 +215,20 @@ class Edge:
             return _unreachable()
 
     async def _static(self, request: web.Request) -> web.StreamResponse:
-        """A file of the console, or index.html for a path that the page routes itself."""
-        file = (self._console / request.match_info["tail"]).resolve()
-        if file.is_relative_to(self._console) and file.is_file():
-            return web.FileResponse(file, headers={"Cache-Control": "no-cache"})
-        index = self._console / "index.html"
-        if file.suffix or not index.is_file():
-            return _problem(404, "ROUTE_404_UNKNOWN", "There is nothing here.")
-        return web.FileResponse(index, headers={"Cache-Control": "no-cache"})
+        """A file of the built console. The names of assets contain a hash of their content, so they never change."""
+        tail = request.match_info["tail"]
+        file = (self._console / (tail or "index.html")).resolve()
+        if file.is_relative_to(self._console) and file.is_file() and not file.name.startswith("."):
+            caching = "public, max-age=31536000, immutable" if tail.startswith("assets/") else "no-cache"
+            return web.FileResponse(file, headers={"Cache-Control": caching, **self._page_headers()})
+        if not tail:
+            return web.Response(text=UNBUILT, content_type="text/html", headers={"Cache-Control": "no-store"})
+        return _problem(404, "ROUTE_404_UNKNOWN", "There is nothing here.")
+
+    def _page_headers(self) -> dict[str, str]:
+        """Those of the response headers policy ConsoleHeaders; uploads go to the local S3, over HTTP."""
+        policy = CONSOLE_POLICY.format(uploads=self._aws_url)
+        return {"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY"}
 
 
 def rest_event(resource: str, request: web.Request, headers: CIMultiDict[str], body: bytes) -> dict[str, Any]:

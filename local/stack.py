@@ -63,7 +63,7 @@ class Stack:
         home: Path,
         port: int,
         template_path: Path = ROOT / "template.yaml",
-        console: Path = ROOT / "console",
+        console: Path = ROOT / "console/dist",
         database_url: str | None = None,
         redis_url: str | None = None,
         parameters: Mapping[str, str] | None = None,

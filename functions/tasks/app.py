@@ -61,6 +61,10 @@ class LabelBody(http.Wire):
     order: int
 
 
+class DictionariesBody(http.Wire):
+    dictionaries: dict[str, list[LabelBody]] = Field(description="all labels, by type")
+
+
 class LabelsBody(http.Wire):
     items: list[LabelBody]
     next_cursor: str | None
@@ -254,6 +258,18 @@ def list_tools(cursor: http.Cursor = None, limit: http.Limit = 50) -> ToolsBody:
             for tool in tools
         ],
         next_cursor=following,
+    )
+
+
+@api.get("/dictionaries")
+def list_dictionaries() -> DictionariesBody:
+    """The labels of every type at once, for a client that shows pages."""
+    found = bootstrap.dictionaries().all_labels()
+    return DictionariesBody(
+        dictionaries={
+            type_: [LabelBody(key=one.key, zh=one.zh, en=one.en, order=one.order) for one in labels]
+            for type_, labels in found.items()
+        }
     )
 
 

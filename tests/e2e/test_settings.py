@@ -60,6 +60,7 @@ def test_dictionaries_and_cache_are_served(studio: Studio) -> None:
         assert [(label["key"], label["zh"]) for label in labels] == [
             (tool["tool"], tool["title"]["zh"]) for tool in tools
         ]
+        assert (await person.call("GET", "/dictionaries"))["dictionaries"]["tools"] == labels
         caches = {cache["name"]: cache for cache in (await administrator.call("GET", "/ops/cache"))["items"]}
         assert caches["dictionaries"]["entries"] > 0
         assert (await administrator.call("DELETE", "/ops/cache?prefix=dictionaries:"))["deleted"] > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import io
 import json
 from collections.abc import Callable, Coroutine, Iterator
@@ -82,7 +83,10 @@ def console(tmp_path: Path) -> Path:
     folder = tmp_path / "console"
     folder.mkdir()
     (folder / "index.html").write_text("<p>start</p>")
-    (folder / "app.js").write_text("let it = 1")
+    (folder / "assets").mkdir()
+    (folder / "assets/app-1f.js").write_text("let it = 1")
+    (folder / "assets/app-1f.js.gz").write_bytes(gzip.compress(b"let it = 1 // compressed"))
+    (folder / ".sources").write_text("hash")
     (tmp_path / "secret.txt").write_text("secret")
     return folder
 
@@ -282,11 +286,34 @@ def test_refused_handshake_is_refused_to_the_viewer(viewer: Viewer) -> None:
     assert viewer.run(scenario()) == 403
 
 
-def test_console_paths_without_file_get_index_page(viewer: Viewer) -> None:
-    assert viewer.request("/")[:2] == (200, "<p>start</p>")
-    assert viewer.request("/wallet/orders")[:2] == (200, "<p>start</p>")
-    assert viewer.request("/app.js")[:2] == (200, "let it = 1")
-    assert viewer.request("/missing.js")[1]["code"] == "ROUTE_404_UNKNOWN"
+class TestConsole:
+    def test_page_is_asked_for_again_and_assets_are_kept(self, viewer: Viewer) -> None:
+        status, text, headers = viewer.request("/")
+        assert (status, text, headers["Cache-Control"]) == (200, "<p>start</p>", "no-cache")
+        plain = {"Accept-Encoding": "identity"}
+        status, text, headers = viewer.request("/assets/app-1f.js", headers=plain)
+        assert (status, text) == (200, "let it = 1")
+        assert headers["Cache-Control"] == "public, max-age=31536000, immutable"
+
+    def test_browser_that_accepts_gzip_gets_the_compressed_file(self, viewer: Viewer) -> None:
+        _, text, headers = viewer.request("/assets/app-1f.js", headers={"Accept-Encoding": "gzip"})
+        assert (text, headers["Content-Encoding"]) == ("let it = 1 // compressed", "gzip")
+
+    @pytest.mark.parametrize("path", ["/missing.js", "/wallet/orders", "/.sources"])
+    def test_other_paths_are_unknown(self, viewer: Viewer, path: str) -> None:
+        assert viewer.request(path)[1]["code"] == "ROUTE_404_UNKNOWN"
+
+    def test_console_that_is_not_built_says_so_and_opens_later(self, viewer: Viewer, console: Path) -> None:
+        (console / "index.html").unlink()
+        status, text, headers = viewer.request("/")
+        assert (status, headers["Cache-Control"]) == (200, "no-store")
+        assert "Artiway is being built" in text
+        assert 'http-equiv="refresh"' in text
+
+    def test_pages_run_own_scripts_only(self, viewer: Viewer) -> None:
+        policy = dict(one.split(" ", 1) for one in viewer.request("/")[2]["Content-Security-Policy"].split("; "))
+        assert (policy["default-src"], policy["script-src"]) == ("'none'", "'self'")
+        assert policy["frame-ancestors"] == "'none'"
 
 
 @pytest.mark.parametrize("path", ["/../secret.txt", "/%2e%2e/secret.txt", "/..%2fsecret.txt"])

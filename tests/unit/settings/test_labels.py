@@ -72,7 +72,7 @@ def test_labels_are_chinese_and_english(type_):
 
 
 def test_console_and_dictionary_agree_on_states():
-    words = (ROOT / "console/js/i18n.js").read_text("utf-8")
+    words = (ROOT / "console/src/i18n/words/values.ts").read_text("utf-8")
     for row in service.load("task_states"):
         assert f'status_{row["key"]}: ["' in words
         assert f'"{row["zh"]}"' in words

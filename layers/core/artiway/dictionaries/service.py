@@ -52,6 +52,9 @@ class DictionaryService:
         rows = self._cache.get(self._key(type_), lambda: self._load(type_), ttl_s=CACHE_S)
         return [Label(**row) for row in rows or ()]
 
+    def all_labels(self) -> Mapping[str, Sequence[Label]]:
+        return {type_: self.labels(type_) for type_ in TYPES}
+
     def items(self) -> Iterable[tuple[str, Callable[[], list[dict[str, Any]]], float]]:
         """For the cache's warm-up: key, load and lifetime of each type."""
         return [(self._key(type_), partial(self._load, type_), CACHE_S) for type_ in TYPES]

@@ -1,0 +1,1 @@
+export type Area = Readonly<Record<string, readonly [en: string, zh: string]>>;

@@ -1,0 +1,11 @@
+import { shell } from "./shell";
+import { studio } from "./studio";
+import { values } from "./values";
+import { wallet } from "./wallet";
+import { team } from "./team";
+import { developers } from "./developers";
+import { ops } from "./ops";
+
+/** Text in English and Chinese, by area. A key is unique over all areas; a test checks it. */
+export const WORDS = { ...shell, ...studio, ...values, ...wallet, ...team, ...developers, ...ops } as const;
+export type Word = keyof typeof WORDS;

@@ -1,0 +1,3 @@
+import type { Area } from "./area";
+
+export const ops = {} as const satisfies Area;

@@ -1,0 +1,3 @@
+import type { Area } from "./area";
+
+export const wallet = {} as const satisfies Area;

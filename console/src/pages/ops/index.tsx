@@ -1,0 +1,7 @@
+import { useT } from "@/i18n";
+import { Page } from "@/ui/Page";
+
+export default function Index() {
+  const t = useT();
+  return <Page title={t("navOps")}>{null}</Page>;
+}
