@@ -168,6 +168,7 @@ class JobsWorld(SimulatedWorld):
                 self._call(Call.from_data(one))
         elif kind == RESULTS:
             self.results.apply([Result.from_data(one) for one in data["results"]])
+            bootstrap.backfill_release().release()
         elif message.body["type"] == "cancel":
             self.submissions.cancel(tenant_id=UUID(data["tenantId"]), task_id=UUID(data["taskId"]))
         else:

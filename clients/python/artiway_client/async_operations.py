@@ -51,6 +51,29 @@ class AsyncOperations(ABC):
         """Log in with a code of the mini program or of the web's OAuth. The first login creates an account."""
         return cast("models.WechatTokensBody", await self.call(Call("POST", "/auth/wechat", body=body)))
 
+    async def list_backfills(
+        self,
+        *,
+        job_id: str | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> models.BackfillsBody:
+        """The tenant's backfills, newest first. Needs `job.run`."""
+        return cast("models.BackfillsBody", await self.call(Call("GET", "/backfills", query={"jobId": job_id, "cursor": cursor, "limit": limit})))
+
+    async def get_backfill(self, backfill_id: str) -> models.BackfillBody:
+        """How far a backfill is. Needs `job.run`."""
+        return cast("models.BackfillBody", await self.call(Call("GET", f"/backfills/{path_part(backfill_id)}")))
+
+    async def cancel_backfill(self, backfill_id: str) -> models.BackfillBody:
+        """Stop a backfill: runs that have not begun leave, a run that is under way ends as usual. Needs `job.run`.
+        """
+        return cast("models.BackfillBody", await self.call(Call("DELETE", f"/backfills/{path_part(backfill_id)}")))
+
+    async def list_dictionaries(self) -> models.DictionariesBody:
+        """The labels of every type at once, for a client that shows pages."""
+        return cast("models.DictionariesBody", await self.call(Call("GET", "/dictionaries")))
+
     async def list_labels(
         self,
         type: str,
@@ -176,6 +199,30 @@ class AsyncOperations(ABC):
         """
         return cast("models.JobBody", await self.call(Call("PATCH", f"/jobs/{path_part(job_id)}", body=body)))
 
+    async def start_backfill(
+        self,
+        job_id: str,
+        body: models.BackfillRangeBody,
+        *,
+        idempotency_key: str | None = None,
+    ) -> models.AcceptedBackfillBody:
+        """Run a job for the past times of a range that have no run, and for those that `reprocess` names. Needs
+        `job.run`.
+        """
+        return cast("models.AcceptedBackfillBody", await self.call(Call("POST", f"/jobs/{path_part(job_id)}/backfill", body=body, is_keyed=True, key=idempotency_key)))
+
+    async def list_fires(
+        self,
+        job_id: str,
+        *,
+        from_: str | None = None,
+        to: str | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> models.ReportedFiresBody:
+        """Each nominal fire of a range and what became of it, oldest first. Needs `job.read`."""
+        return cast("models.ReportedFiresBody", await self.call(Call("GET", f"/jobs/{path_part(job_id)}/fires", query={"from": from_, "to": to, "cursor": cursor, "limit": limit})))
+
     async def pause_job(self, job_id: str, body: models.NoteBody | None = None) -> models.JobBody:
         """No fire makes a run until the job is resumed. Runs that have begun go on. Needs `job.ops`."""
         return cast("models.JobBody", await self.call(Call("POST", f"/jobs/{path_part(job_id)}/pause", body=body)))
@@ -186,8 +233,9 @@ class AsyncOperations(ABC):
         """
         return cast("models.ReplayedBody", await self.call(Call("POST", f"/jobs/{path_part(job_id)}/replay", body=body)))
 
-    async def resume_job(self, job_id: str, body: models.NoteBody | None = None) -> models.JobBody:
-        """The next fire is the first one from now on. Needs `job.ops`."""
+    async def resume_job(self, job_id: str, body: models.ResumeBody | None = None) -> models.JobBody:
+        """The next fire is the first one from now on. `catchUp` makes up for fires of the pause. Needs `job.ops`.
+        """
         return cast("models.JobBody", await self.call(Call("POST", f"/jobs/{path_part(job_id)}/resume", body=body)))
 
     async def trigger_job(self, job_id: str, *, idempotency_key: str | None = None) -> models.RunIdBody:
@@ -344,12 +392,13 @@ class AsyncOperations(ABC):
         return cast("str", await self.call(Call("GET", "/ops/metrics")))
 
     async def list_models(self, *, cursor: str | None = None, limit: int | None = None) -> models.ModelsBody:
-        """The models of the catalogue: limits, running and waiting nodes. Needs `ops.read`."""
+        """The models of the catalogue and of texts: limits, running and waiting nodes or texts. Needs `ops.read`.
+        """
         return cast("models.ModelsBody", await self.call(Call("GET", "/ops/models", query={"cursor": cursor, "limit": limit})))
 
     async def limit_model(self, model: str, body: models.ModelLimitBody) -> models.ModelBody:
-        """Set how many nodes of a model may run at once in each pool. Running nodes are not stopped. Needs
-        `ops.write`.
+        """Set how many nodes in each pool, or texts, of a model may run at once. Those that run are not stopped.
+        Needs `ops.write`.
         """
         return cast("models.ModelBody", await self.call(Call("PUT", f"/ops/models/{path_part(model)}", body=body)))
 

@@ -4,8 +4,24 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
 
+BackfillStatus = Literal["RUNNING", "COMPLETED", "CANCELLED"]
+CatchUp = Literal["none", "once", "all"]
 Channel = Literal["native", "jsapi", "h5"]
 DeliveryStatus = Literal["PENDING", "DELIVERED", "FAILED"]
+FireStatus = Literal[
+    "RUN",
+    "PUT_OFF",
+    "UPCOMING",
+    "PAUSED",
+    "DST_SKIPPED",
+    "BEFORE_CREATION",
+    "SKIPPED_OVERLAP",
+    "MISFIRED",
+    "COALESCED",
+    "TENANT_SUSPENDED",
+    "CANCELLED_BY_EDIT",
+    "UNACCOUNTED",
+]
 JobPriority = Literal["CRITICAL", "HIGH", "NORMAL", "LOW"]
 Kind = Literal["RECHARGE", "GIFT", "FREEZE", "CONFIRM", "CANCEL", "REFUND", "TRANSFER_IN", "TRANSFER_OUT", "ADJUST"]
 MisfirePolicy = Literal["FIRE_ONCE", "FIRE_ALL", "SKIP"]
@@ -32,10 +48,17 @@ Permission = Literal[
     "ops.write",
 ]
 RefundStatus = Literal["REQUESTED", "PROCESSING", "ABNORMAL", "SUCCESS", "CLOSED"]
+Reprocess = Literal["none", "failed", "completed"]
 RunKind = Literal["SCHEDULED", "CATCHUP", "MANUAL", "BACKFILL"]
 RunState = Literal["PENDING", "RUNNING", "RETRYING", "SUCCESS", "FAILED", "TERMINATED"]
 TaskType = Literal["HTTP", "TASK", "FLOW"]
 Tier = Literal["enterprise", "vip", "standard", "free"]
+
+
+class AcceptedBackfillBody(TypedDict):
+    # null after a dry run
+    backfillId: str | None
+    acceptedRuns: int
 
 
 class AcceptedBody(TypedDict):
@@ -80,6 +103,43 @@ class AuditBody(TypedDict):
 
 class AuditsBody(TypedDict):
     items: list[AuditBody]
+    nextCursor: str | None
+
+
+BackfillBody = TypedDict(
+    "BackfillBody",
+    {
+        'backfillId': 'str',
+        'jobId': 'str',
+        'from': 'str',
+        'to': 'str',
+        'parallelism': 'int',
+        'reprocess': 'Reprocess',
+        'status': 'BackfillStatus',
+        'total': 'int',
+        'done': 'int',
+        'failed': 'int',
+        'remaining': 'int',
+        'createdAt': 'str',
+        'endedAt': 'str | None',
+    },
+)
+
+
+BackfillRangeBody = TypedDict(
+    "BackfillRangeBody",
+    {
+        'from': 'str',
+        'to': 'str',
+        'parallelism': 'NotRequired[int]',
+        'reprocess': 'NotRequired[Reprocess]',
+        'dryRun': 'NotRequired[bool]',
+    },
+)
+
+
+class BackfillsBody(TypedDict):
+    items: list[BackfillBody]
     nextCursor: str | None
 
 
@@ -276,6 +336,11 @@ class DeliveryBody(TypedDict):
     createdAt: str
     deliveredAt: str | None
     body: str
+
+
+class DictionariesBody(TypedDict):
+    # all labels, by type
+    dictionaries: dict[str, list[LabelBody]]
 
 
 class DifferenceBody(TypedDict):
@@ -691,10 +756,13 @@ class MeBody(TypedDict):
 
 
 class ModelBody(TypedDict):
+    # of texts: the provider and its model, joined by a colon
     model: str
     # steps of the catalogue that use it
     steps: list[str]
-    # nodes at once in each pool; null: no limit
+    # services of texts that use it
+    services: list[str]
+    # nodes at once in each pool, or texts at once; null: no limit
     limit: int | None
     running: int
     waiting: int
@@ -1051,6 +1119,20 @@ class ReplayedBody(TypedDict):
     nextTo: str | None
 
 
+class ReportedFireBody(TypedDict):
+    # the nominal time
+    scheduledTime: str
+    # RUN: see the run; UNACCOUNTED does not occur
+    outcome: FireStatus
+    reason: str
+    runId: str | None
+
+
+class ReportedFiresBody(TypedDict):
+    items: list[ReportedFireBody]
+    nextCursor: str | None
+
+
 class ResultBody(TypedDict):
     name: str
     # valid until expiresAt; a new request returns a new one
@@ -1063,6 +1145,12 @@ class ResultBody(TypedDict):
     expiresAt: str
     # made without the network that one of its steps needs
     isDraft: bool
+
+
+class ResumeBody(TypedDict):
+    note: NotRequired[str | None]
+    # fires of the pause: none, a run for the newest, a run for each (100 at most)
+    catchUp: NotRequired[CatchUp]
 
 
 class RetryShape(TypedDict):

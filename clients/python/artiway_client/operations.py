@@ -51,6 +51,29 @@ class Operations(ABC):
         """Log in with a code of the mini program or of the web's OAuth. The first login creates an account."""
         return cast("models.WechatTokensBody", self.call(Call("POST", "/auth/wechat", body=body)))
 
+    def list_backfills(
+        self,
+        *,
+        job_id: str | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> models.BackfillsBody:
+        """The tenant's backfills, newest first. Needs `job.run`."""
+        return cast("models.BackfillsBody", self.call(Call("GET", "/backfills", query={"jobId": job_id, "cursor": cursor, "limit": limit})))
+
+    def get_backfill(self, backfill_id: str) -> models.BackfillBody:
+        """How far a backfill is. Needs `job.run`."""
+        return cast("models.BackfillBody", self.call(Call("GET", f"/backfills/{path_part(backfill_id)}")))
+
+    def cancel_backfill(self, backfill_id: str) -> models.BackfillBody:
+        """Stop a backfill: runs that have not begun leave, a run that is under way ends as usual. Needs `job.run`.
+        """
+        return cast("models.BackfillBody", self.call(Call("DELETE", f"/backfills/{path_part(backfill_id)}")))
+
+    def list_dictionaries(self) -> models.DictionariesBody:
+        """The labels of every type at once, for a client that shows pages."""
+        return cast("models.DictionariesBody", self.call(Call("GET", "/dictionaries")))
+
     def list_labels(self, type: str, *, cursor: str | None = None, limit: int | None = None) -> models.LabelsBody:
         """Labels in Chinese and English: tools, steps, lanes, states, error codes, presets."""
         return cast("models.LabelsBody", self.call(Call("GET", f"/dictionaries/{path_part(type)}", query={"cursor": cursor, "limit": limit})))
@@ -160,6 +183,30 @@ class Operations(ABC):
         """
         return cast("models.JobBody", self.call(Call("PATCH", f"/jobs/{path_part(job_id)}", body=body)))
 
+    def start_backfill(
+        self,
+        job_id: str,
+        body: models.BackfillRangeBody,
+        *,
+        idempotency_key: str | None = None,
+    ) -> models.AcceptedBackfillBody:
+        """Run a job for the past times of a range that have no run, and for those that `reprocess` names. Needs
+        `job.run`.
+        """
+        return cast("models.AcceptedBackfillBody", self.call(Call("POST", f"/jobs/{path_part(job_id)}/backfill", body=body, is_keyed=True, key=idempotency_key)))
+
+    def list_fires(
+        self,
+        job_id: str,
+        *,
+        from_: str | None = None,
+        to: str | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> models.ReportedFiresBody:
+        """Each nominal fire of a range and what became of it, oldest first. Needs `job.read`."""
+        return cast("models.ReportedFiresBody", self.call(Call("GET", f"/jobs/{path_part(job_id)}/fires", query={"from": from_, "to": to, "cursor": cursor, "limit": limit})))
+
     def pause_job(self, job_id: str, body: models.NoteBody | None = None) -> models.JobBody:
         """No fire makes a run until the job is resumed. Runs that have begun go on. Needs `job.ops`."""
         return cast("models.JobBody", self.call(Call("POST", f"/jobs/{path_part(job_id)}/pause", body=body)))
@@ -170,8 +217,9 @@ class Operations(ABC):
         """
         return cast("models.ReplayedBody", self.call(Call("POST", f"/jobs/{path_part(job_id)}/replay", body=body)))
 
-    def resume_job(self, job_id: str, body: models.NoteBody | None = None) -> models.JobBody:
-        """The next fire is the first one from now on. Needs `job.ops`."""
+    def resume_job(self, job_id: str, body: models.ResumeBody | None = None) -> models.JobBody:
+        """The next fire is the first one from now on. `catchUp` makes up for fires of the pause. Needs `job.ops`.
+        """
         return cast("models.JobBody", self.call(Call("POST", f"/jobs/{path_part(job_id)}/resume", body=body)))
 
     def trigger_job(self, job_id: str, *, idempotency_key: str | None = None) -> models.RunIdBody:
@@ -323,12 +371,13 @@ class Operations(ABC):
         return cast("str", self.call(Call("GET", "/ops/metrics")))
 
     def list_models(self, *, cursor: str | None = None, limit: int | None = None) -> models.ModelsBody:
-        """The models of the catalogue: limits, running and waiting nodes. Needs `ops.read`."""
+        """The models of the catalogue and of texts: limits, running and waiting nodes or texts. Needs `ops.read`.
+        """
         return cast("models.ModelsBody", self.call(Call("GET", "/ops/models", query={"cursor": cursor, "limit": limit})))
 
     def limit_model(self, model: str, body: models.ModelLimitBody) -> models.ModelBody:
-        """Set how many nodes of a model may run at once in each pool. Running nodes are not stopped. Needs
-        `ops.write`.
+        """Set how many nodes in each pool, or texts, of a model may run at once. Those that run are not stopped.
+        Needs `ops.write`.
         """
         return cast("models.ModelBody", self.call(Call("PUT", f"/ops/models/{path_part(model)}", body=body)))
 

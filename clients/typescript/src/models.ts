@@ -1,5 +1,11 @@
 // Generated from the OpenAPI document by `make clients`. Do not edit.
 
+export interface AcceptedBackfillBody {
+  /** null after a dry run */
+  backfillId: string | null;
+  acceptedRuns: number;
+}
+
 export interface AcceptedBody {
   taskId: string;
   status: "QUEUED" | "PROCESSING" | "COMPLETED" | "PARTIAL" | "FAILED" | "CANCELLED";
@@ -42,6 +48,41 @@ export interface AuditBody {
 
 export interface AuditsBody {
   items: AuditBody[];
+  nextCursor: string | null;
+}
+
+export interface BackfillBody {
+  backfillId: string;
+  jobId: string;
+  from: string;
+  to: string;
+  parallelism: number;
+  reprocess: Reprocess;
+  status: BackfillStatus;
+  total: number;
+  done: number;
+  /** failed or terminated */
+  failed: number;
+  remaining: number;
+  createdAt: string;
+  endedAt: string | null;
+}
+
+export interface BackfillRangeBody {
+  from: string;
+  /** exclusive */
+  to: string;
+  /** runs at once */
+  parallelism?: number;
+  /** runs of the range that start again */
+  reprocess?: Reprocess;
+  dryRun?: boolean;
+}
+
+export type BackfillStatus = "RUNNING" | "COMPLETED" | "CANCELLED";
+
+export interface BackfillsBody {
+  items: BackfillBody[];
   nextCursor: string | null;
 }
 
@@ -100,6 +141,8 @@ export interface CachesBody {
   /** false if Redis has more values than were counted */
   complete: boolean;
 }
+
+export type CatchUp = "none" | "once" | "all";
 
 export interface ChangedBody {
   /** those that were changed; others are unknown, or their state does not allow it */
@@ -244,6 +287,11 @@ export interface DeliveryBody {
 
 export type DeliveryStatus = "PENDING" | "DELIVERED" | "FAILED";
 
+export interface DictionariesBody {
+  /** all labels, by type */
+  dictionaries: Record<string, LabelBody[]>;
+}
+
 export interface DifferenceBody {
   kind: string;
   /** WeChat's or our number of the payment or refund */
@@ -324,6 +372,8 @@ export interface FireBody {
   /** of that clock from UTC, +08:00 */
   offset: string;
 }
+
+export type FireStatus = "RUN" | "PUT_OFF" | "UPCOMING" | "PAUSED" | "DST_SKIPPED" | "BEFORE_CREATION" | "SKIPPED_OVERLAP" | "MISFIRED" | "COALESCED" | "TENANT_SUSPENDED" | "CANCELLED_BY_EDIT" | "UNACCOUNTED";
 
 export interface FlowBody {
   name?: string;
@@ -663,10 +713,13 @@ export interface MeBody {
 export type MisfirePolicy = "FIRE_ONCE" | "FIRE_ALL" | "SKIP";
 
 export interface ModelBody {
+  /** of texts: the provider and its model, joined by a colon */
   model: string;
   /** steps of the catalogue that use it */
   steps: string[];
-  /** nodes at once in each pool; null: no limit */
+  /** services of texts that use it */
+  services: string[];
+  /** nodes at once in each pool, or texts at once; null: no limit */
   limit: number | null;
   running: number;
   waiting: number;
@@ -1029,6 +1082,22 @@ export interface ReplayedBody {
   nextTo: string | null;
 }
 
+export interface ReportedFireBody {
+  /** the nominal time */
+  scheduledTime: string;
+  /** RUN: see the run; UNACCOUNTED does not occur */
+  outcome: FireStatus;
+  reason: string;
+  runId: string | null;
+}
+
+export interface ReportedFiresBody {
+  items: ReportedFireBody[];
+  nextCursor: string | null;
+}
+
+export type Reprocess = "none" | "failed" | "completed";
+
 export interface ResultBody {
   name: string;
   /** valid until expiresAt; a new request returns a new one */
@@ -1041,6 +1110,12 @@ export interface ResultBody {
   expiresAt: string;
   /** made without the network that one of its steps needs */
   isDraft: boolean;
+}
+
+export interface ResumeBody {
+  note?: string | null;
+  /** fires of the pause: none, a run for the newest, a run for each (100 at most) */
+  catchUp?: CatchUp;
 }
 
 export interface RetryShape {

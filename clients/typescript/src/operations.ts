@@ -48,6 +48,26 @@ export abstract class Operations {
     return this.call({ method: "POST", path: "/auth/wechat", body });
   }
 
+  /** The tenant's backfills, newest first. Needs `job.run`. */
+  listBackfills(query: { jobId?: string | null; cursor?: string | null; limit?: number } = {}): Promise<models.BackfillsBody> {
+    return this.call({ method: "GET", path: "/backfills", query });
+  }
+
+  /** How far a backfill is. Needs `job.run`. */
+  getBackfill(backfillId: string): Promise<models.BackfillBody> {
+    return this.call({ method: "GET", path: `/backfills/${pathPart(backfillId)}` });
+  }
+
+  /** Stop a backfill: runs that have not begun leave, a run that is under way ends as usual. Needs `job.run`. */
+  cancelBackfill(backfillId: string): Promise<models.BackfillBody> {
+    return this.call({ method: "DELETE", path: `/backfills/${pathPart(backfillId)}` });
+  }
+
+  /** The labels of every type at once, for a client that shows pages. */
+  listDictionaries(): Promise<models.DictionariesBody> {
+    return this.call({ method: "GET", path: "/dictionaries" });
+  }
+
   /** Labels in Chinese and English: tools, steps, lanes, states, error codes, presets. */
   listLabels(type: string, query: { cursor?: string | null; limit?: number } = {}): Promise<models.LabelsBody> {
     return this.call({ method: "GET", path: `/dictionaries/${pathPart(type)}`, query });
@@ -128,6 +148,16 @@ export abstract class Operations {
     return this.call({ method: "PATCH", path: `/jobs/${pathPart(jobId)}`, body });
   }
 
+  /** Run a job for the past times of a range that have no run, and for those that `reprocess` names. Needs `job.run`. */
+  startBackfill(jobId: string, body: models.BackfillRangeBody, idempotencyKey?: string): Promise<models.AcceptedBackfillBody> {
+    return this.call({ method: "POST", path: `/jobs/${pathPart(jobId)}/backfill`, body, isKeyed: true, key: idempotencyKey });
+  }
+
+  /** Each nominal fire of a range and what became of it, oldest first. Needs `job.read`. */
+  listFires(jobId: string, query: { from?: string | null; to?: string | null; cursor?: string | null; limit?: number } = {}): Promise<models.ReportedFiresBody> {
+    return this.call({ method: "GET", path: `/jobs/${pathPart(jobId)}/fires`, query });
+  }
+
   /** No fire makes a run until the job is resumed. Runs that have begun go on. Needs `job.ops`. */
   pauseJob(jobId: string, body?: models.NoteBody): Promise<models.JobBody> {
     return this.call({ method: "POST", path: `/jobs/${pathPart(jobId)}/pause`, body });
@@ -138,8 +168,8 @@ export abstract class Operations {
     return this.call({ method: "POST", path: `/jobs/${pathPart(jobId)}/replay`, body });
   }
 
-  /** The next fire is the first one from now on. Needs `job.ops`. */
-  resumeJob(jobId: string, body?: models.NoteBody): Promise<models.JobBody> {
+  /** The next fire is the first one from now on. `catchUp` makes up for fires of the pause. Needs `job.ops`. */
+  resumeJob(jobId: string, body?: models.ResumeBody): Promise<models.JobBody> {
     return this.call({ method: "POST", path: `/jobs/${pathPart(jobId)}/resume`, body });
   }
 
@@ -258,12 +288,12 @@ export abstract class Operations {
     return this.call({ method: "GET", path: "/ops/metrics" });
   }
 
-  /** The models of the catalogue: limits, running and waiting nodes. Needs `ops.read`. */
+  /** The models of the catalogue and of texts: limits, running and waiting nodes or texts. Needs `ops.read`. */
   listModels(query: { cursor?: string | null; limit?: number } = {}): Promise<models.ModelsBody> {
     return this.call({ method: "GET", path: "/ops/models", query });
   }
 
-  /** Set how many nodes of a model may run at once in each pool. Running nodes are not stopped. Needs `ops.write`. */
+  /** Set how many nodes in each pool, or texts, of a model may run at once. Those that run are not stopped. Needs `ops.write`. */
   limitModel(model: string, body: models.ModelLimitBody): Promise<models.ModelBody> {
     return this.call({ method: "PUT", path: `/ops/models/${pathPart(model)}`, body });
   }

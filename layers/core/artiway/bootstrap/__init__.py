@@ -18,7 +18,7 @@ from artiway.bootstrap.base import (
 )
 from artiway.bootstrap.caching import caches, dictionaries, warm_up
 from artiway.bootstrap.circuits import circuits
-from artiway.bootstrap.definitions import definitions, job_secrets, jobs, run_operations, runs
+from artiway.bootstrap.definitions import backfills, definitions, job_fires, job_secrets, jobs, run_operations, runs
 from artiway.bootstrap.delivery import artefact_objects, due_deliveries, outbound, task_feed, uploads, webhooks
 from artiway.bootstrap.deployment import owner_database_url
 from artiway.bootstrap.generations import (
@@ -50,6 +50,7 @@ from artiway.bootstrap.identity import (
     token_verifier,
 )
 from artiway.bootstrap.jobs import (
+    backfill_release,
     caller,
     dispatch,
     fire_ahead,
@@ -98,6 +99,8 @@ __all__ = [
     "audit_trail",
     "auth",
     "authorizer",
+    "backfill_release",
+    "backfills",
     "bills",
     "cache",
     "cached_access",
@@ -128,6 +131,7 @@ __all__ = [
     "health",
     "idempotency",
     "invariants",
+    "job_fires",
     "job_limits",
     "job_secret_cipher",
     "job_secrets",

@@ -81,6 +81,10 @@ class WaitingRun:
         return self.is_new and not self.is_deferred and self.kind in _SKIPPABLE
 
     @property
+    def is_backfill(self) -> bool:
+        return self.kind is RunKind.BACKFILL
+
+    @property
     def is_new(self) -> bool:
         return self.state is RunState.PENDING and self.attempt == 0 and self.generation == 1
 
@@ -259,7 +263,7 @@ class Admission:
 
     def _passes_job(self, run: WaitingRun) -> bool:
         """Count the run as running if its job lets it run now; else block or skip it."""
-        job = self._jobs.setdefault(run.job, JobLoad())
+        job = self._job(run)
         if run.overlap_policy is OverlapPolicy.ALLOW_ALL:
             if job.running >= run.concurrency_limit:
                 self._block(run, DeferReason.JOB_CONCURRENCY)
@@ -267,7 +271,7 @@ class Admission:
             self._enter_job(run)
             return True
         is_retry = run.state is RunState.RETRYING
-        is_replacing = run.overlap_policy is OverlapPolicy.CANCEL_OTHER and not is_retry
+        is_replacing = run.overlap_policy is OverlapPolicy.CANCEL_OTHER and not is_retry and not run.is_backfill
         if is_replacing and self._lack(run.track, is_alone=True) is None:
             self._replace_others(run)
         active = job.running + job.retrying - is_retry
@@ -284,14 +288,18 @@ class Admission:
             self._block(run, DeferReason.OVERLAP)
         return False
 
+    def _job(self, run: WaitingRun) -> JobLoad:
+        """A backfill has a parallelism of its own: its runs and those of the schedule do not wait for each other."""
+        return JobLoad() if run.is_backfill else self._jobs.setdefault(run.job, JobLoad())
+
     def _enter_job(self, run: WaitingRun) -> None:
-        job = self._jobs[run.job]
+        job = self._job(run)
         job.running += 1
         job.retrying -= run.state is RunState.RETRYING
         job.waiting -= run.is_deferred
 
     def _leave_job(self, run: WaitingRun) -> None:
-        job = self._jobs[run.job]
+        job = self._job(run)
         job.running -= 1
         job.retrying += run.state is RunState.RETRYING
         job.waiting += run.is_deferred
@@ -344,7 +352,7 @@ class Admission:
         minute.put_off += 1
         if run.is_deferred:
             self._change(run.track, **{_counter(run): -1})
-            self._jobs[run.job].waiting -= 1
+            self._job(run).waiting -= 1
         self.decisions.put_off.append((run, at))
 
     # Places
@@ -461,7 +469,7 @@ class Admission:
             if run.is_blocked:
                 self._change(run.track, blocked=-1)
             else:
-                self._jobs[run.job].waiting += 1
+                self._job(run).waiting += 1
             self._change(run.track, deferred=1)
         self.decisions.deferrals.append((run, reason))
 
@@ -472,7 +480,7 @@ class Admission:
         if run.is_deferred:
             self._change(run.track, deferred=-1)
         else:
-            self._jobs[run.job].waiting += 1
+            self._job(run).waiting += 1
         self._change(run.track, blocked=1)
         self.decisions.deferrals.append((run, reason))
 

@@ -184,10 +184,13 @@ SELECT wanted.tenant_id, wanted.job_id, active.running, active.retrying, waiting
  CROSS JOIN LATERAL (
        SELECT count(*) FILTER (WHERE state = 'RUNNING') AS running, count(*) FILTER (WHERE state = 'RETRYING') AS retrying
          FROM job_run
-        WHERE tenant_id = wanted.tenant_id AND job_id = wanted.job_id AND state IN ('RUNNING', 'RETRYING')) AS active
+        WHERE tenant_id = wanted.tenant_id AND job_id = wanted.job_id AND state IN ('RUNNING', 'RETRYING')
+          AND kind <> 'BACKFILL') AS active
  CROSS JOIN LATERAL (
        SELECT count(*) AS waiting
-         FROM (SELECT FROM job_run WHERE tenant_id = wanted.tenant_id AND job_id = wanted.job_id AND is_deferred LIMIT 3) AS run)
+         FROM (SELECT FROM job_run
+                WHERE tenant_id = wanted.tenant_id AND job_id = wanted.job_id AND is_deferred AND kind <> 'BACKFILL'
+                LIMIT 3) AS run)
        AS waiting;
 
 -- name: other_runs
@@ -195,11 +198,12 @@ SELECT run.tenant_id, run.run_id, run.job_id, run.scheduled_at, run.lane, run.ta
        run.is_deferred, run.defer_reason, run.task_id
   FROM unnest(%(tenant_ids)s::uuid[], %(job_ids)s::uuid[]) AS wanted (tenant_id, job_id)
   JOIN job_run AS run ON run.tenant_id = wanted.tenant_id AND run.job_id = wanted.job_id AND run.state IN ('RUNNING', 'RETRYING')
+   AND run.kind <> 'BACKFILL'
  UNION
 SELECT run.tenant_id, run.run_id, run.job_id, run.scheduled_at, run.lane, run.task_type, run.state, run.generation, run.attempt,
        run.is_deferred, run.defer_reason, run.task_id
   FROM unnest(%(tenant_ids)s::uuid[], %(job_ids)s::uuid[]) AS wanted (tenant_id, job_id)
-  JOIN job_run AS run ON run.tenant_id = wanted.tenant_id AND run.job_id = wanted.job_id AND run.is_deferred;
+  JOIN job_run AS run ON run.tenant_id = wanted.tenant_id AND run.job_id = wanted.job_id AND run.is_deferred AND run.kind <> 'BACKFILL';
 
 -- name: loads
 SELECT tenant_id, lane, is_call, running, deferred, blocked FROM job_load WHERE running > 0 OR deferred > 0;
