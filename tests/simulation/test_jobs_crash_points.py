@@ -73,7 +73,7 @@ def end(world):
     """Without further faults every run ends."""
     world.chaos.stop()
     for row in world.rows("SELECT tenant_id, job_id FROM job WHERE status = 'ACTIVE' AND expr IS NOT NULL"):
-        world.edit(row["tenant_id"], row["job_id"], status="PAUSED")
+        world.definitions.pause(world.actor(row["tenant_id"]), row["job_id"], None)
     for number in range(60):
         world.tick(10)
         for worker in world.workers:
