@@ -71,7 +71,7 @@ def drained(world: World, count: int) -> dict[str, Any]:
     with psycopg.connect(world.admin_url, autocommit=True) as connection:
         empty(connection)
         made = definitions(add_tenants(connection, ["enterprise"] * TENANTS, is_unlimited=True), count)
-        due = next_minute(LEAD_S)
+        due = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=LEAD_S)
         store_once(connection, made, due, url="http://127.0.0.1:9/", timeout_s=30)
         with at_work(world, ["trigger", "dispatch", "sink"]) as found:
             _until(due)
@@ -89,7 +89,7 @@ def midnight(world: World, count: int, per_second: int) -> dict[str, Any]:
         owners = add_tenants(connection, TIERS, is_unlimited=False)
         tier_of = {tenant_id: tier for (tenant_id, _), tier in zip(owners, TIERS, strict=True)}
         made = definitions(owners, count)
-        due = next_minute(LEAD_S)
+        due = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=LEAD_S)
         store_once(connection, made, due, url=url, timeout_s=60)
         with at_work(world, ["trigger", "dispatch", "caller", "results"], capacity=1_000) as found:
             _until(due)
