@@ -83,7 +83,7 @@ def tenant_runs() -> PostgresRuns:
 def dispatch() -> DispatchService:
     from artiway.jobs.dispatch import DispatchService
 
-    return DispatchService(run_store(), service_setting_values(), pause=base.pause())
+    return DispatchService(run_store(), service_setting_values(), pause=base.pause(), clock=base.clock())
 
 
 @once

@@ -8,7 +8,9 @@ they take turns, by weight.
 
 from __future__ import annotations
 
+import hashlib
 import heapq
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -408,9 +410,13 @@ class Admission:
             tenant_id, weight = track.tenant_id, max(1, self._limits(track.tenant_id).weight)
             return (in_lane[tenant_id, track.lane] / weight, started[tenant_id] / weight, draw[tenant_id])
 
-        def lane_turn(lane: str) -> tuple[float, int, str]:
+        is_lottery = self._rules.capacity < len(LANE_WEIGHTS)
+
+        def lane_turn(lane: str) -> tuple[float, float, str]:
+            """Of lanes without a run the most urgent one is next. Where not every lane can have a place, that would
+            leave the last lane without any for ever, so the lanes draw lots by weight."""
             weight = LANE_WEIGHTS.get(lane, 1)
-            return (used[lane] / weight, -weight, lane)
+            return (used[lane] / weight, _lot(lane, self._now) / weight if is_lottery else -weight, lane)
 
         for track in demand:
             if not self._rules.lanes.get(track.lane, LaneRule()).is_paused:
@@ -487,6 +493,12 @@ class Admission:
     def _skip(self, run: WaitingRun) -> None:
         self._gone.add(run.run_id)
         self.decisions.skips.append(run)
+
+
+def _lot(lane: str, now: datetime) -> float:
+    """An exponential variate: of several lanes, each divided by its weight, one is the least as often as its weight."""
+    digest = hashlib.sha256(f"{lane} {now.isoformat()}".encode()).digest()
+    return -math.log((int.from_bytes(digest[:8], "big") + 1) / 2**64)
 
 
 def _counter(run: WaitingRun | OtherRun) -> str:

@@ -17,7 +17,7 @@ from artiway.jobs import fires, zones
 from artiway.jobs.admission import JobKey
 from artiway.jobs.fires import FireNote
 from artiway.jobs.limits import limits_of
-from artiway.jobs.messages import HINT_AHEAD_S, hints
+from artiway.jobs.messages import HINT_AHEAD_S, hints, wake
 from artiway.jobs.model import DuplicateRun, Job, JobLimits, JobPriority, RunKind
 from artiway.jobs.runs import DueRun, NewRun
 from artiway.outbox.model import Message
@@ -32,6 +32,8 @@ RESEND_RUNS = 5_000
 # A run that is overdue by so much, with a message older than the second number, gets another message.
 OVERDUE_S = 5
 RESEND_S = 30
+# A dispatcher that is not running needs seconds to start, so it is woken before the first of new runs is due.
+WARM_S = 5
 
 
 class FireTransaction(Protocol):
@@ -196,15 +198,15 @@ def _store(tx: FireTransaction, plans: Sequence[tuple[Job, fires.FirePlan, JobLi
         metrics.emit("RunsExisted", len(runs) - len(created))
     tx.insert_notes(notes, now)
     tx.advance(moved)
-    tx.send(
-        hints(
-            [
-                (run.tenant_id, run.run_id, run.lane, run.assigned_at)
-                for run in runs
-                if run.is_hinted and run.run_id in created
-            ]
-        )
-    )
+    hinted = [
+        DueRun(run.tenant_id, run.run_id, run.lane, run.assigned_at)
+        for run in runs
+        if run.is_hinted and run.run_id in created
+    ]
+    tx.send(hints(hinted))
+    if hinted:
+        first = min(hinted, key=lambda run: run.due_at)
+        tx.send([wake(first.lane, due_at=first.due_at - timedelta(seconds=WARM_S))])
     return created
 
 

@@ -806,6 +806,7 @@ CREATE TABLE public.job_change (
     note text,
     schedule jsonb NOT NULL,
     at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    superseded_at timestamp with time zone,
     CONSTRAINT job_change_action_check CHECK ((action = ANY (ARRAY['created'::text, 'updated'::text, 'paused'::text, 'resumed'::text, 'deleted'::text, 'completed'::text])))
 );
 
@@ -2025,9 +2026,13 @@ CREATE INDEX generation_waiting ON public.generation USING btree (lane, tenant_i
 
 CREATE INDEX idempotency_key_age ON public.idempotency_key USING btree (created_at);
 
+CREATE INDEX job_change_superseded ON public.job_change USING btree (superseded_at) WHERE (superseded_at IS NOT NULL);
+
 CREATE INDEX job_ending ON public.job USING btree (last_fire_at) WHERE ((status = 'ACTIVE'::text) AND (next_fire_at IS NULL));
 
-CREATE INDEX job_load_in_use ON public.job_load USING btree (lane, tenant_id) WHERE ((running > 0) OR (deferred > 0));
+CREATE INDEX job_fire_note_age ON public.job_fire_note USING btree (at);
+
+CREATE INDEX job_load_in_use ON public.job_load USING btree (lane, tenant_id) WHERE ((running > 0) OR (deferred > 0) OR (blocked > 0));
 
 CREATE INDEX job_next_fire ON public.job USING btree (next_fire_at, job_id) WHERE (next_fire_at IS NOT NULL);
 
@@ -2506,6 +2511,10 @@ CREATE POLICY of_ended_holds ON public.points_hold_lot FOR DELETE TO artiway_ser
 
 CREATE POLICY old_rows ON public.audit_log FOR DELETE TO artiway_service USING ((at < (now() - '180 days'::interval)));
 
+CREATE POLICY old_rows ON public.job_change AS RESTRICTIVE FOR DELETE TO artiway_service USING ((superseded_at < (now() - '30 days'::interval)));
+
+CREATE POLICY old_rows ON public.job_fire_note AS RESTRICTIVE FOR DELETE TO artiway_service USING ((at < (now() - '30 days'::interval)));
+
 CREATE POLICY old_rows ON public.node_history AS RESTRICTIVE FOR DELETE TO artiway_service USING ((changed_at < (now() - '1 day'::interval)));
 
 CREATE POLICY old_rows ON public.pay_transaction AS RESTRICTIVE FOR DELETE TO artiway_service USING ((seen_at < (now() - '180 days'::interval)));
@@ -2952,11 +2961,15 @@ GRANT SELECT,UPDATE ON TABLE public.job TO artiway_service;
 
 GRANT SELECT,INSERT ON TABLE public.job_change TO artiway_app;
 
-GRANT SELECT,INSERT ON TABLE public.job_change TO artiway_service;
+GRANT SELECT,INSERT,DELETE ON TABLE public.job_change TO artiway_service;
+
+GRANT UPDATE(superseded_at) ON TABLE public.job_change TO artiway_app;
+
+GRANT UPDATE(superseded_at) ON TABLE public.job_change TO artiway_service;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.job_fire_note TO artiway_app;
 
-GRANT SELECT,INSERT,UPDATE ON TABLE public.job_fire_note TO artiway_service;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.job_fire_note TO artiway_service;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.job_load TO artiway_app;
 
