@@ -220,6 +220,7 @@ class Sandbox(asyncio.SubprocessProtocol):
     async def run(self, invocation: Invocation) -> Outcome:
         """Run one event. The time-out counts from when the child takes the event, so a cold start does not count."""
         self._tail.clear()
+        self._is_answer_broken = False
         self.current = invocation
         if self._exited.is_set():
             self.process_exited()
@@ -278,7 +279,6 @@ class Sandbox(asyncio.SubprocessProtocol):
         if invocation is None or invocation.request_id != request.match_info["request_id"]:
             return web.json_response({"status": "OK"}, status=202)
         whole = bytearray()
-        self._is_answer_broken = False
         async for part in request.content.iter_any():
             if invocation.parts is not None:
                 invocation.parts.put_nowait(part)

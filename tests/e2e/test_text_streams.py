@@ -24,7 +24,7 @@ from local.text_standin import words
 
 pytestmark = pytest.mark.xdist_group("e2e")
 TOKENS = 100
-LONG_TOKENS = 300
+LONG_TOKENS = 240
 READERS = 100
 # Streams of a user that are open at once (docs/limits.md). A function does not see that its reader has left.
 PLACES = 5
@@ -81,7 +81,7 @@ def run(stack: Stack, scenario: Callable[[Person], Coroutine[Any, Any, None]]) -
     async def run_as_shop() -> None:
         async with Platform.at(stack.facts, retry_for_s=20) as platform:
             administrator = await platform.administrator()
-            await scenario(await administrator.open_shop("texts", points=1_000, tier="vip"))
+            await scenario(await administrator.open_shop("texts", points=1_000, tier="vip", ratePerSecond=1_000))
 
     asyncio.run(run_as_shop())
 
@@ -115,7 +115,7 @@ def kill_sandboxes_of(stack: Stack, function: str) -> int:
 
 def test_cut_readers_get_exactly_the_final_text(stack: Stack) -> None:
     async def scenario(person: Person) -> None:
-        generation_id = await submitted(person, tokens=LONG_TOKENS)
+        generation_id = await submitted(person, per_second=40, tokens=LONG_TOKENS)
         readers = [Reader(person, generation_id) for _ in range(READERS)]
         places = asyncio.Semaphore(PLACES)
         cuts = 0

@@ -205,8 +205,9 @@ class Texts:
             if entry.name is Name.RESTART:
                 text = ""
             elif entry.name in (Name.TOKEN, Name.TOKEN_BATCH):
-                assert entry.offset == len(text)
-                text += entry.text
+                assert entry.offset <= len(text)  # a text that was written again begins before the end of the other
+                assert entry.text.startswith(text[entry.offset :])
+                text = text[: entry.offset] + entry.text
         return text
 
     def running(self) -> int:

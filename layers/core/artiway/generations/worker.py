@@ -115,6 +115,7 @@ class TextWorker:
                     publication=publication,
                     limits=limits,
                     phases=self._phases,
+                    parsed=self._services.get(generation.service).parsed if prompt.json_schema else None,
                 )
             except ProviderFailed as failure:  # no route
                 execution = execute.refused(generation, failure)

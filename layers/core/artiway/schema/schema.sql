@@ -994,7 +994,7 @@ CREATE TABLE public.model_setting (
     max_running integer NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     CONSTRAINT model_setting_max_running_check CHECK (((max_running >= 0) AND (max_running <= 1000000))),
-    CONSTRAINT model_setting_model_check CHECK (((length(model) >= 1) AND (length(model) <= 64)))
+    CONSTRAINT model_setting_model_check CHECK (((length(model) >= 1) AND (length(model) <= 200)))
 );
 
 ALTER TABLE ONLY public.model_setting FORCE ROW LEVEL SECURITY;
@@ -1628,6 +1628,19 @@ CREATE TABLE public.tenant_role (
 
 ALTER TABLE ONLY public.tenant_role FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE public.text_route (
+    lane text NOT NULL,
+    service text NOT NULL,
+    "position" smallint NOT NULL,
+    model text NOT NULL,
+    CONSTRAINT text_route_lane_check CHECK (((length(lane) >= 1) AND (length(lane) <= 64))),
+    CONSTRAINT text_route_model_check CHECK (((length(model) >= 1) AND (length(model) <= 200))),
+    CONSTRAINT text_route_position_check CHECK ((("position" >= 0) AND ("position" <= 100))),
+    CONSTRAINT text_route_service_check CHECK (((length(service) >= 1) AND (length(service) <= 64)))
+);
+
+ALTER TABLE ONLY public.text_route FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE public.upload (
     tenant_id uuid NOT NULL,
     input_id uuid NOT NULL,
@@ -1964,6 +1977,9 @@ ALTER TABLE ONLY public.tenant
 
 ALTER TABLE ONLY public.tenant_role
     ADD CONSTRAINT tenant_role_pkey PRIMARY KEY (tenant_id, name);
+
+ALTER TABLE ONLY public.text_route
+    ADD CONSTRAINT text_route_pkey PRIMARY KEY (lane, service, "position");
 
 ALTER TABLE ONLY public.upload
     ADD CONSTRAINT upload_pkey PRIMARY KEY (tenant_id, input_id);
@@ -2413,6 +2429,8 @@ CREATE POLICY all_rows ON public.task_node TO artiway_service USING (true) WITH 
 
 CREATE POLICY all_rows ON public.tenant TO artiway_service USING (true) WITH CHECK (true);
 
+CREATE POLICY all_rows ON public.text_route TO artiway_service USING (true) WITH CHECK (true);
+
 CREATE POLICY all_rows ON public.upload TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.user_role TO artiway_service USING (true) WITH CHECK (true);
@@ -2692,6 +2710,8 @@ CREATE POLICY tenant_rows ON public.webhook_delivery TO artiway_app USING ((tena
 CREATE POLICY tenant_rows ON public.websocket_connection TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
 CREATE POLICY tenant_rows ON public.wechat_identity TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
+ALTER TABLE public.text_route ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY unstarted_rows ON public.job_run AS RESTRICTIVE FOR DELETE TO artiway_app, artiway_service USING (((state = 'PENDING'::text) AND (attempt = 0) AND (generation = 1)));
 
@@ -3364,6 +3384,10 @@ GRANT SELECT,INSERT,DELETE ON TABLE public.tenant_role TO artiway_app;
 GRANT SELECT ON TABLE public.tenant_role TO artiway_service;
 
 GRANT UPDATE(permissions) ON TABLE public.tenant_role TO artiway_app;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.text_route TO artiway_service;
+
+GRANT UPDATE(model) ON TABLE public.text_route TO artiway_service;
 
 GRANT SELECT,INSERT ON TABLE public.upload TO artiway_app;
 

@@ -58,6 +58,7 @@ def clean_up(
             usage=execution.usage if has_content else None,
             usage_source=execution.usage_source if has_content else None,
             finish_reason=str(execution.finish_reason),
+            result=execution.result,
             first_token_at=publication.first_token_at,
         )
     ended = lifecycle.finish(generation, outcome)
