@@ -231,7 +231,7 @@ class TestWeights:
         assert (engine["name"], engine["isNeural"]) == ("preview", False)
         assert "no neural model was used" in engine["detail"]
         assert "not made by onnx: there are no weights at models/isnet-medium.onnx" in engine["detail"]
-        assert "cutout" not in stack.internal.of("register")[0].get("neuralSteps", [])
+        assert stack.internal.of("register")[0]["neural"] == []
 
     def test_damaged_weights_fall_back_and_the_result_says_so(self, stack, run):
         stack.s3.put_object(Bucket=stack.bucket, Key="models/isnet-medium.onnx", Body=b"damaged")
