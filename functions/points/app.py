@@ -14,6 +14,7 @@ from aws_lambda_powertools.event_handler.openapi.params import Query
 from pydantic import AwareDatetime, Field
 
 from artiway import bootstrap
+from artiway.errors import NotAllowed
 from artiway.idempotency.model import KeyReused
 from artiway.ids import from_wire, new_id, to_wire
 from artiway.platform import http
@@ -110,6 +111,17 @@ def grant_points(body: GrantBody) -> tuple[EntryBody, int]:
     )
     if (entry.user_id, entry.balance_delta) != (user_id, body.amount):
         raise KeyReused
+    return _entry(entry), 201
+
+
+@api.post("/points/trial", status=201, errors=[409])
+def take_trial() -> tuple[EntryBody, int]:
+    """Trial points for a new tenant, once. A new tenant has none before it asks."""
+    if api.identity.key_id is not None:
+        raise NotAllowed("an API key cannot ask for trial points")
+    entry = bootstrap.trial().take(
+        tenant_id=api.identity.tenant_id, user_id=api.identity.user_id, address=api.client_address
+    )
     return _entry(entry), 201
 
 
