@@ -81,11 +81,13 @@ from artiway.bootstrap.tasks import (
     nodes,
     progress,
     task_events,
+    task_operations,
     task_store,
     tasks,
     why,
 )
 from artiway.bootstrap.text_streams import generation_events
+from artiway.bootstrap.usage import usage
 from artiway.bootstrap.workers import object_urls, workers
 
 __all__ = [
@@ -179,6 +181,7 @@ __all__ = [
     "sweeper",
     "task_events",
     "task_feed",
+    "task_operations",
     "task_store",
     "tasks",
     "tenants",
@@ -192,6 +195,7 @@ __all__ = [
     "trial_offer",
     "trigger",
     "uploads",
+    "usage",
     "wake_lane",
     "warm_up",
     "webhooks",

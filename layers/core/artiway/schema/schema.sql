@@ -1596,6 +1596,7 @@ CREATE TABLE public.task (
     trace_id text DEFAULT ''::text NOT NULL,
     submission_key text,
     is_draft boolean DEFAULT false NOT NULL,
+    request jsonb DEFAULT '{}'::jsonb NOT NULL,
     CONSTRAINT task_check CHECK (((charged_points >= 0) AND (charged_points <= price_points))),
     CONSTRAINT task_check1 CHECK (((status = ANY (ARRAY['COMPLETED'::text, 'PARTIAL'::text, 'FAILED'::text, 'CANCELLED'::text])) = (ended_at IS NOT NULL))),
     CONSTRAINT task_eta_model_s_check CHECK ((eta_model_s > (0)::double precision)),
@@ -1604,6 +1605,7 @@ CREATE TABLE public.task (
     CONSTRAINT task_price_points_check CHECK ((price_points > 0)),
     CONSTRAINT task_priority_check CHECK ((priority = ANY (ARRAY['HIGH'::text, 'NORMAL'::text, 'LOW'::text]))),
     CONSTRAINT task_purge_stage_check CHECK (((purge_stage >= 0) AND (purge_stage <= 2))),
+    CONSTRAINT task_request_check CHECK ((octet_length((request)::text) <= 65536)),
     CONSTRAINT task_run_check CHECK (((run >= 1) AND (run <= 1000))),
     CONSTRAINT task_status_check CHECK ((status = ANY (ARRAY['QUEUED'::text, 'PROCESSING'::text, 'COMPLETED'::text, 'PARTIAL'::text, 'FAILED'::text, 'CANCELLED'::text]))),
     CONSTRAINT task_submission_key_check CHECK (((length(submission_key) >= 1) AND (length(submission_key) <= 200))),
@@ -2174,6 +2176,8 @@ CREATE UNIQUE INDEX pay_transaction_credited ON public.pay_transaction USING btr
 CREATE INDEX pay_transaction_of_order ON public.pay_transaction USING btree (tenant_id, order_id) WHERE (order_id IS NOT NULL);
 
 CREATE INDEX points_account_expiry ON public.points_account USING btree (next_expiry_at) WHERE (next_expiry_at IS NOT NULL);
+
+CREATE INDEX points_account_noticed ON public.points_account USING btree (tenant_id) WHERE (low_noticed_at IS NOT NULL);
 
 CREATE INDEX points_hold_ended ON public.points_hold USING btree (ended_at, hold_id) WHERE (ended_at IS NOT NULL);
 
