@@ -31,6 +31,14 @@ class AsyncOperations(ABC):
         """Delete a key and the keys that it made. They stop working within a minute."""
         await self.call(Call("DELETE", f"/api-keys/{path_part(key_id)}"))
 
+    async def accept_invitation(self, body: models.AcceptBody) -> models.TokensBody:
+        """Accept an invitation by the link in the mail: set a password and log in."""
+        return cast("models.TokensBody", await self.call(Call("POST", "/auth/invitations/accept", body=body)))
+
+    async def look_at_invitation(self, body: models.LinkBody) -> models.InvitedBody:
+        """Who invites whom, for the page that the link in the mail opens. Changes nothing."""
+        return cast("models.InvitedBody", await self.call(Call("POST", "/auth/invitations/look", body=body)))
+
     async def log_in(self, body: models.LoginBody) -> models.TokensBody:
         """Log in with e-mail or phone and password."""
         return cast("models.TokensBody", await self.call(Call("POST", "/auth/login", body=body)))
@@ -38,6 +46,16 @@ class AsyncOperations(ABC):
     async def log_out(self) -> None:
         """End this session: refresh at once, access within a minute."""
         await self.call(Call("POST", "/auth/logout"))
+
+    async def forget_password(self, body: models.ForgotBody) -> models.ForgottenBody:
+        """Send a link to reset the password, valid once for 30 minutes. The answer is the same for an unknown
+        login.
+        """
+        return cast("models.ForgottenBody", await self.call(Call("POST", "/auth/password/forgot", body=body)))
+
+    async def reset_password(self, body: models.ResetBody) -> None:
+        """Set a password by the link in the mail. All sessions of the user end."""
+        await self.call(Call("POST", "/auth/password/reset", body=body))
 
     async def refresh(self, body: models.RefreshBody) -> models.TokensBody:
         """A new pair of tokens for an unused refresh token. Reuse ends the session."""
@@ -129,6 +147,29 @@ class AsyncOperations(ABC):
     async def get_health(self) -> models.HealthBody:
         """Whether PostgreSQL and Redis answer."""
         return cast("models.HealthBody", await self.call(Call("GET", "/health")))
+
+    async def list_invitations(
+        self,
+        *,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> models.InvitationsBody:
+        """The tenant's invitations, newest first. Needs `user.manage`."""
+        return cast("models.InvitationsBody", await self.call(Call("GET", "/invitations", query={"cursor": cursor, "limit": limit})))
+
+    async def send_invitation(self, body: models.NewInvitationBody) -> models.InvitationBody:
+        """Send a link to a new user of the tenant, who sets a password. It is valid once, for 30 minutes. Needs
+        `user.manage`.
+        """
+        return cast("models.InvitationBody", await self.call(Call("POST", "/invitations", body=body)))
+
+    async def revoke_invitation(self, invitation_id: str) -> None:
+        """End an invitation that was not accepted. Needs `user.manage`."""
+        await self.call(Call("DELETE", f"/invitations/{path_part(invitation_id)}"))
+
+    async def resend_invitation(self, invitation_id: str) -> models.InvitationBody:
+        """Send a new link. The one before ends at once. Needs `user.manage`."""
+        return cast("models.InvitationBody", await self.call(Call("POST", f"/invitations/{path_part(invitation_id)}/resend")))
 
     async def list_jobs(
         self,
@@ -245,6 +286,23 @@ class AsyncOperations(ABC):
     async def get_me(self) -> models.MeBody:
         """The caller's profile and permissions."""
         return cast("models.MeBody", await self.call(Call("GET", "/me")))
+
+    async def change_me(self, body: models.MeChangeBody) -> models.MeBody:
+        """Change the caller's name, language and notices."""
+        return cast("models.MeBody", await self.call(Call("PATCH", "/me", body=body)))
+
+    async def list_own_logins(
+        self,
+        *,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> models.SeenLoginsBody:
+        """The caller's logins with time, address and place, newest first."""
+        return cast("models.SeenLoginsBody", await self.call(Call("GET", "/me/logins", query={"cursor": cursor, "limit": limit})))
+
+    async def change_password(self, body: models.OwnPasswordBody) -> None:
+        """Change the caller's password. All other sessions of the user end."""
+        await self.call(Call("POST", "/me/password", body=body))
 
     async def get_openapi(self) -> dict[str, Any]:
         """This document."""
@@ -480,6 +538,39 @@ class AsyncOperations(ABC):
         """
         return cast("models.SimulationBody", await self.call(Call("POST", "/ops/simulate", body=body)))
 
+    async def search_tasks(
+        self,
+        *,
+        q: str | None = None,
+        tenant_id: str | None = None,
+        user_id: str | None = None,
+        status: Literal["QUEUED", "PROCESSING", "COMPLETED", "PARTIAL", "FAILED", "CANCELLED"] | None = None,
+        tool: str | None = None,
+        lane: str | None = None,
+        from_: str | None = None,
+        to: str | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> models.OpsTasksBody:
+        """Tasks of all tenants, newest first. A trace id is found in the tasks of the last seven days. Needs
+        `ops.read`.
+        """
+        return cast("models.OpsTasksBody", await self.call(Call("GET", "/ops/tasks", query={"q": q, "tenantId": tenant_id, "userId": user_id, "status": status, "tool": tool, "lane": lane, "from": from_, "to": to, "cursor": cursor, "limit": limit})))
+
+    async def cancel_tasks(self, body: models.TaskIdsBody) -> models.HandledTasksBody:
+        """Cancel tasks of any tenant. Delivered results are charged, other points released. Needs `ops.write`."""
+        return cast("models.HandledTasksBody", await self.call(Call("POST", "/ops/tasks/cancel", body=body)))
+
+    async def retry_tasks(self, body: models.TaskIdsBody) -> models.HandledTasksBody:
+        """Retry failed or partial tasks of any tenant, for their own users' points. Needs `ops.write`."""
+        return cast("models.HandledTasksBody", await self.call(Call("POST", "/ops/tasks/retry", body=body)))
+
+    async def get_task_history(self, task_id: str) -> models.OpsTaskViewBody:
+        """A task of any tenant: nodes, attempts, workers, timeline, and why it waits. Pictures are not shown. Needs
+        `ops.read`.
+        """
+        return cast("models.OpsTaskViewBody", await self.call(Call("GET", f"/ops/tasks/{path_part(task_id)}")))
+
     async def list_workers(self, *, cursor: str | None = None, limit: int | None = None) -> models.WorkersBody:
         """Workers that are alive. Needs `ops.read`."""
         return cast("models.WorkersBody", await self.call(Call("GET", "/ops/workers", query={"cursor": cursor, "limit": limit})))
@@ -522,6 +613,10 @@ class AsyncOperations(ABC):
     async def pay_order(self, order_id: str) -> models.OrderBody:
         """The payment code of an open order: the same while it is valid, then a new one. Needs `order.create`."""
         return cast("models.OrderBody", await self.call(Call("POST", f"/orders/{path_part(order_id)}/pay")))
+
+    async def get_receipt(self, order_id: str) -> models.ReceiptBody:
+        """What a receipt of a paid order shows. Needs `order.create`."""
+        return cast("models.ReceiptBody", await self.call(Call("GET", f"/orders/{path_part(order_id)}/receipt")))
 
     async def refund_order(
         self,
@@ -568,6 +663,22 @@ class AsyncOperations(ABC):
     ) -> models.EntryBody:
         """Transfer points to another user of the tenant. Needs `points.transfer`."""
         return cast("models.EntryBody", await self.call(Call("POST", "/points/transfers", body=body, is_keyed=True, key=idempotency_key)))
+
+    async def take_trial(self) -> models.EntryBody:
+        """Trial points for a new tenant, once. A new tenant has none before it asks."""
+        return cast("models.EntryBody", await self.call(Call("POST", "/points/trial")))
+
+    async def list_refunds(
+        self,
+        *,
+        order_id: str | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> models.RefundsBody:
+        """Refunds of the caller's orders, newest first; with `order.refund` those of the tenant. Needs
+        `order.create`.
+        """
+        return cast("models.RefundsBody", await self.call(Call("GET", "/refunds", query={"orderId": order_id, "cursor": cursor, "limit": limit})))
 
     async def list_roles(self, *, cursor: str | None = None, limit: int | None = None) -> models.RolesBody:
         """Built-in roles and the tenant's own. Needs `user.manage`."""
@@ -678,6 +789,10 @@ class AsyncOperations(ABC):
         """
         return cast("models.TaskIdBody", await self.call(Call("POST", f"/tasks/{path_part(task_id)}/cancel")))
 
+    async def delete_result(self, task_id: str, name: str) -> None:
+        """Delete a result of an ended task. Another user's task needs task.manage. Needs `task.submit`."""
+        await self.call(Call("DELETE", f"/tasks/{path_part(task_id)}/results/{path_part(name)}"))
+
     async def retry_task(self, task_id: str) -> models.TaskIdBody:
         """Run the nodes of a failed or partial task that did not complete. Another user's task needs task.manage.
         Needs `task.submit`.
@@ -720,6 +835,22 @@ class AsyncOperations(ABC):
         """Permission to upload one picture directly to S3. Needs `task.submit`."""
         return cast("models.TicketBody", await self.call(Call("POST", "/uploads", body=body)))
 
+    async def list_usage(
+        self,
+        *,
+        from_: str | None = None,
+        to: str | None = None,
+        group_by: str | None = None,
+        user_id: str | None = None,
+        time_zone: str | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> models.UsageBody:
+        """Tasks, texts and points by day, tool and person, at most 92 days. With `user.manage` of the whole tenant.
+        Needs `points.read`.
+        """
+        return cast("models.UsageBody", await self.call(Call("GET", "/usage", query={"from": from_, "to": to, "groupBy": group_by, "userId": user_id, "timeZone": time_zone, "cursor": cursor, "limit": limit})))
+
     async def list_users(self, *, cursor: str | None = None, limit: int | None = None) -> models.UsersBody:
         """The users of the tenant. Needs `user.manage`."""
         return cast("models.UsersBody", await self.call(Call("GET", "/users", query={"cursor": cursor, "limit": limit})))
@@ -735,6 +866,16 @@ class AsyncOperations(ABC):
     async def change_user(self, user_id: str, body: models.UserChangeBody) -> models.UserBody:
         """Set a user's roles or own concurrency, disable or enable the user. Needs `user.manage`."""
         return cast("models.UserBody", await self.call(Call("PATCH", f"/users/{path_part(user_id)}", body=body)))
+
+    async def list_logins(
+        self,
+        user_id: str,
+        *,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> models.SeenLoginsBody:
+        """The logins of a user of the tenant, newest first. Needs `user.manage`."""
+        return cast("models.SeenLoginsBody", await self.call(Call("GET", f"/users/{path_part(user_id)}/logins", query={"cursor": cursor, "limit": limit})))
 
     async def list_webhooks(self, *, cursor: str | None = None, limit: int | None = None) -> models.WebhooksBody:
         """The addresses that are called when a task has ended. Needs `webhook.manage`."""

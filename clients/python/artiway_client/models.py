@@ -22,6 +22,7 @@ FireStatus = Literal[
     "CANCELLED_BY_EDIT",
     "UNACCOUNTED",
 ]
+InvitationStatus = Literal["OPEN", "ACCEPTED", "REVOKED", "EXPIRED"]
 JobPriority = Literal["CRITICAL", "HIGH", "NORMAL", "LOW"]
 Kind = Literal["RECHARGE", "GIFT", "FREEZE", "CONFIRM", "CANCEL", "REFUND", "TRANSFER_IN", "TRANSFER_OUT", "ADJUST"]
 MisfirePolicy = Literal["FIRE_ONCE", "FIRE_ALL", "SKIP"]
@@ -53,6 +54,13 @@ RunKind = Literal["SCHEDULED", "CATCHUP", "MANUAL", "BACKFILL"]
 RunState = Literal["PENDING", "RUNNING", "RETRYING", "SUCCESS", "FAILED", "TERMINATED"]
 TaskType = Literal["HTTP", "TASK", "FLOW"]
 Tier = Literal["enterprise", "vip", "standard", "free"]
+
+
+class AcceptBody(TypedDict):
+    # of the link in the mail
+    token: str
+    password: str
+    displayName: NotRequired[str | None]
 
 
 class AcceptedBackfillBody(TypedDict):
@@ -99,6 +107,9 @@ class AuditBody(TypedDict):
     details: dict[str, Any]
     traceId: str
     at: str
+    actorEmail: str | None
+    actorName: str | None
+    tenantName: str | None
 
 
 class AuditsBody(TypedDict):
@@ -392,6 +403,8 @@ class EstimateBody(TypedDict):
     nodes: int
     # only the preview engine serves a step that needs a network: the result is a draft
     isDraft: bool
+    # what each draft step can and cannot do, by language (en, zh); empty unless isDraft
+    draftNotes: list[dict[str, str]]
 
 
 class FairnessBody(TypedDict):
@@ -460,6 +473,16 @@ class FlowTaskShape(TypedDict):
     webhookUrl: NotRequired[str | None]
     # among the tenant's tasks; the job's if left out
     priority: NotRequired[Literal["HIGH", "NORMAL", "LOW"] | None]
+
+
+class ForgotBody(TypedDict):
+    # e-mail address or phone number
+    login: str
+    # of the mail; null: as the user's profile
+    language: NotRequired[Literal["zh", "en"] | None]
+
+
+class ForgottenBody(TypedDict):
 
 
 class GenerationBody(TypedDict):
@@ -546,6 +569,17 @@ class HandledGenerationsBody(TypedDict):
     results: list[HandledGenerationBody]
 
 
+class HandledTaskBody(TypedDict):
+    id: str
+    status: Literal["QUEUED", "PROCESSING", "COMPLETED", "PARTIAL", "FAILED", "CANCELLED"] | None
+    # why this one was not changed
+    errorCode: str | None
+
+
+class HandledTasksBody(TypedDict):
+    results: list[HandledTaskBody]
+
+
 class HealthBody(TypedDict):
     status: Literal["ok", "degraded"]
     checks: dict[str, str]
@@ -591,10 +625,36 @@ class InvariantsBody(TypedDict):
     checks: list[CheckBody]
 
 
+class InvitationBody(TypedDict):
+    invitationId: str
+    email: str
+    roles: list[str]
+    status: InvitationStatus
+    invitedBy: str
+    invitedByEmail: str | None
+    createdAt: str
+    sentAt: str
+    expiresAt: str
+    acceptedAt: str | None
+    # the user who accepted it
+    userId: str | None
+
+
+class InvitationsBody(TypedDict):
+    items: list[InvitationBody]
+    nextCursor: str | None
+
+
 class InviteBody(TypedDict):
     email: str
     password: str
     roles: list[str]
+
+
+class InvitedBody(TypedDict):
+    tenantName: str
+    email: str
+    expiresAt: str
 
 
 class JobBody(TypedDict):
@@ -728,6 +788,32 @@ class LedgerBody(TypedDict):
     nextCursor: str | None
 
 
+class LinkBody(TypedDict):
+    # of the link in the mail
+    token: str
+
+
+class ListedTaskBody(TypedDict):
+    taskId: str
+    userId: str
+    tool: str
+    name: str
+    status: Literal["QUEUED", "PROCESSING", "COMPLETED", "PARTIAL", "FAILED", "CANCELLED"]
+    progress: int
+    lane: str
+    priority: Literal["HIGH", "NORMAL", "LOW"]
+    pricePoints: int
+    chargedPoints: int
+    createdAt: str
+    startedAt: str | None
+    endedAt: str | None
+    error: FaultBody | None
+    # only the preview engine serves a step that needs a network: the result is a draft
+    isDraft: bool
+    # the first result, in full size
+    thumbnail: ThumbnailBody | None
+
+
 class LogLineBody(TypedDict):
     at: str
     attempt: int
@@ -753,6 +839,36 @@ class MeBody(TypedDict):
     email: str | None
     roles: list[str]
     permissions: list[str]
+    phone: str | None
+    displayName: str | None
+    # of mails; null: not chosen
+    language: Literal["zh", "en"] | None
+    # mails about low balances; mails about safety are always sent
+    emailNotices: bool
+    tenantName: str
+    # days that pictures are kept
+    artefactDays: int
+    # points; null without `points.read`
+    balance: int | None
+    # points that are held for tasks; null without `points.read`
+    frozen: int | None
+    # the tenant's warning level
+    lowBalancePoints: int | None
+    # the balance is below the warning level
+    lowBalance: bool
+    # what `POST /points/trial` brings now; null: used, or there is none
+    trialPoints: int | None
+    # a login from a new place that the user has not seen
+    newPlaceLogin: PlaceBody | None
+
+
+class MeChangeBody(TypedDict):
+    displayName: NotRequired[str | None]
+    language: NotRequired[Literal["zh", "en"] | None]
+    # null does not change it
+    emailNotices: NotRequired[bool | None]
+    # true: logins from new places were seen
+    seenLogins: NotRequired[bool | None]
 
 
 class ModelBody(TypedDict):
@@ -800,6 +916,13 @@ class NamedCacheBody(TypedDict):
     # of reads from Redis, rounded up
     readP95Milliseconds: int
     refreshable: bool
+
+
+class NewInvitationBody(TypedDict):
+    email: str
+    roles: list[str]
+    # of the mail; null: as the inviter's profile
+    language: NotRequired[Literal["zh", "en"] | None]
 
 
 class NewJobBody(TypedDict):
@@ -921,6 +1044,27 @@ class OpsGenerationsBody(TypedDict):
     nextCursor: str | None
 
 
+class OpsNodeBody(TypedDict):
+    nodeId: str
+    name: str
+    type: str
+    step: str
+    status: Literal["PENDING", "QUEUED", "PROCESSING", "COMPLETED", "FAILED", "TIMEOUT", "CANCELLED"]
+    attempt: int
+    failures: int
+    progress: int
+    dependsOn: list[str]
+    # of the last attempt
+    workerId: str | None
+    error: FaultBody | None
+    engine: dict[str, Any] | None
+    createdAt: str
+    readyAt: str | None
+    dispatchedAt: str | None
+    startedAt: str | None
+    endedAt: str | None
+
+
 class OpsRunBody(TypedDict):
     runId: str
     jobId: str
@@ -945,6 +1089,56 @@ class OpsRunBody(TypedDict):
 
 class OpsRunsBody(TypedDict):
     items: list[OpsRunBody]
+    nextCursor: str | None
+
+
+class OpsTaskBody(TypedDict):
+    taskId: str
+    tenantId: str
+    tenantName: str
+    userId: str
+    userEmail: str | None
+    tool: str
+    name: str
+    status: Literal["QUEUED", "PROCESSING", "COMPLETED", "PARTIAL", "FAILED", "CANCELLED"]
+    lane: str
+    priority: Literal["HIGH", "NORMAL", "LOW"]
+    pricePoints: int
+    chargedPoints: int
+    traceId: str
+    createdAt: str
+    startedAt: str | None
+    endedAt: str | None
+    error: FaultBody | None
+
+
+class OpsTaskViewBody(TypedDict):
+    taskId: str
+    tenantId: str
+    tenantName: str
+    userId: str
+    userEmail: str | None
+    tool: str
+    name: str
+    status: Literal["QUEUED", "PROCESSING", "COMPLETED", "PARTIAL", "FAILED", "CANCELLED"]
+    lane: str
+    priority: Literal["HIGH", "NORMAL", "LOW"]
+    pricePoints: int
+    chargedPoints: int
+    traceId: str
+    createdAt: str
+    startedAt: str | None
+    endedAt: str | None
+    error: FaultBody | None
+    nodes: list[OpsNodeBody]
+    # every change of a node, oldest first; history is kept for 90 days
+    timeline: list[StepBody]
+    # why each node that has not ended waits
+    why: list[ReasonBody]
+
+
+class OpsTasksBody(TypedDict):
+    items: list[OpsTaskBody]
     nextCursor: str | None
 
 
@@ -980,12 +1174,28 @@ class OrganisationBody(TypedDict):
     concurrency: int
     # running nodes of each user; null: no limit
     userConcurrency: int | None
+    # below it a user gets a notice; null: no notice
+    lowBalancePoints: int | None
 
 
 class OrganisationChangeBody(TypedDict):
     name: NotRequired[str | None]
     # running nodes of each user; null: no limit; left out: unchanged
     userConcurrency: NotRequired[int | None]
+    # below it a user gets a notice; null: no notice; left out: unchanged
+    lowBalancePoints: NotRequired[int | None]
+
+
+class OriginalBody(TypedDict):
+    # as the submission named it; in a flow `node.input`
+    name: str
+    inputId: str
+    # valid until expiresAt; null: the picture is not kept any more
+    url: str | None
+    contentType: str
+    width: int | None
+    height: int | None
+    expiresAt: str | None
 
 
 class Overrides(TypedDict):
@@ -1000,6 +1210,11 @@ class Overrides(TypedDict):
     jobPerMinute: NotRequired[int | None]
     # shortest period of a job
     jobPeriodSeconds: NotRequired[int | None]
+
+
+class OwnPasswordBody(TypedDict):
+    currentPassword: str
+    newPassword: str
 
 
 class OwnerBody(TypedDict):
@@ -1023,6 +1238,11 @@ class PairBody(TypedDict):
     # difference of GPU seconds per weight
     gap: float
     bound: float
+
+
+class PlaceBody(TypedDict):
+    at: str
+    location: str
 
 
 class PointBody(TypedDict):
@@ -1077,6 +1297,24 @@ class ReasonBody(TypedDict):
     detail: str
 
 
+class ReceiptBody(TypedDict):
+    # our number of the payment at WeChat
+    receiptNumber: str
+    orderId: str
+    transactionId: str
+    tenantName: str
+    buyer: str
+    packageId: str
+    points: int
+    amountFen: int
+    refundedFen: int
+    channel: Channel
+    status: OrderStatus
+    createdAt: str
+    paidAt: str
+    refunds: list[RefundLineBody]
+
+
 class RefreshBody(TypedDict):
     refreshToken: str
 
@@ -1084,6 +1322,22 @@ class RefreshBody(TypedDict):
 class RefundBody(TypedDict):
     refundId: str
     status: RefundStatus
+
+
+class RefundLineBody(TypedDict):
+    refundId: str
+    status: RefundStatus
+    orderId: str
+    amountFen: int
+    points: int
+    reason: str
+    createdAt: str
+    endedAt: str | None
+
+
+class RefundsBody(TypedDict):
+    items: list[RefundLineBody]
+    nextCursor: str | None
 
 
 class RegisterBody(TypedDict):
@@ -1131,6 +1385,12 @@ class ReportedFireBody(TypedDict):
 class ReportedFiresBody(TypedDict):
     items: list[ReportedFireBody]
     nextCursor: str | None
+
+
+class ResetBody(TypedDict):
+    # of the link in the mail
+    token: str
+    password: str
 
 
 class ResultBody(TypedDict):
@@ -1257,6 +1517,21 @@ class SecretsBody(TypedDict):
     nextCursor: str | None
 
 
+class SeenLoginBody(TypedDict):
+    loginId: str
+    method: str
+    address: str
+    location: str
+    at: str
+    # no login of the months before came from this location
+    isNewPlace: bool
+
+
+class SeenLoginsBody(TypedDict):
+    items: list[SeenLoginBody]
+    nextCursor: str | None
+
+
 class SeriesBody(TypedDict):
     name: str
     unit: str
@@ -1343,6 +1618,16 @@ class SimulationBody(TypedDict):
     tenants: list[TenantComparisonBody]
 
 
+class StepBody(TypedDict):
+    at: str
+    node: str
+    fromStatus: str | None
+    toStatus: str
+    attempt: int
+    workerId: str | None
+    reason: str | None
+
+
 class SubmitBody(TypedDict):
     tool: str
     # uploads by name, as `inputs` and `optionalInputs` of the tool list them. A `mask` is a picture of the same
@@ -1357,28 +1642,13 @@ class SubmitBody(TypedDict):
     priority: NotRequired[Literal["HIGH", "NORMAL", "LOW"]]
 
 
-class TaskBody(TypedDict):
-    taskId: str
-    userId: str
-    tool: str
-    name: str
-    status: Literal["QUEUED", "PROCESSING", "COMPLETED", "PARTIAL", "FAILED", "CANCELLED"]
-    progress: int
-    lane: str
-    priority: Literal["HIGH", "NORMAL", "LOW"]
-    pricePoints: int
-    chargedPoints: int
-    createdAt: str
-    startedAt: str | None
-    endedAt: str | None
-    error: FaultBody | None
-    # only the preview engine serves a step that needs a network: the result is a draft
-    isDraft: bool
-
-
 class TaskIdBody(TypedDict):
     taskId: str
     status: Literal["QUEUED", "PROCESSING", "COMPLETED", "PARTIAL", "FAILED", "CANCELLED"]
+
+
+class TaskIdsBody(TypedDict):
+    ids: list[str]
 
 
 class TaskViewBody(TypedDict):
@@ -1402,10 +1672,18 @@ class TaskViewBody(TypedDict):
     traceId: str
     nodes: list[NodeBody]
     results: list[ResultBody]
+    # the pictures that were submitted
+    inputs: list[OriginalBody]
+    # as they were submitted
+    params: dict[str, Any]
+    # as it was submitted; null: the default
+    count: int | None
+    # names of results that were deleted
+    deletedResults: list[str]
 
 
 class TasksBody(TypedDict):
-    items: list[TaskBody]
+    items: list[ListedTaskBody]
     nextCursor: str | None
 
 
@@ -1475,6 +1753,12 @@ class TenantsBody(TypedDict):
     nextCursor: str | None
 
 
+class ThumbnailBody(TypedDict):
+    url: str
+    width: int
+    height: int
+
+
 class TicketBody(TypedDict):
     inputId: str
     url: str
@@ -1521,6 +1805,8 @@ class ToolBody(TypedDict):
     inputHelp: dict[str, str]
     # only the preview engine serves a step that needs a network: the result is a draft
     isDraft: bool
+    # what each draft step can and cannot do, by language (en, zh); empty unless isDraft
+    draftNotes: list[dict[str, str]]
 
 
 class ToolTaskShape(TypedDict):
@@ -1549,6 +1835,36 @@ class UploadBody(TypedDict):
     bytes: int
 
 
+UsageBody = TypedDict(
+    "UsageBody",
+    {
+        'items': 'list[UsageLineBody]',
+        'nextCursor': 'str | None',
+        'from': 'str',
+        'to': 'str',
+        'scope': 'Literal["own", "tenant"]',
+        'totalTasks': 'int',
+        'totalTexts': 'int',
+        'totalPoints': 'int',
+    },
+)
+
+
+class UsageLineBody(TypedDict):
+    # null unless grouped by day, as the other two
+    day: str | None
+    # a tool, `flow`, or `text:` and a service
+    tool: str | None
+    userId: str | None
+    email: str | None
+    displayName: str | None
+    # that ended
+    tasks: int
+    texts: int
+    # charged
+    points: int
+
+
 class UserBody(TypedDict):
     userId: str
     email: str | None
@@ -1558,6 +1874,10 @@ class UserBody(TypedDict):
     # the user's own limit of running nodes; null: as each user
     concurrency: int | None
     createdAt: str
+    displayName: str | None
+    lastLoginAt: str | None
+    # points
+    balance: int
 
 
 class UserChangeBody(TypedDict):

@@ -1,5 +1,12 @@
 // Generated from the OpenAPI document by `make clients`. Do not edit.
 
+export interface AcceptBody {
+  /** of the link in the mail */
+  token: string;
+  password: string;
+  displayName?: string | null;
+}
+
 export interface AcceptedBackfillBody {
   /** null after a dry run */
   backfillId: string | null;
@@ -44,6 +51,9 @@ export interface AuditBody {
   details: Record<string, unknown>;
   traceId: string;
   at: string;
+  actorEmail: string | null;
+  actorName: string | null;
+  tenantName: string | null;
 }
 
 export interface AuditsBody {
@@ -341,6 +351,8 @@ export interface EstimateBody {
   nodes: number;
   /** only the preview engine serves a step that needs a network: the result is a draft */
   isDraft: boolean;
+  /** what each draft step can and cannot do, by language (en, zh); empty unless isDraft */
+  draftNotes: Record<string, string>[];
 }
 
 export interface FairnessBody {
@@ -411,6 +423,16 @@ export interface FlowTaskShape {
   webhookUrl?: string | null;
   /** among the tenant's tasks; the job's if left out */
   priority?: "HIGH" | "NORMAL" | "LOW" | null;
+}
+
+export interface ForgotBody {
+  /** e-mail address or phone number */
+  login: string;
+  /** of the mail; null: as the user's profile */
+  language?: "zh" | "en" | null;
+}
+
+export interface ForgottenBody {
 }
 
 export interface GenerationBody {
@@ -497,6 +519,17 @@ export interface HandledGenerationsBody {
   results: HandledGenerationBody[];
 }
 
+export interface HandledTaskBody {
+  id: string;
+  status: "QUEUED" | "PROCESSING" | "COMPLETED" | "PARTIAL" | "FAILED" | "CANCELLED" | null;
+  /** why this one was not changed */
+  errorCode: string | null;
+}
+
+export interface HandledTasksBody {
+  results: HandledTaskBody[];
+}
+
 export interface HealthBody {
   status: "ok" | "degraded";
   checks: Record<string, string>;
@@ -542,10 +575,38 @@ export interface InvariantsBody {
   checks: CheckBody[];
 }
 
+export interface InvitationBody {
+  invitationId: string;
+  email: string;
+  roles: string[];
+  status: InvitationStatus;
+  invitedBy: string;
+  invitedByEmail: string | null;
+  createdAt: string;
+  sentAt: string;
+  expiresAt: string;
+  acceptedAt: string | null;
+  /** the user who accepted it */
+  userId: string | null;
+}
+
+export type InvitationStatus = "OPEN" | "ACCEPTED" | "REVOKED" | "EXPIRED";
+
+export interface InvitationsBody {
+  items: InvitationBody[];
+  nextCursor: string | null;
+}
+
 export interface InviteBody {
   email: string;
   password: string;
   roles: string[];
+}
+
+export interface InvitedBody {
+  tenantName: string;
+  email: string;
+  expiresAt: string;
 }
 
 export interface JobBody {
@@ -683,6 +744,32 @@ export interface LedgerBody {
   nextCursor: string | null;
 }
 
+export interface LinkBody {
+  /** of the link in the mail */
+  token: string;
+}
+
+export interface ListedTaskBody {
+  taskId: string;
+  userId: string;
+  tool: string;
+  name: string;
+  status: "QUEUED" | "PROCESSING" | "COMPLETED" | "PARTIAL" | "FAILED" | "CANCELLED";
+  progress: number;
+  lane: string;
+  priority: "HIGH" | "NORMAL" | "LOW";
+  pricePoints: number;
+  chargedPoints: number;
+  createdAt: string;
+  startedAt: string | null;
+  endedAt: string | null;
+  error: FaultBody | null;
+  /** only the preview engine serves a step that needs a network: the result is a draft */
+  isDraft: boolean;
+  /** the first result, in full size */
+  thumbnail: ThumbnailBody | null;
+}
+
 export interface LogLineBody {
   at: string;
   attempt: number;
@@ -708,6 +795,36 @@ export interface MeBody {
   email: string | null;
   roles: string[];
   permissions: string[];
+  phone: string | null;
+  displayName: string | null;
+  /** of mails; null: not chosen */
+  language: "zh" | "en" | null;
+  /** mails about low balances; mails about safety are always sent */
+  emailNotices: boolean;
+  tenantName: string;
+  /** days that pictures are kept */
+  artefactDays: number;
+  /** points; null without `points.read` */
+  balance: number | null;
+  /** points that are held for tasks; null without `points.read` */
+  frozen: number | null;
+  /** the tenant's warning level */
+  lowBalancePoints: number | null;
+  /** the balance is below the warning level */
+  lowBalance: boolean;
+  /** what `POST /points/trial` brings now; null: used, or there is none */
+  trialPoints: number | null;
+  /** a login from a new place that the user has not seen */
+  newPlaceLogin: PlaceBody | null;
+}
+
+export interface MeChangeBody {
+  displayName?: string | null;
+  language?: "zh" | "en" | null;
+  /** null does not change it */
+  emailNotices?: boolean | null;
+  /** true: logins from new places were seen */
+  seenLogins?: boolean | null;
 }
 
 export type MisfirePolicy = "FIRE_ONCE" | "FIRE_ALL" | "SKIP";
@@ -757,6 +874,13 @@ export interface NamedCacheBody {
   /** of reads from Redis, rounded up */
   readP95Milliseconds: number;
   refreshable: boolean;
+}
+
+export interface NewInvitationBody {
+  email: string;
+  roles: string[];
+  /** of the mail; null: as the inviter's profile */
+  language?: "zh" | "en" | null;
 }
 
 export interface NewJobBody {
@@ -878,6 +1002,27 @@ export interface OpsGenerationsBody {
   nextCursor: string | null;
 }
 
+export interface OpsNodeBody {
+  nodeId: string;
+  name: string;
+  type: string;
+  step: string;
+  status: "PENDING" | "QUEUED" | "PROCESSING" | "COMPLETED" | "FAILED" | "TIMEOUT" | "CANCELLED";
+  attempt: number;
+  failures: number;
+  progress: number;
+  dependsOn: string[];
+  /** of the last attempt */
+  workerId: string | null;
+  error: FaultBody | null;
+  engine: Record<string, unknown> | null;
+  createdAt: string;
+  readyAt: string | null;
+  dispatchedAt: string | null;
+  startedAt: string | null;
+  endedAt: string | null;
+}
+
 export interface OpsRunBody {
   runId: string;
   jobId: string;
@@ -902,6 +1047,56 @@ export interface OpsRunBody {
 
 export interface OpsRunsBody {
   items: OpsRunBody[];
+  nextCursor: string | null;
+}
+
+export interface OpsTaskBody {
+  taskId: string;
+  tenantId: string;
+  tenantName: string;
+  userId: string;
+  userEmail: string | null;
+  tool: string;
+  name: string;
+  status: "QUEUED" | "PROCESSING" | "COMPLETED" | "PARTIAL" | "FAILED" | "CANCELLED";
+  lane: string;
+  priority: "HIGH" | "NORMAL" | "LOW";
+  pricePoints: number;
+  chargedPoints: number;
+  traceId: string;
+  createdAt: string;
+  startedAt: string | null;
+  endedAt: string | null;
+  error: FaultBody | null;
+}
+
+export interface OpsTaskViewBody {
+  taskId: string;
+  tenantId: string;
+  tenantName: string;
+  userId: string;
+  userEmail: string | null;
+  tool: string;
+  name: string;
+  status: "QUEUED" | "PROCESSING" | "COMPLETED" | "PARTIAL" | "FAILED" | "CANCELLED";
+  lane: string;
+  priority: "HIGH" | "NORMAL" | "LOW";
+  pricePoints: number;
+  chargedPoints: number;
+  traceId: string;
+  createdAt: string;
+  startedAt: string | null;
+  endedAt: string | null;
+  error: FaultBody | null;
+  nodes: OpsNodeBody[];
+  /** every change of a node, oldest first; history is kept for 90 days */
+  timeline: StepBody[];
+  /** why each node that has not ended waits */
+  why: ReasonBody[];
+}
+
+export interface OpsTasksBody {
+  items: OpsTaskBody[];
   nextCursor: string | null;
 }
 
@@ -939,12 +1134,28 @@ export interface OrganisationBody {
   concurrency: number;
   /** running nodes of each user; null: no limit */
   userConcurrency: number | null;
+  /** below it a user gets a notice; null: no notice */
+  lowBalancePoints: number | null;
 }
 
 export interface OrganisationChangeBody {
   name?: string | null;
   /** running nodes of each user; null: no limit; left out: unchanged */
   userConcurrency?: number | null;
+  /** below it a user gets a notice; null: no notice; left out: unchanged */
+  lowBalancePoints?: number | null;
+}
+
+export interface OriginalBody {
+  /** as the submission named it; in a flow `node.input` */
+  name: string;
+  inputId: string;
+  /** valid until expiresAt; null: the picture is not kept any more */
+  url: string | null;
+  contentType: string;
+  width: number | null;
+  height: number | null;
+  expiresAt: string | null;
 }
 
 export type OverlapPolicy = "ALLOW_ALL" | "SKIP" | "BUFFER_ONE" | "BUFFER_ALL" | "CANCEL_OTHER";
@@ -961,6 +1172,11 @@ export interface Overrides {
   jobPerMinute?: number | null;
   /** shortest period of a job */
   jobPeriodSeconds?: number | null;
+}
+
+export interface OwnPasswordBody {
+  currentPassword: string;
+  newPassword: string;
 }
 
 export interface OwnerBody {
@@ -987,6 +1203,11 @@ export interface PairBody {
 }
 
 export type Permission = "task.submit" | "task.read" | "task.cancel" | "task.manage" | "points.read" | "points.grant" | "points.transfer" | "order.create" | "order.refund" | "job.read" | "job.write" | "job.run" | "job.ops" | "webhook.manage" | "user.manage" | "tenant.manage" | "ops.read" | "ops.write";
+
+export interface PlaceBody {
+  at: string;
+  location: string;
+}
 
 export interface PointBody {
   /** start of the step */
@@ -1040,6 +1261,24 @@ export interface ReasonBody {
   detail: string;
 }
 
+export interface ReceiptBody {
+  /** our number of the payment at WeChat */
+  receiptNumber: string;
+  orderId: string;
+  transactionId: string;
+  tenantName: string;
+  buyer: string;
+  packageId: string;
+  points: number;
+  amountFen: number;
+  refundedFen: number;
+  channel: Channel;
+  status: OrderStatus;
+  createdAt: string;
+  paidAt: string;
+  refunds: RefundLineBody[];
+}
+
 export interface RefreshBody {
   refreshToken: string;
 }
@@ -1049,7 +1288,23 @@ export interface RefundBody {
   status: RefundStatus;
 }
 
+export interface RefundLineBody {
+  refundId: string;
+  status: RefundStatus;
+  orderId: string;
+  amountFen: number;
+  points: number;
+  reason: string;
+  createdAt: string;
+  endedAt: string | null;
+}
+
 export type RefundStatus = "REQUESTED" | "PROCESSING" | "ABNORMAL" | "SUCCESS" | "CLOSED";
+
+export interface RefundsBody {
+  items: RefundLineBody[];
+  nextCursor: string | null;
+}
 
 export interface RegisterBody {
   tenantName: string;
@@ -1097,6 +1352,12 @@ export interface ReportedFiresBody {
 }
 
 export type Reprocess = "none" | "failed" | "completed";
+
+export interface ResetBody {
+  /** of the link in the mail */
+  token: string;
+  password: string;
+}
 
 export interface ResultBody {
   name: string;
@@ -1226,6 +1487,21 @@ export interface SecretsBody {
   nextCursor: string | null;
 }
 
+export interface SeenLoginBody {
+  loginId: string;
+  method: string;
+  address: string;
+  location: string;
+  at: string;
+  /** no login of the months before came from this location */
+  isNewPlace: boolean;
+}
+
+export interface SeenLoginsBody {
+  items: SeenLoginBody[];
+  nextCursor: string | null;
+}
+
 export interface SeriesBody {
   name: string;
   unit: string;
@@ -1312,6 +1588,16 @@ export interface SimulationBody {
   tenants: TenantComparisonBody[];
 }
 
+export interface StepBody {
+  at: string;
+  node: string;
+  fromStatus: string | null;
+  toStatus: string;
+  attempt: number;
+  workerId: string | null;
+  reason: string | null;
+}
+
 export interface SubmitBody {
   tool: string;
   /** uploads by name, as `inputs` and `optionalInputs` of the tool list them. A `mask` is a picture of the same shape: white = change (for cutout: keep), black = leave as it is */
@@ -1324,28 +1610,13 @@ export interface SubmitBody {
   priority?: "HIGH" | "NORMAL" | "LOW";
 }
 
-export interface TaskBody {
-  taskId: string;
-  userId: string;
-  tool: string;
-  name: string;
-  status: "QUEUED" | "PROCESSING" | "COMPLETED" | "PARTIAL" | "FAILED" | "CANCELLED";
-  progress: number;
-  lane: string;
-  priority: "HIGH" | "NORMAL" | "LOW";
-  pricePoints: number;
-  chargedPoints: number;
-  createdAt: string;
-  startedAt: string | null;
-  endedAt: string | null;
-  error: FaultBody | null;
-  /** only the preview engine serves a step that needs a network: the result is a draft */
-  isDraft: boolean;
-}
-
 export interface TaskIdBody {
   taskId: string;
   status: "QUEUED" | "PROCESSING" | "COMPLETED" | "PARTIAL" | "FAILED" | "CANCELLED";
+}
+
+export interface TaskIdsBody {
+  ids: string[];
 }
 
 export type TaskType = "HTTP" | "TASK" | "FLOW";
@@ -1371,10 +1642,18 @@ export interface TaskViewBody {
   traceId: string;
   nodes: NodeBody[];
   results: ResultBody[];
+  /** the pictures that were submitted */
+  inputs: OriginalBody[];
+  /** as they were submitted */
+  params: Record<string, unknown>;
+  /** as it was submitted; null: the default */
+  count: number | null;
+  /** names of results that were deleted */
+  deletedResults: string[];
 }
 
 export interface TasksBody {
-  items: TaskBody[];
+  items: ListedTaskBody[];
   nextCursor: string | null;
 }
 
@@ -1444,6 +1723,12 @@ export interface TenantsBody {
   nextCursor: string | null;
 }
 
+export interface ThumbnailBody {
+  url: string;
+  width: number;
+  height: number;
+}
+
 export interface TicketBody {
   inputId: string;
   url: string;
@@ -1492,6 +1777,8 @@ export interface ToolBody {
   inputHelp: Record<string, string>;
   /** only the preview engine serves a step that needs a network: the result is a draft */
   isDraft: boolean;
+  /** what each draft step can and cannot do, by language (en, zh); empty unless isDraft */
+  draftNotes: Record<string, string>[];
 }
 
 export interface ToolTaskShape {
@@ -1520,6 +1807,33 @@ export interface UploadBody {
   bytes: number;
 }
 
+export interface UsageBody {
+  items: UsageLineBody[];
+  nextCursor: string | null;
+  from: string;
+  /** inclusive */
+  to: string;
+  scope: "own" | "tenant";
+  totalTasks: number;
+  totalTexts: number;
+  totalPoints: number;
+}
+
+export interface UsageLineBody {
+  /** null unless grouped by day, as the other two */
+  day: string | null;
+  /** a tool, `flow`, or `text:` and a service */
+  tool: string | null;
+  userId: string | null;
+  email: string | null;
+  displayName: string | null;
+  /** that ended */
+  tasks: number;
+  texts: number;
+  /** charged */
+  points: number;
+}
+
 export interface UserBody {
   userId: string;
   email: string | null;
@@ -1529,6 +1843,10 @@ export interface UserBody {
   /** the user's own limit of running nodes; null: as each user */
   concurrency: number | null;
   createdAt: string;
+  displayName: string | null;
+  lastLoginAt: string | null;
+  /** points */
+  balance: number;
 }
 
 export interface UserChangeBody {

@@ -23,6 +23,16 @@ export abstract class Operations {
     return this.call({ method: "DELETE", path: `/api-keys/${pathPart(keyId)}` });
   }
 
+  /** Accept an invitation by the link in the mail: set a password and log in. */
+  acceptInvitation(body: models.AcceptBody): Promise<models.TokensBody> {
+    return this.call({ method: "POST", path: "/auth/invitations/accept", body });
+  }
+
+  /** Who invites whom, for the page that the link in the mail opens. Changes nothing. */
+  lookAtInvitation(body: models.LinkBody): Promise<models.InvitedBody> {
+    return this.call({ method: "POST", path: "/auth/invitations/look", body });
+  }
+
   /** Log in with e-mail or phone and password. */
   logIn(body: models.LoginBody): Promise<models.TokensBody> {
     return this.call({ method: "POST", path: "/auth/login", body });
@@ -31,6 +41,16 @@ export abstract class Operations {
   /** End this session: refresh at once, access within a minute. */
   logOut(): Promise<void> {
     return this.call({ method: "POST", path: "/auth/logout" });
+  }
+
+  /** Send a link to reset the password, valid once for 30 minutes. The answer is the same for an unknown login. */
+  forgetPassword(body: models.ForgotBody): Promise<models.ForgottenBody> {
+    return this.call({ method: "POST", path: "/auth/password/forgot", body });
+  }
+
+  /** Set a password by the link in the mail. All sessions of the user end. */
+  resetPassword(body: models.ResetBody): Promise<void> {
+    return this.call({ method: "POST", path: "/auth/password/reset", body });
   }
 
   /** A new pair of tokens for an unused refresh token. Reuse ends the session. */
@@ -101,6 +121,26 @@ export abstract class Operations {
   /** Whether PostgreSQL and Redis answer. */
   getHealth(): Promise<models.HealthBody> {
     return this.call({ method: "GET", path: "/health" });
+  }
+
+  /** The tenant's invitations, newest first. Needs `user.manage`. */
+  listInvitations(query: { cursor?: string | null; limit?: number } = {}): Promise<models.InvitationsBody> {
+    return this.call({ method: "GET", path: "/invitations", query });
+  }
+
+  /** Send a link to a new user of the tenant, who sets a password. It is valid once, for 30 minutes. Needs `user.manage`. */
+  sendInvitation(body: models.NewInvitationBody): Promise<models.InvitationBody> {
+    return this.call({ method: "POST", path: "/invitations", body });
+  }
+
+  /** End an invitation that was not accepted. Needs `user.manage`. */
+  revokeInvitation(invitationId: string): Promise<void> {
+    return this.call({ method: "DELETE", path: `/invitations/${pathPart(invitationId)}` });
+  }
+
+  /** Send a new link. The one before ends at once. Needs `user.manage`. */
+  resendInvitation(invitationId: string): Promise<models.InvitationBody> {
+    return this.call({ method: "POST", path: `/invitations/${pathPart(invitationId)}/resend` });
   }
 
   /** The tenant's jobs, newest first. Needs `job.read`. */
@@ -181,6 +221,21 @@ export abstract class Operations {
   /** The caller's profile and permissions. */
   getMe(): Promise<models.MeBody> {
     return this.call({ method: "GET", path: "/me" });
+  }
+
+  /** Change the caller's name, language and notices. */
+  changeMe(body: models.MeChangeBody): Promise<models.MeBody> {
+    return this.call({ method: "PATCH", path: "/me", body });
+  }
+
+  /** The caller's logins with time, address and place, newest first. */
+  listOwnLogins(query: { cursor?: string | null; limit?: number } = {}): Promise<models.SeenLoginsBody> {
+    return this.call({ method: "GET", path: "/me/logins", query });
+  }
+
+  /** Change the caller's password. All other sessions of the user end. */
+  changePassword(body: models.OwnPasswordBody): Promise<void> {
+    return this.call({ method: "POST", path: "/me/password", body });
   }
 
   /** This document. */
@@ -353,6 +408,26 @@ export abstract class Operations {
     return this.call({ method: "POST", path: "/ops/simulate", body });
   }
 
+  /** Tasks of all tenants, newest first. A trace id is found in the tasks of the last seven days. Needs `ops.read`. */
+  searchTasks(query: { q?: string | null; tenantId?: string | null; userId?: string | null; status?: "QUEUED" | "PROCESSING" | "COMPLETED" | "PARTIAL" | "FAILED" | "CANCELLED" | null; tool?: string | null; lane?: string | null; from?: string | null; to?: string | null; cursor?: string | null; limit?: number } = {}): Promise<models.OpsTasksBody> {
+    return this.call({ method: "GET", path: "/ops/tasks", query });
+  }
+
+  /** Cancel tasks of any tenant. Delivered results are charged, other points released. Needs `ops.write`. */
+  cancelTasks(body: models.TaskIdsBody): Promise<models.HandledTasksBody> {
+    return this.call({ method: "POST", path: "/ops/tasks/cancel", body });
+  }
+
+  /** Retry failed or partial tasks of any tenant, for their own users' points. Needs `ops.write`. */
+  retryTasks(body: models.TaskIdsBody): Promise<models.HandledTasksBody> {
+    return this.call({ method: "POST", path: "/ops/tasks/retry", body });
+  }
+
+  /** A task of any tenant: nodes, attempts, workers, timeline, and why it waits. Pictures are not shown. Needs `ops.read`. */
+  getTaskHistory(taskId: string): Promise<models.OpsTaskViewBody> {
+    return this.call({ method: "GET", path: `/ops/tasks/${pathPart(taskId)}` });
+  }
+
   /** Workers that are alive. Needs `ops.read`. */
   listWorkers(query: { cursor?: string | null; limit?: number } = {}): Promise<models.WorkersBody> {
     return this.call({ method: "GET", path: "/ops/workers", query });
@@ -393,6 +468,11 @@ export abstract class Operations {
     return this.call({ method: "POST", path: `/orders/${pathPart(orderId)}/pay` });
   }
 
+  /** What a receipt of a paid order shows. Needs `order.create`. */
+  getReceipt(orderId: string): Promise<models.ReceiptBody> {
+    return this.call({ method: "GET", path: `/orders/${pathPart(orderId)}/receipt` });
+  }
+
   /** Refund an order in full or in part, if the points are not spent. Needs `order.refund`. */
   refundOrder(orderId: string, body: models.NewRefundBody, idempotencyKey?: string): Promise<models.RefundBody> {
     return this.call({ method: "POST", path: `/orders/${pathPart(orderId)}/refunds`, body, isKeyed: true, key: idempotencyKey });
@@ -421,6 +501,16 @@ export abstract class Operations {
   /** Transfer points to another user of the tenant. Needs `points.transfer`. */
   transferPoints(body: models.TransferBody, idempotencyKey?: string): Promise<models.EntryBody> {
     return this.call({ method: "POST", path: "/points/transfers", body, isKeyed: true, key: idempotencyKey });
+  }
+
+  /** Trial points for a new tenant, once. A new tenant has none before it asks. */
+  takeTrial(): Promise<models.EntryBody> {
+    return this.call({ method: "POST", path: "/points/trial" });
+  }
+
+  /** Refunds of the caller's orders, newest first; with `order.refund` those of the tenant. Needs `order.create`. */
+  listRefunds(query: { orderId?: string | null; cursor?: string | null; limit?: number } = {}): Promise<models.RefundsBody> {
+    return this.call({ method: "GET", path: "/refunds", query });
   }
 
   /** Built-in roles and the tenant's own. Needs `user.manage`. */
@@ -513,6 +603,11 @@ export abstract class Operations {
     return this.call({ method: "POST", path: `/tasks/${pathPart(taskId)}/cancel` });
   }
 
+  /** Delete a result of an ended task. Another user's task needs task.manage. Needs `task.submit`. */
+  deleteResult(taskId: string, name: string): Promise<void> {
+    return this.call({ method: "DELETE", path: `/tasks/${pathPart(taskId)}/results/${pathPart(name)}` });
+  }
+
   /** Run the nodes of a failed or partial task that did not complete. Another user's task needs task.manage. Needs `task.submit`. */
   retryTask(taskId: string): Promise<models.TaskIdBody> {
     return this.call({ method: "POST", path: `/tasks/${pathPart(taskId)}/retry` });
@@ -558,6 +653,11 @@ export abstract class Operations {
     return this.call({ method: "POST", path: "/uploads", body });
   }
 
+  /** Tasks, texts and points by day, tool and person, at most 92 days. With `user.manage` of the whole tenant. Needs `points.read`. */
+  listUsage(query: { from?: string | null; to?: string | null; groupBy?: string; userId?: string | null; timeZone?: string; cursor?: string | null; limit?: number } = {}): Promise<models.UsageBody> {
+    return this.call({ method: "GET", path: "/usage", query });
+  }
+
   /** The users of the tenant. Needs `user.manage`. */
   listUsers(query: { cursor?: string | null; limit?: number } = {}): Promise<models.UsersBody> {
     return this.call({ method: "GET", path: "/users", query });
@@ -576,6 +676,11 @@ export abstract class Operations {
   /** Set a user's roles or own concurrency, disable or enable the user. Needs `user.manage`. */
   changeUser(userId: string, body: models.UserChangeBody): Promise<models.UserBody> {
     return this.call({ method: "PATCH", path: `/users/${pathPart(userId)}`, body });
+  }
+
+  /** The logins of a user of the tenant, newest first. Needs `user.manage`. */
+  listLogins(userId: string, query: { cursor?: string | null; limit?: number } = {}): Promise<models.SeenLoginsBody> {
+    return this.call({ method: "GET", path: `/users/${pathPart(userId)}/logins`, query });
   }
 
   /** The addresses that are called when a task has ended. Needs `webhook.manage`. */

@@ -44,8 +44,10 @@ from artiway.bootstrap.identity import (
     auth,
     authorizer,
     cached_access,
+    invitations,
     origin,
     people,
+    resets,
     tenants,
     token_verifier,
 )
@@ -63,10 +65,11 @@ from artiway.bootstrap.jobs import (
     trigger,
 )
 from artiway.bootstrap.live_settings import live_settings, service_setting_values, setting_values
+from artiway.bootstrap.mail import mail
 from artiway.bootstrap.once import forget_all
 from artiway.bootstrap.outbox import outbox, relay, service_outbox
 from artiway.bootstrap.payments import alerts, bills, callbacks, order_sweep, orders, reconciliation, wechat_pay
-from artiway.bootstrap.points import grants, points, points_overview
+from artiway.bootstrap.points import grants, points, points_overview, trial, trial_offer
 from artiway.bootstrap.providers import text_router, text_routes
 from artiway.bootstrap.push import push
 from artiway.bootstrap.recovery import dead_letters, invariants, sweeper
@@ -80,11 +83,13 @@ from artiway.bootstrap.tasks import (
     nodes,
     progress,
     task_events,
+    task_operations,
     task_store,
     tasks,
     why,
 )
 from artiway.bootstrap.text_streams import generation_events
+from artiway.bootstrap.usage import usage
 from artiway.bootstrap.workers import object_urls, workers
 
 __all__ = [
@@ -132,6 +137,7 @@ __all__ = [
     "idempotency",
     "invariants",
     "job_fires",
+    "invitations",
     "job_limits",
     "job_secret_cipher",
     "job_secrets",
@@ -139,6 +145,7 @@ __all__ = [
     "live_catalogue",
     "live_settings",
     "locks",
+    "mail",
     "node_store",
     "nodes",
     "object_urls",
@@ -160,6 +167,7 @@ __all__ = [
     "redis",
     "redis_breaker",
     "relay",
+    "resets",
     "results",
     "retention",
     "run_control",
@@ -178,6 +186,7 @@ __all__ = [
     "sweeper",
     "task_events",
     "task_feed",
+    "task_operations",
     "task_store",
     "tasks",
     "tenants",
@@ -188,8 +197,11 @@ __all__ = [
     "text_routes",
     "text_sweeps",
     "token_verifier",
+    "trial",
+    "trial_offer",
     "trigger",
     "uploads",
+    "usage",
     "wake_lane",
     "warm_up",
     "webhooks",
