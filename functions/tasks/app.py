@@ -197,9 +197,11 @@ class NodeBody(http.Wire):
     node_id: str
     name: str
     type: str
+    step: str = Field(description="a key of the dictionary `steps`")
     status: NodeStatus
     progress: int
     attempt: int
+    run_seconds: float | None = Field(description="how long the attempt that ended ran, as the worker measured it")
     depends_on: list[str]
     error: FaultBody | None
     engine: dict[str, Any] | None = Field(description="the engine that made the picture, as the worker reported it")
@@ -441,9 +443,11 @@ def get_task(task_id: str) -> TaskViewBody:
                 node_id=to_wire("node", node.node_id),
                 name=node.name,
                 type=node.type,
+                step=node.step,
                 status=node.status,
                 progress=view.node_progress[node.node_id],
                 attempt=node.attempt,
+                run_seconds=None if node.gpu_us is None else node.gpu_us / 1_000_000,
                 depends_on=sorted(names[other] for other in graph.dependencies.get(node.node_id, ())),
                 error=_fault(node.error),
                 engine=None if node.engine is None else dict(node.engine),
