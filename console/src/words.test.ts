@@ -4,7 +4,7 @@ import { WORDS } from "@/i18n/words";
 
 describe("text", () => {
   it("has both languages for every key", () => {
-    const lacking = Object.entries(WORDS).filter(([key, pair]) => pair.some((text) => text === "") && !key.startsWith("unit_"));
+    const lacking = Object.entries(WORDS).filter(([key, pair]) => pair.some((text: string) => text === "") && !key.startsWith("unit_"));
     expect(lacking).toEqual([]);
   });
 
