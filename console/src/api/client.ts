@@ -9,7 +9,7 @@ import { session } from "./session";
  * limit of the smallest tier, and repeats requests that a busy server or a lost connection has not answered. A POST is
  * repeated after a lost answer only with an Idempotency-Key, so that nothing is made or paid for twice.
  */
-export const api = createClient<paths>({ baseUrl: "", fetch: (request) => send(request) });
+export const api = createClient<paths>({ baseUrl: location.origin, fetch: (request) => send(request) });
 
 /** The data of an answer. Throws ApiError or Unreachable. */
 export async function call<T>(answer: Promise<{ data?: T; error?: unknown; response: Response }>): Promise<T> {

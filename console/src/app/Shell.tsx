@@ -14,7 +14,7 @@ import { number, points, relative, translate, useT } from "@/i18n";
 import { Fault } from "@/ui/Fault";
 import { LanguageSwitch, ThemeSwitch } from "@/ui/Switches";
 import { Waiting } from "@/ui/Waiting";
-import { ENTRIES, isOpenTo } from "./navigation";
+import { ENTRIES, isCurrent, isOpenTo } from "./navigation";
 import { canNotify, notices, notifyBrowser, useNotices, type Notice } from "./notices";
 import { useLiveTasks } from "./tasks";
 
@@ -103,10 +103,10 @@ function Frame({ me }: { me: Me }) {
           <ul className="nav">
             {entries.map((entry) => (
               <li key={entry.path}>
-                <NavLink to={entry.path} end={entry.path === "/" && !pathname.startsWith("/studio")}>
+                <Link to={entry.path} aria-current={isCurrent(entry, pathname) ? "page" : undefined}>
                   <span aria-hidden="true">{entry.icon}</span>
                   {t(entry.title)}
-                </NavLink>
+                </Link>
               </li>
             ))}
           </ul>
@@ -271,6 +271,7 @@ const MOST_TABS = 4;
 /** The navigation of a phone: the first pages at the bottom edge, the others behind "More". */
 function Tabs({ me }: { me: Me }) {
   const t = useT();
+  const { pathname } = useLocation();
   const [isOpen, setOpen] = useState(false);
   const entries = ENTRIES.filter((entry) => isOpenTo(entry, me));
   const first = entries.slice(0, MOST_TABS - 1);
@@ -280,10 +281,10 @@ function Tabs({ me }: { me: Me }) {
       <ul className="tabs">
         {first.map((entry) => (
           <li key={entry.path}>
-            <NavLink to={entry.path} end={entry.path === "/"}>
+            <Link to={entry.path} aria-current={isCurrent(entry, pathname) ? "page" : undefined}>
               <span aria-hidden="true">{entry.icon}</span>
               {t(entry.title)}
-            </NavLink>
+            </Link>
           </li>
         ))}
         <li>

@@ -7,13 +7,15 @@ export interface Entry {
   path: string;
   title: Word;
   icon: ReactNode;
+  /** Other addresses that belong to this entry. */
+  also?: RegExp;
   /** One of these permissions opens the page; none means everybody. */
   permissions?: string[];
 }
 
 export const ENTRIES: Entry[] = [
-  { path: "/", title: "navStudio", icon: <AppstoreOutlined />, permissions: ["task.submit"] },
-  { path: "/library", title: "navLibrary", icon: <PictureOutlined />, permissions: ["task.read"] },
+  { path: "/", title: "navStudio", icon: <AppstoreOutlined />, also: /^\/studio\//, permissions: ["task.submit"] },
+  { path: "/library", title: "navLibrary", icon: <PictureOutlined />, also: /^\/tasks\//, permissions: ["task.read"] },
   { path: "/wallet", title: "navWallet", icon: <WalletOutlined />, permissions: ["points.read"] },
   { path: "/team", title: "navTeam", icon: <TeamOutlined />, permissions: ["user.manage"] },
   { path: "/developers", title: "navDevelopers", icon: <ApiOutlined /> },
@@ -21,3 +23,5 @@ export const ENTRIES: Entry[] = [
 ];
 
 export const isOpenTo = (entry: Entry, me: Me): boolean => !entry.permissions || entry.permissions.some((one) => me.permissions.includes(one));
+
+export const isCurrent = (entry: Entry, pathname: string): boolean => pathname === entry.path || (entry.path !== "/" && pathname.startsWith(`${entry.path}/`)) || (entry.also?.test(pathname) ?? false);

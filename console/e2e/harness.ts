@@ -1,0 +1,119 @@
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import chromium from "@sparticuz/chromium";
+import { chromium as playwright, type Browser, type BrowserContext, type BrowserContextOptions, type Page } from "playwright-core";
+
+/** One browser and the running stack that the tests share. ARTIWAY_STACK names its stack.json. */
+export interface Stack {
+  apiUrl: string;
+  consoleUrl: string;
+  wechatSimUrl: string;
+  admin: { login: string; password: string };
+}
+
+export const stack = JSON.parse(readFileSync(process.env.ARTIWAY_STACK ?? "../.artiway/stack.json", "utf8")) as Stack;
+export const PHONE: BrowserContextOptions = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true, deviceScaleFactor: 2 };
+export const DESKTOP: BrowserContextOptions = { viewport: { width: 1440, height: 900 } };
+
+let browser: Promise<Browser> | null = null;
+
+/** Chromium of the package, with web security on: it ships an argument that turns it off. */
+export function open(): Promise<Browser> {
+  browser ??= (async () => {
+    const args = chromium.args.filter((one) => !/disable-web-security|single-process|no-zygote|disable-site-isolation|allow-running-insecure/.test(one));
+    return playwright.launch({ executablePath: await chromium.executablePath(), args, headless: true });
+  })();
+  return browser;
+}
+
+export async function close(): Promise<void> {
+  await (await browser)?.close();
+  browser = null;
+}
+
+/** Faults that a page reported; every test ends with none. */
+export const faults: string[] = [];
+
+export async function context(options: BrowserContextOptions = DESKTOP, language: "en" | "zh" = "en"): Promise<BrowserContext> {
+  const made = await (await open()).newContext({ locale: language === "zh" ? "zh-CN" : "en-GB", acceptDownloads: true, permissions: ["clipboard-read", "clipboard-write"], ...options });
+  made.setDefaultTimeout(20_000);
+  made.on("page", (page) => {
+    page.on("pageerror", (error) => faults.push(`${page.url()}: ${error.message}`));
+    page.on("console", (message) => message.type() === "error" && !/Failed to load resource|WebSocket|net::ERR/.test(message.text()) && faults.push(`${page.url()}: ${message.text()}`));
+  });
+  return made;
+}
+
+export const address = (path: string): string => `${stack.consoleUrl.replace(/\/$/, "")}/#${path}`;
+
+// ------------------------------------------------------------------ accounts, by API
+
+export interface Shop {
+  userId: string;
+  tenantId: string;
+  email: string;
+  password: string;
+  accessToken: string;
+  refreshToken: string;
+  expiresIn: number;
+}
+
+export async function request<T>(method: string, path: string, { token, body, key }: { token?: string; body?: unknown; key?: string } = {}): Promise<T> {
+  for (let attempt = 0; ; attempt += 1) {
+    const answer = await fetch(stack.apiUrl + path, {
+      method,
+      headers: { ...(body === undefined ? {} : { "content-type": "application/json" }), ...(token ? { authorization: `Bearer ${token}` } : {}), ...(key ? { "idempotency-key": key } : {}) },
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+    if (answer.status === 429 && attempt < 20) {
+      await new Promise((resolve) => setTimeout(resolve, 1000));
+      continue;
+    }
+    const text = await answer.text();
+    if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`);
+    return (text ? JSON.parse(text) : undefined) as T;
+  }
+}
+
+let administrator: Promise<string> | null = null;
+export function adminToken(): Promise<string> {
+  administrator ??= request<{ accessToken: string }>("POST", "/auth/login", { body: stack.admin }).then((answer) => answer.accessToken);
+  return administrator;
+}
+
+let shops = 0;
+
+/** A new shop with points, of the free tier unless told. */
+export async function shop({ points = 500, tier }: { points?: number; tier?: string } = {}): Promise<Shop> {
+  const email = `shop-${Date.now()}-${(shops += 1)}@browser.example`;
+  const password = "correct horse 1";
+  const made = await request<Shop>("POST", "/auth/register", { body: { tenantName: `Shop ${shops}`, email, password } });
+  const token = await adminToken();
+  if (points) await request("POST", "/points/grants", { token, body: { userId: made.userId, amount: points, reason: "browser test" }, key: crypto.randomUUID() });
+  if (!tier) return { ...made, email, password };
+  await request("PATCH", `/tenants/${made.tenantId}`, { token, body: { tier } });
+  return { ...made, ...(await request<Shop>("POST", "/auth/refresh", { body: { refreshToken: made.refreshToken } })), email, password };
+}
+
+/** A page that is signed in already, as after a reload. */
+export async function signedIn(who: Shop, path: string, options: BrowserContextOptions = DESKTOP, language: "en" | "zh" = "en", theme: "light" | "dark" = "light"): Promise<Page> {
+  const made = await context({ ...options, colorScheme: theme }, language);
+  const tokens = { accessToken: who.accessToken, refreshToken: who.refreshToken, userId: who.userId, expiresAt: Date.now() + who.expiresIn * 1000 };
+  await made.addInitScript(([text]) => localStorage.getItem("artiway.session") ?? localStorage.setItem("artiway.session", text!), [JSON.stringify(tokens)]);
+  const page = await made.newPage();
+  await page.goto(address(path));
+  await page.locator("main h1, main h2").first().waitFor();
+  return page;
+}
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+/** The serious and critical findings of axe, as text. */
+export async function axe(page: Page): Promise<string[]> {
+  await page.evaluate(AXE);
+  const found = await page.evaluate(async () => {
+    const { axe } = window as unknown as { axe: { run: (options: object) => Promise<{ violations: { id: string; impact: string; nodes: { html: string; failureSummary: string }[] }[] }> } };
+    return (await axe.run({ resultTypes: ["violations"] })).violations;
+  });
+  return found.filter((one) => one.impact === "serious" || one.impact === "critical").map((one) => `${one.id} (${one.impact}): ${one.nodes.map((node) => `${node.html.slice(0, 160)} ${node.failureSummary.split("\n")[1] ?? ""}`).join(" | ")}`);
+}

@@ -1,0 +1,137 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { address, close, context, faults, request, shop, signedIn, type Shop } from "./harness";
+import { completed, requests, submit, taskId } from "./parts";
+
+let who: Shop;
+beforeAll(async () => {
+  who = await shop({ points: 2000 });
+});
+afterEach(() => {
+  expect(faults.splice(0)).toEqual([]);
+});
+afterAll(close);
+
+describe("in the middle of a task", () => {
+  it("goes on after a reload, after five seconds without a network, and in a second tab", async () => {
+    const page = await signedIn(who, "/studio/outfit_poses?sample=shirt");
+    await submit(page);
+    const id = taskId(page);
+    await page.reload();
+    await page.locator(".dag-node").first().waitFor();
+    expect(taskId(page)).toBe(id);
+    await page.context().setOffline(true);
+    await page.getByText("You are offline").waitFor();
+    await page.waitForTimeout(5000);
+    await page.context().setOffline(false);
+    const second = await page.context().newPage();
+    await second.goto(address(`/tasks/${id}`));
+    await Promise.all([completed(page), completed(second)]);
+    expect(await page.locator(".strip button").count()).toBe(3);
+    await expect.poll(() => page.getByTestId("charged").textContent()).toBe("30 points");
+    await page.context().close();
+  });
+
+  it("follows the events with few requests and keeps the focus", async () => {
+    const page = await signedIn(who, "/studio/outfit_poses?sample=shirt");
+    await page.getByLabel("How many").fill("6");
+    await page.waitForTimeout(600);
+    await submit(page);
+    const seen = requests(page);
+    const cancel = page.getByRole("button", { name: "Cancel the task" });
+    await cancel.focus();
+    await page.locator(".dag-node.completed").nth(3).waitFor();
+    if (await cancel.isVisible()) expect(await cancel.evaluate((button) => button === document.activeElement)).toBe(true);
+    await completed(page);
+    await page.waitForTimeout(1500);
+    // 13 steps send about 50 events. The old page read the task for each of them.
+    expect(seen.filter((one) => one.includes("/tasks/")).length).toBeLessThanOrEqual(10);
+    await page.context().close();
+  });
+
+  it("tells about a finished task on another page, and the back button returns to it", async () => {
+    const page = await signedIn(who, "/studio/model_photo?sample=shirt");
+    await submit(page);
+    await page.getByRole("link", { name: "Library" }).first().click();
+    await page.getByRole("status").filter({ hasText: "Virtual model photo is ready" }).first().waitFor({ timeout: 50_000 });
+    expect(await page.getByRole("button", { name: /^Notices \(1\)/ }).count()).toBe(1);
+    await page.goBack();
+    await completed(page);
+    expect(await page.getByRole("button", { name: /^Notices \(0\)/ }).count()).toBe(1);
+    await page.context().close();
+  });
+});
+
+describe("the session", () => {
+  it("keeps a deep link through the sign-in and the form after a wrong password", async () => {
+    const page = await (await context()).newPage();
+    await page.goto(address("/library?tool=cutout"));
+    await page.getByLabel("E-mail or phone").fill(who.email);
+    await page.getByLabel("Password", { exact: true }).fill("not the password");
+    await page.keyboard.press("Enter");
+    await page.getByRole("alert").filter({ hasText: "is wrong" }).waitFor();
+    expect(await page.getByLabel("E-mail or phone").inputValue()).toBe(who.email);
+    await page.getByLabel("Password", { exact: true }).fill(who.password);
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "Library" }).waitFor();
+    expect(page.url()).toContain("#/library?tool=cutout");
+    // A new tab shares the session; signing out there signs out here.
+    const other = await page.context().newPage();
+    await other.goto(address("/library"));
+    await other.getByRole("heading", { name: "Library" }).waitFor();
+    await other.getByRole("button", { name: "Account and settings" }).click();
+    await other.getByRole("menuitem", { name: "Sign out" }).click();
+    await other.getByText("You are signed out.").waitFor();
+    await page.getByRole("button", { name: "Sign in" }).waitFor();
+    await page.context().close();
+  });
+
+  it("says that it has ended and returns to the same page", async () => {
+    const own = await shop({ points: 0 });
+    const page = await signedIn(own, "/library");
+    await page.evaluate(() => {
+      const tokens = JSON.parse(localStorage.getItem("artiway.session")!);
+      localStorage.setItem("artiway.session", JSON.stringify({ ...tokens, accessToken: "x.y.z", refreshToken: "gone" }));
+    });
+    await page.reload();
+    await page.getByText("Your session has ended").waitFor();
+    await page.getByLabel("E-mail or phone").fill(own.email);
+    await page.getByLabel("Password", { exact: true }).fill(own.password);
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "Library" }).waitFor();
+    await page.context().close();
+  });
+
+  it("refreshes expired tokens once for two tabs", async () => {
+    const own = await shop({ points: 0 });
+    const page = await signedIn(own, "/library");
+    const second = await page.context().newPage();
+    await second.goto(address("/"));
+    await second.getByRole("heading", { name: "Studio" }).waitFor();
+    await page.evaluate(() => {
+      const tokens = JSON.parse(localStorage.getItem("artiway.session")!);
+      localStorage.setItem("artiway.session", JSON.stringify({ ...tokens, expiresAt: 0 }));
+    });
+    await Promise.all([page.reload(), second.reload()]);
+    await page.getByRole("heading", { name: "Library" }).waitFor();
+    await second.getByRole("heading", { name: "Studio" }).waitFor();
+    const token = await page.evaluate(() => JSON.parse(localStorage.getItem("artiway.session")!).accessToken as string);
+    await request("GET", "/me", { token });
+    await page.context().close();
+  });
+});
+
+describe("the limit of the free tier", () => {
+  it("is not met by clicking through the menu", async () => {
+    const own = await shop({ points: 0 });
+    const page = await signedIn(own, "/");
+    const refused: string[] = [];
+    page.on("response", (answer) => answer.status() === 429 && refused.push(answer.url()));
+    for (const name of ["Library", "Wallet", "Team", "Developers", "Studio", "Library", "Wallet", "Studio"]) {
+      await page.getByRole("link", { name, exact: true }).first().click();
+      await page.getByRole("heading", { name, exact: true, level: 1 }).waitFor();
+    }
+    expect(refused).toEqual([]);
+    expect(await page.getByRole("alert").count()).toBe(0);
+    await page.context().close();
+  });
+});
