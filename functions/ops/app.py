@@ -77,6 +77,10 @@ class LaneChangeBody(http.Wire):
     paused: bool | None = Field(default=None, description="null does not change it")
 
 
+class PauseBody(http.Wire):
+    reason: str | None = Field(default=None, max_length=500)
+
+
 class ModelLoadBody(http.Wire):
     pool: str
     running: int
@@ -307,9 +311,9 @@ def change_lane(lane: str, body: LaneChangeBody) -> LaneBody:
 
 
 @api.post("/ops/lanes/<lane>/pause", permission="ops.write")
-def pause_lane(lane: str) -> LaneBody:
-    """Pause dispatch from this lane. It accepts nodes up to its limit."""
-    return _changed(lane, LaneChange(is_paused=True))
+def pause_lane(lane: str, body: PauseBody | None = None) -> LaneBody:
+    """Pause dispatch from this lane. It accepts nodes up to its limit. The audit log keeps the reason."""
+    return _changed(lane, LaneChange(is_paused=True), reason=body.reason if body else None)
 
 
 @api.post("/ops/lanes/<lane>/resume", permission="ops.write")
@@ -628,8 +632,9 @@ def _decision(choice: Choice) -> DecisionBody:
     )
 
 
-def _changed(lane: str, change: LaneChange) -> LaneBody:
-    return _lane(bootstrap.operations().change_lane(lane, change, actor_id=api.identity.user_id))
+def _changed(lane: str, change: LaneChange, *, reason: str | None = None) -> LaneBody:
+    actor_id = api.identity.user_id
+    return _lane(bootstrap.operations().change_lane(lane, change, actor_id=actor_id, reason=reason))
 
 
 def _lane(state: LaneState) -> LaneBody:

@@ -62,15 +62,16 @@ def test_lanes_show_waiting_and_running_nodes(platform, yard):
 def test_pause_and_resume_act_at_once(platform, yard):
     scheduler, operations = platform
     yard.worker(2)
-    operations.change_lane("vip_short", LaneChange(is_paused=True), actor_id=ACTOR)
+    operations.change_lane("vip_short", LaneChange(is_paused=True), actor_id=ACTOR, reason="driver crash")
     nodes = yard.task(yard.tenant(), 2)
     assert scheduler.ready(nodes) == 0
     state = operations.change_lane("vip_short", LaneChange(parallelism=1), actor_id=ACTOR)
     assert (state.is_paused, state.parallelism, state.running) == (True, 1, 0)
     state = operations.change_lane("vip_short", LaneChange(is_paused=False), actor_id=ACTOR)
     assert (state.running, len(yard.dispatched(nodes))) == (1, 1)
-    actions = yard.connection.execute("SELECT action, target, actor_id FROM audit_log ORDER BY at").fetchall()
-    assert actions == [("lane.changed", "vip_short", ACTOR)] * 3
+    query = "SELECT action, target, actor_id, details->>'reason' FROM audit_log ORDER BY at"
+    actions = yard.connection.execute(query).fetchall()
+    assert actions == [("lane.changed", "vip_short", ACTOR, reason) for reason in ("driver crash", None, None)]
 
 
 def test_unknown_lane_is_not_found(platform, yard):

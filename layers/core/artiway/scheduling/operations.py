@@ -47,7 +47,7 @@ class SchedulingStore(Protocol):
     def run_lanes(self, lanes: Sequence[str]) -> list[LaneState]:
         """The lanes of scheduled runs."""
 
-    def set_lane(self, lane: str, change: LaneChange, *, actor_id: UUID | None) -> None: ...
+    def set_lane(self, lane: str, change: LaneChange, *, actor_id: UUID | None, reason: str | None = None) -> None: ...
 
     def workers(self) -> list[WorkerState]: ...
 
@@ -140,24 +140,28 @@ class OperationsService:
         """Those of nodes and texts, then those of scheduled runs."""
         return [*self._store.lanes(), *self._store.run_lanes(RUN_LANES)]
 
-    def change_lane(self, lane: str, change: LaneChange, *, actor_id: UUID | None) -> LaneState:
+    def change_lane(
+        self, lane: str, change: LaneChange, *, actor_id: UUID | None, reason: str | None = None
+    ) -> LaneState:
         if lane in RUN_LANES:
-            return self._change_run_lane(lane, change, actor_id=actor_id)
+            return self._change_run_lane(lane, change, actor_id=actor_id, reason=reason)
         if lane not in LANES:
             raise NotFound("there is no such lane")
-        self._store.set_lane(lane, change, actor_id=actor_id)
+        self._store.set_lane(lane, change, actor_id=actor_id, reason=reason)
         if LANES[lane].pool in IMAGE_POOLS:
             self._mirror(LANES[lane].pool)
         else:
             self._wake_lane(lane)
         return self._store.lanes(lane)[0]
 
-    def _change_run_lane(self, lane: str, change: LaneChange, *, actor_id: UUID | None) -> LaneState:
+    def _change_run_lane(
+        self, lane: str, change: LaneChange, *, actor_id: UUID | None, reason: str | None
+    ) -> LaneState:
         """Admissions read the setting in each transaction; the trigger's next pass starts runs that now have room."""
         if change.get("share_percent") is not None:
-            reason = "a lane of runs shares no pool; set its parallelism"
-            raise Refused("the request is not valid", fields=[{"field": "sharePercent", "reason": reason}])
-        self._store.set_lane(lane, change, actor_id=actor_id)
+            fault = "a lane of runs shares no pool; set its parallelism"
+            raise Refused("the request is not valid", fields=[{"field": "sharePercent", "reason": fault}])
+        self._store.set_lane(lane, change, actor_id=actor_id, reason=reason)
         return self._store.run_lanes([lane])[0]
 
     def models(self) -> list[ModelState]:

@@ -227,14 +227,16 @@ class PostgresSchedulingStore:
         parameters = {"lanes": list(lanes), "depth_limit": RUN_LANE_DEPTH}
         return [LaneState(**row) for row in self._all("run_lane_states", **parameters)]
 
-    def set_lane(self, lane: str, change: LaneChange, *, actor_id: UUID | None) -> None:
-        """Change the given settings of a lane, and record who did."""
+    def set_lane(self, lane: str, change: LaneChange, *, actor_id: UUID | None, reason: str | None = None) -> None:
+        """Change the given settings of a lane, and record who did and why."""
         with self._database.service_transaction() as tx:
             tx.run(SQL["add_lane"], {"lane": lane})
             before = tx.one(SQL["lock_lane"], {"lane": lane})
             assert before is not None
             tx.run(SQL["update_lane"], before | change)
-            details = {"before": {name: before[name] for name in change}, "after": dict(change)}
+            details: dict[str, Any] = {"before": {name: before[name] for name in change}, "after": dict(change)}
+            if reason:
+                details["reason"] = reason
             self._audit.record(tx, actor_id=actor_id, action="lane.changed", target=lane, details=details)
 
     def arrivals(self, pool: str, *, window_s: int, limit: int) -> list[Arrival]:

@@ -1,0 +1,133 @@
+import { Segmented, Select } from "antd";
+import { useQuery } from "@tanstack/react-query";
+import { useMemo } from "react";
+import { useSearchParams } from "react-router";
+import { api, call } from "@/api/client";
+import { useLabel } from "@/api/dictionaries";
+import type { paths } from "@/api/schema";
+import type { Schemas } from "@/api/types";
+import { duration, number, useT, valueText } from "@/i18n";
+import type { Word } from "@/i18n/words";
+import { Chart, type Line } from "@/ui/Chart";
+import { Fault } from "@/ui/Fault";
+import { Page } from "@/ui/Page";
+import { Waiting } from "@/ui/Waiting";
+import { useTenantName } from "./data";
+
+type Series = Schemas["SeriesBody"];
+type Name = paths["/api/v1/ops/series"]["get"]["parameters"]["query"]["name"];
+
+/** At most three charts: a page needs few requests, and an operator compares few lines. */
+const BOARDS: Record<string, [title: Word, names: Name[]]> = {
+  queue: ["opsBoardQueue", ["throughput", "waiting", "wait_p95"]],
+  waits: ["opsBoardWaits", ["wait_p50", "wait_p95", "wait_within_target"]],
+  failures: ["opsBoardFailures", ["failures", "dead_letters", "server_errors"]],
+  workers: ["opsBoardWorkers", ["utilisation", "running", "node_duration_p95"]],
+  shares: ["opsBoardShares", ["share"]],
+  service: ["opsBoardService", ["availability", "burn_rate", "error_budget"]],
+  jobs: ["opsBoardJobs", ["trigger_latency_p95", "run_backlog", "runs_ended"]],
+  texts: ["opsBoardTexts", ["tokens_per_second", "first_token_p95"]],
+};
+
+const MINUTE_S = 60;
+/** Range → its length and step, in seconds. */
+const RANGES = { "1h": [3600, 60], "6h": [21_600, 300], "24h": [86_400, 1200], "7d": [604_800, 7200], "28d": [2_419_200, 28_800] } as const;
+type RangeName = keyof typeof RANGES;
+
+const seriesQuery = (name: Name, from: string, to: string, step: number) =>
+  call(api.GET("/api/v1/ops/series", { params: { query: { name, from, to, step } } }));
+
+export default function Charts() {
+  const t = useT();
+  const [params, setParams] = useSearchParams();
+  const board = params.get("board") ?? "queue";
+  const range = (params.get("range") ?? "1h") as RangeName;
+  const names = (BOARDS[board] ?? BOARDS.queue!)[1];
+  const change = (name: string, value: string) =>
+    setParams((before) => {
+      before.set(name, value);
+      return before;
+    });
+  return (
+    <Page
+      title={t("opsCharts")}
+      text={t("opsChartsHint")}
+      actions={
+        <Segmented<string> aria-label={t("opsRange")} value={range} onChange={(value) => change("range", value)} options={Object.keys(RANGES).map((one) => ({ value: one, label: t(`opsRange_${one as RangeName}`) }))} />
+      }
+    >
+      <div className="stack">
+        <label className="row">
+          <span className="soft">{t("opsBoard")}</span>
+          <Select style={{ minWidth: 220 }} value={board} onChange={(value) => change("board", value)} options={Object.entries(BOARDS).map(([value, [title]]) => ({ value, label: t(title) }))} aria-label={t("opsBoard")} />
+        </label>
+        <div className="ops-charts">
+          {names.map((name) => (
+            <SeriesChart key={name} name={name} range={range in RANGES ? range : "1h"} />
+          ))}
+        </div>
+      </div>
+    </Page>
+  );
+}
+
+export function SeriesChart({ name, range }: { name: Name; range: RangeName }) {
+  const t = useT();
+  const label = useLabel();
+  const tenantName = useTenantName();
+  const [length, step] = RANGES[range];
+  const found = useQuery({
+    queryKey: ["ops", "series", name, range],
+    refetchInterval: MINUTE_S * 1000,
+    queryFn: async () => {
+      const to = Math.ceil(Date.now() / 1000 / step) * step * 1000;
+      const from = to - length * 1000;
+      return { from, to, series: await seriesQuery(name, new Date(from).toISOString(), new Date(to).toISOString(), step) };
+    },
+  });
+  const lines = useMemo(
+    () =>
+      linesOf(found.data?.series, (key, value) => (key === "lane" ? label("lanes", value) : key === "step" ? label("steps", value) : key === "tenantId" ? tenantName(value) : key === "status" ? valueText("status", value) : value)),
+    [found.data, label, tenantName],
+  );
+  return (
+    <section className="card stack tight" aria-label={t(`series_${name}` as Word)}>
+      <h2>{t(`series_${name}` as Word)}</h2>
+      {found.error ? <Fault error={found.error} retry={() => void found.refetch()} /> : null}
+      {found.isPending ? <Waiting /> : null}
+      {found.data && lines.length === 0 ? <p className="soft data-empty">{t(found.data.series.isMeasured ? "opsNoValues" : "opsNotMeasured")}</p> : null}
+      {found.data && lines.length > 0 ? (
+        <Chart
+          title={t(`series_${name}` as Word)}
+          lines={lines}
+          from={found.data.from}
+          to={found.data.to}
+          stepMs={found.data.series.stepSeconds * 1000}
+          format={(value) => seriesValue(value, found.data.series.unit, name)}
+          isFilled={found.data.series.merge === "sum"}
+        />
+      ) : null}
+    </section>
+  );
+}
+
+/** Points with the same labels are one line. Where all lines share a label, it is left out of their names. */
+export function linesOf(series: Series | undefined, labelOf: (key: string, value: string) => string): Line[] {
+  const groups = new Map<string, { labels: Record<string, string>; points: Line["points"] }>();
+  for (const { at, value, ...labels } of series?.points ?? []) {
+    const key = JSON.stringify(Object.entries(labels).sort());
+    if (!groups.has(key)) groups.set(key, { labels: labels as Record<string, string>, points: [] });
+    groups.get(key)!.points.push({ at: Date.parse(at), value });
+  }
+  const all = [...groups.values()];
+  const keys = [...new Set(all.flatMap((group) => Object.keys(group.labels)))].filter((key) => new Set(all.map((group) => group.labels[key])).size > 1);
+  return all
+    .map((group) => ({ name: (keys.length ? keys : Object.keys(group.labels).slice(-1)).map((key) => labelOf(key, group.labels[key] ?? "–")).join(" · ") || (series?.name ?? ""), points: group.points }))
+    .sort((a, b) => a.name.localeCompare(b.name));
+}
+
+export function seriesValue(value: number, unit: string, name: string): string {
+  if (unit === "ratio" && name !== "burn_rate") return `${number(Math.round(value * 1000) / 10)} %`;
+  if (unit === "seconds") return duration(value);
+  return number(Math.round(value * 100) / 100);
+}

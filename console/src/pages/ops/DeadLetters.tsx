@@ -1,0 +1,139 @@
+import { App, Button } from "antd";
+import { useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { api, call } from "@/api/client";
+import { useAllowed } from "@/api/queries";
+import type { Schemas } from "@/api/types";
+import { dateTime, number, useT } from "@/i18n";
+import { DataTable } from "@/ui/DataTable";
+import { Page } from "@/ui/Page";
+import { usePaged } from "@/ui/lists";
+import { useReason } from "@/ui/useReason";
+import { shortId, useDeadLetterQueues } from "./data";
+
+type Queue = Schemas["DeadQueueBody"];
+type Letter = Schemas["DeadLetterBody"];
+
+export default function DeadLetters() {
+  const t = useT();
+  const queues = useDeadLetterQueues();
+  const [open, setOpen] = useState<string | null>(null);
+  const filled = (queues.data ?? []).toSorted((a, b) => b.depth - a.depth || a.queue.localeCompare(b.queue));
+  return (
+    <Page title={t("opsDeadLetters")} text={t("opsDeadLettersHint")}>
+      <div className="stack loose">
+        <DataTable<Queue>
+          label={t("opsDeadLetters")}
+          source={{ items: filled, error: queues.error, isPending: queues.isPending, refetch: () => void queues.refetch() }}
+          rowKey={(queue) => queue.queue}
+          empty={t("opsNothing")}
+          columns={[
+            { title: t("opsQueue"), cell: (queue) => queue.queue },
+            { title: t("opsMessages"), isNumber: true, cell: (queue) => <span className={`tag ${queue.depth ? "bad" : "good"}`}>{number(queue.depth)}</span> },
+            {
+              title: t("opsActions"),
+              isQuiet: true,
+              cell: (queue) =>
+                queue.depth > 0 ? (
+                  <Button size="small" aria-label={`${t("opsReadLetters")} ${queue.queue}`} onClick={() => setOpen(queue.queue)}>
+                    {t("opsReadLetters")}
+                  </Button>
+                ) : null,
+            },
+          ]}
+        />
+        {open ? <Letters key={open} queue={open} /> : null}
+      </div>
+    </Page>
+  );
+}
+
+/** The messages of a queue. An act concerns the ticked messages only. */
+function Letters({ queue }: { queue: string }) {
+  const t = useT();
+  const ask = useReason();
+  const client = useQueryClient();
+  const { message } = App.useApp();
+  const mayWrite = useAllowed("ops.write");
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
+  const found = usePaged<Letter>(["ops", "dlq", queue], `/ops/dlq/${queue}`);
+  const messageIds = [...chosen];
+  const done = async (text: string) => {
+    void message.success(text);
+    setChosen(new Set());
+    await client.invalidateQueries({ queryKey: ["ops", "dlq"] });
+  };
+  const path = { queue };
+  const replay = () =>
+    ask({
+      title: t("opsReplayTitle", { count: number(chosen.size) }),
+      text: t("opsReplayText", { queue }),
+      action: t("opsSendBack"),
+      isReasonNeeded: false,
+      run: async () => {
+        const { count } = await call(api.POST("/api/v1/ops/dlq/{queue}/replay", { params: { path }, body: { messageIds } }));
+        await done(t("opsSentBack", { count: number(count) }));
+      },
+    });
+  const discard = () =>
+    ask({
+      title: t("opsDiscardTitle", { count: number(chosen.size) }),
+      text: t("opsDiscardText", { queue }),
+      action: t("opsDiscard"),
+      isDanger: true,
+      run: async (reason) => {
+        const { count } = await call(api.POST("/api/v1/ops/dlq/{queue}/discard", { params: { path }, body: { messageIds, reason } }));
+        await done(t("opsDiscarded", { count: number(count) }));
+      },
+    });
+  return (
+    <section className="stack" aria-labelledby="ops-letters">
+      <div className="row between">
+        <h2 id="ops-letters">{queue}</h2>
+        {mayWrite ? (
+          <div className="row">
+            <span className="soft">{t("opsChosen", { count: number(chosen.size) })}</span>
+            <Button disabled={chosen.size === 0} onClick={replay}>
+              {t("opsSendBack")}
+            </Button>
+            <Button danger disabled={chosen.size === 0} onClick={discard}>
+              {t("opsDiscard")}
+            </Button>
+          </div>
+        ) : null}
+      </div>
+      <DataTable<Letter>
+        label={queue}
+        source={found}
+        rowKey={(letter) => letter.messageId}
+        rowName={(letter) => letter.messageId}
+        choice={mayWrite ? { chosen, change: setChosen } : undefined}
+        empty={t("opsQueueEmpty")}
+        columns={[
+          { title: t("opsMessage"), cell: (letter) => <code title={letter.messageId}>{shortId(letter.messageId)}</code> },
+          { title: t("opsWhen"), cell: (letter) => dateTime(letter.sentAt) },
+          { title: t("opsReceived"), isNumber: true, cell: (letter) => number(letter.receiveCount) },
+          {
+            title: t("opsContent"),
+            cell: (letter) => (
+              <details>
+                <summary>
+                  <code className="ops-clip">{letter.body}</code>
+                </summary>
+                <pre className="ops-code">{readable(letter.body)}</pre>
+              </details>
+            ),
+          },
+        ]}
+      />
+    </section>
+  );
+}
+
+function readable(text: string): string {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}

@@ -1,0 +1,154 @@
+import { App, Button, Input, Select } from "antd";
+import { useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { Link, useSearchParams } from "react-router";
+import { label as labelOf, useLabel } from "@/api/dictionaries";
+import { useAllowed, useTools, toolTitle } from "@/api/queries";
+import { raw } from "@/api/raw";
+import { dateTime, number, useT } from "@/i18n";
+import { DataTable } from "@/ui/DataTable";
+import { Page } from "@/ui/Page";
+import { StatusTag } from "@/ui/StatusTag";
+import { usePaged } from "@/ui/lists";
+import { useReason } from "@/ui/useReason";
+import { shortId } from "./data";
+
+export interface OpsTask {
+  taskId: string;
+  tenantId: string;
+  tenantName: string | null;
+  userId: string;
+  userEmail: string | null;
+  tool: string;
+  name: string;
+  status: string;
+  progress: number;
+  lane: string;
+  priority: string;
+  pricePoints: number;
+  chargedPoints: number;
+  traceId: string;
+  createdAt: string;
+  startedAt: string | null;
+  endedAt: string | null;
+  errorCode: string | null;
+}
+
+export interface Changed {
+  results: { id: string; taskId?: string | null; generationId?: string | null; status: string | null; errorCode: string | null }[];
+}
+
+const FIELDS = ["q", "tenantId", "userId", "status", "tool", "lane", "from", "to"] as const;
+const STATUSES = ["QUEUED", "PROCESSING", "COMPLETED", "PARTIAL", "FAILED", "CANCELLED"];
+
+/** A time of the API for an input of type datetime-local, which has no zone. */
+export const localTime = (iso: string | null): string => (iso ? new Date(Date.parse(iso) - new Date(iso).getTimezoneOffset() * 60_000).toISOString().slice(0, 16) : "");
+
+export default function Tasks() {
+  const t = useT();
+  const label = useLabel();
+  const ask = useReason();
+  const client = useQueryClient();
+  const { message } = App.useApp();
+  const mayWrite = useAllowed("ops.write");
+  const tools = useTools();
+  const [params, setParams] = useSearchParams();
+  const [q, setQ] = useState(params.get("q") ?? "");
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
+  const filter = Object.fromEntries(FIELDS.map((name) => [name, params.get(name) ?? ""]));
+  const found = usePaged<OpsTask>(["ops", "tasks"], "/ops/tasks", filter, { everyMs: 15_000 });
+  const change = (name: string, value: string | null | undefined) => {
+    setChosen(new Set());
+    setParams((before) => {
+      if (value) before.set(name, value);
+      else before.delete(name);
+      return before;
+    });
+  };
+  const act = (verb: "retry" | "cancel") =>
+    ask({
+      title: t(verb === "retry" ? "opsRetryTitle" : "opsCancelTitle", { count: number(chosen.size) }),
+      text: t(verb === "retry" ? "opsRetryText" : "opsCancelText"),
+      action: t(verb === "retry" ? "opsRetry" : "opsCancelTasks"),
+      isDanger: verb === "cancel",
+      isReasonNeeded: false,
+      run: async () => {
+        const { results } = await raw<Changed>("POST", `/ops/tasks/${verb}`, { ids: [...chosen] });
+        const refused = results.filter((one) => one.errorCode);
+        void message.info(t("opsActed", { done: number(results.length - refused.length), refused: number(refused.length) }) + (refused[0]?.errorCode ? ` (${labelOf("error_codes", refused[0].errorCode) ?? refused[0].errorCode})` : ""));
+        setChosen(new Set());
+        await client.invalidateQueries({ queryKey: ["ops", "tasks"] });
+      },
+    });
+  return (
+    <Page title={t("opsTasks")} text={t("opsTasksHint")}>
+      <form
+        className="ops-filter"
+        onSubmit={(event) => {
+          event.preventDefault();
+          change("q", q.trim());
+        }}
+      >
+        <label style={{ flex: "1 1 260px" }}>
+          {t("opsFind")}
+          <Input.Search allowClear value={q} placeholder={t("opsFindTask")} onChange={({ target }) => setQ(target.value)} onSearch={(value) => change("q", value.trim())} />
+        </label>
+        <label>
+          {t("opsState")}
+          <Select allowClear style={{ minWidth: 140 }} value={params.get("status")} onChange={(value) => change("status", value)} options={STATUSES.map((value) => ({ value, label: label("task_states", value) }))} />
+        </label>
+        <label>
+          {t("opsTool")}
+          <Select allowClear showSearch={{ optionFilterProp: "label" }} style={{ minWidth: 160 }} value={params.get("tool")} onChange={(value) => change("tool", value)} options={(tools.data ?? []).map((tool) => ({ value: tool.tool, label: toolTitle(tool, tool.tool) }))} />
+        </label>
+        <label>
+          {t("opsFrom")}
+          <Input type="datetime-local" value={localTime(params.get("from"))} onChange={({ target }) => change("from", target.value ? new Date(target.value).toISOString() : null)} />
+        </label>
+        <label>
+          {t("opsTo")}
+          <Input type="datetime-local" value={localTime(params.get("to"))} onChange={({ target }) => change("to", target.value ? new Date(target.value).toISOString() : null)} />
+        </label>
+      </form>
+      {mayWrite ? (
+        <div className="row" style={{ marginBottom: 12 }}>
+          <span className="soft">{t("opsChosen", { count: number(chosen.size) })}</span>
+          <Button disabled={chosen.size === 0} onClick={() => act("retry")}>
+            {t("opsRetry")}
+          </Button>
+          <Button danger disabled={chosen.size === 0} onClick={() => act("cancel")}>
+            {t("opsCancelTasks")}
+          </Button>
+        </div>
+      ) : null}
+      <DataTable<OpsTask>
+        label={t("opsTasks")}
+        source={found}
+        rowKey={(task) => task.taskId}
+        choice={mayWrite ? { chosen, change: setChosen } : undefined}
+        empty={t("opsNoTasks")}
+        columns={[
+          {
+            title: t("opsTask"),
+            cell: (task) => (
+              <>
+                <Link to={`/ops/tasks/${task.taskId}`}>{task.name || label("tools", task.tool)}</Link>
+                <br />
+                <span className="soft" title={task.taskId}>
+                  {shortId(task.taskId)}
+                </span>
+              </>
+            ),
+          },
+          { title: t("opsTenant"), cell: (task) => <Link to={`/ops/tenants/${task.tenantId}`}>{task.tenantName ?? shortId(task.tenantId)}</Link> },
+          { title: t("opsPerson"), cell: (task) => task.userEmail ?? shortId(task.userId) },
+          { title: t("opsState"), cell: (task) => <StatusTag status={task.status} /> },
+          { title: t("opsLane"), cell: (task) => label("lanes", task.lane) },
+          { title: t("opsPoints"), isNumber: true, cell: (task) => number(task.chargedPoints) },
+          { title: t("opsCreated"), cell: (task) => dateTime(task.createdAt) },
+          { title: t("opsErrorTitle"), cell: (task) => (task.errorCode ? (labelOf("failures", task.errorCode) ?? labelOf("error_codes", task.errorCode) ?? task.errorCode) : "–") },
+        ]}
+      />
+    </Page>
+  );
+}
