@@ -68,7 +68,7 @@ chaos: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready ## kill worker
 lock: $(UV) ## resolve all pins again
 	$(UV) pip compile -q --upgrade --universal --python-version 3.11 --no-emit-index-url --generate-hashes --no-header --group dev pyproject.toml -o requirements.lock
 	$(UV) pip compile -q --universal --python-version 3.11 --no-emit-index-url --generate-hashes --no-header -c requirements.lock pyproject.toml -o layers/core/requirements.txt
-	for tool in emulator sam checkov worker cli docs; do \
+	for tool in emulator sam checkov worker cli docs node; do \
 	  $(UV) pip compile -q --upgrade --universal --python-version 3.11 --no-emit-index-url --generate-hashes --no-header tools/$$tool.in -o tools/$$tool.lock; \
 	done
 	$(UV) pip compile -q --upgrade --universal --python-version 3.11 --no-deps --no-emit-index-url --generate-hashes --no-header tools/llm.in -o tools/llm.lock
@@ -81,7 +81,7 @@ lint: $(VENV)/.ready ## ruff, mypy and the Lua scripts
 	@$(BIN)/python -m tools.lint_lua
 
 .PHONY: test
-test: lint $(VENV)/.ready .tools/emulator/.ready .tools/sam/.ready .tools/checkov/.ready .tools/llm/.ready .tools/cli/.ready test-worker test-clients ## lint, types and every test
+test: lint $(VENV)/.ready .tools/emulator/.ready .tools/sam/.ready .tools/checkov/.ready .tools/llm/.ready .tools/cli/.ready test-worker test-clients test-typescript ## lint, types and every test
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 
 .PHONY: unit
@@ -112,6 +112,10 @@ test-clients: .tools/cli/.ready ## types and tests of the Python client, in its 
 	@.tools/cli/bin/mypy --config-file clients/python/pyproject.toml
 	@.tools/cli/bin/python -m pytest -c clients/python/pyproject.toml --rootdir=. tests/clients
 
+.PHONY: test-typescript
+test-typescript: $(VENV)/.ready ## types and tests of the TypeScript client
+	@$(BIN)/python -m tools.typescript
+
 .PHONY: bench
 bench: $(VENV)/.ready .tools/emulator/.ready ## every benchmark, as tables and as JSON under bench/results/
 	@for part in bench/*/__main__.py; do $(BIN)/python -m $$(dirname $$part | tr / .); done
@@ -137,7 +141,7 @@ sam-local: $(VENV)/.ready .tools/sam/.ready ## run every event with `sam local i
 
 .PHONY: clean
 clean: ## remove what make installed and built (not the state in .artiway)
-	rm -rf $(VENV) .tools .aws-sam .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .tools clients/typescript/dist clients/typescript/node_modules site .aws-sam .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .PHONY: openapi
 openapi: $(VENV)/.ready ## write the OpenAPI document from the routes, and the clients from the document

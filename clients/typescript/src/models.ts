@@ -1120,7 +1120,7 @@ export interface RunsBody {
 
 export interface ScheduleShape {
   type: "CRON" | "ONCE" | "AFTER";
-  /** of CRON: 5 fields, or 6 and 7 with seconds first; `0 */5 * * * ?` */
+  /** of CRON: 5 fields, or 6 and 7 with seconds first; `0 *\/5 * * * ?` */
   expr?: string | null;
   /** of ONCE */
   at?: string | null;
