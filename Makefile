@@ -85,7 +85,7 @@ lint: $(VENV)/.ready ## ruff, mypy and the Lua scripts
 	@$(BIN)/python -m tools.lint_lua
 
 .PHONY: test
-test: lint $(VENV)/.ready .tools/emulator/.ready .tools/sam/.ready .tools/checkov/.ready .tools/llm/.ready .tools/cli/.ready test-worker test-clients test-console ## lint, types and every test
+test: lint $(VENV)/.ready .tools/emulator/.ready .tools/sam/.ready .tools/checkov/.ready .tools/llm/.ready .tools/cli/.ready test-worker test-clients test-typescript test-console ## lint, types and every test
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 
 .PHONY: unit
@@ -129,6 +129,10 @@ test-clients: .tools/cli/.ready ## types and tests of the Python client, in its 
 	@.tools/cli/bin/mypy --config-file clients/python/pyproject.toml
 	@.tools/cli/bin/python -m pytest -c clients/python/pyproject.toml --rootdir=. tests/clients
 
+.PHONY: test-typescript
+test-typescript: $(VENV)/.ready ## types and tests of the TypeScript client
+	@$(BIN)/python -m tools.typescript
+
 .PHONY: bench
 bench: $(VENV)/.ready .tools/emulator/.ready ## every benchmark, as tables and as JSON under bench/results/
 	@for part in bench/*/__main__.py; do $(BIN)/python -m $$(dirname $$part | tr / .); done
@@ -154,7 +158,7 @@ sam-local: $(VENV)/.ready .tools/sam/.ready ## run every event with `sam local i
 
 .PHONY: clean
 clean: ## remove what make installed and built (not the state in .artiway)
-	rm -rf $(VENV) .tools console/dist console/node_modules .aws-sam .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .tools console/dist console/node_modules clients/typescript/dist clients/typescript/node_modules site .aws-sam .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .PHONY: openapi
 openapi: $(VENV)/.ready ## write the OpenAPI document from the routes, and the clients from the document

@@ -310,7 +310,7 @@ def typescript_models(document: Document) -> str:
         lines += ["", f"export interface {name} {{"]
         for key, one, is_required in _properties(schema):
             if about := one.get("description"):
-                lines.append(f"  /** {about} */")
+                lines.append(f"  /** {_comment(about)} */")
             shown = key if key.isidentifier() else json.dumps(key)
             lines.append(f"  {shown}{'' if is_required else '?'}: {typescript_type(one)};")
         lines.append("}")
@@ -344,7 +344,7 @@ def _typescript_method(one: Operation) -> Iterator[str]:
         arguments.append("idempotencyKey?: string")
     answer = "string" if one.is_text else "void" if one.answer is None else typed(one.answer)
     note = one.summary if one.permission in {"public", "user"} else f"{one.summary} Needs `{one.permission}`."
-    yield f"  /** {note} */"
+    yield f"  /** {_comment(note)} */"
     yield f"  {_camel(one.name)}({', '.join(arguments)}): Promise<{answer}> {{"
     path = "`" + re.sub(r"{(\w+)}", lambda m: f"${{pathPart({_camel(m[1])})}}", one.path) + "`"
     parts = [f'method: "{one.method}"', f"path: {path if one.path_names else json.dumps(one.path)}"]
@@ -356,6 +356,11 @@ def _typescript_method(one: Operation) -> Iterator[str]:
         parts += ["isKeyed: true", "key: idempotencyKey"]
     yield f"    return this.call({{ {', '.join(parts)} }});"
     yield "  }"
+
+
+def _comment(text: str) -> str:
+    """A cron expression in a description must not end the comment."""
+    return text.replace("*/", "*\\/")
 
 
 def _named(match: re.Match[str]) -> str:

@@ -437,9 +437,11 @@ class AsyncOperations(ABC):
         """
         return cast("models.LaneBody", await self.call(Call("PATCH", f"/ops/lanes/{path_part(lane)}", body=body)))
 
-    async def pause_lane(self, lane: str) -> models.LaneBody:
-        """Pause dispatch from this lane. It accepts nodes up to its limit. Needs `ops.write`."""
-        return cast("models.LaneBody", await self.call(Call("POST", f"/ops/lanes/{path_part(lane)}/pause")))
+    async def pause_lane(self, lane: str, body: models.PauseBody | None = None) -> models.LaneBody:
+        """Pause dispatch from this lane. It accepts nodes up to its limit. The audit log keeps the reason. Needs
+        `ops.write`.
+        """
+        return cast("models.LaneBody", await self.call(Call("POST", f"/ops/lanes/{path_part(lane)}/pause", body=body)))
 
     async def resume_lane(self, lane: str) -> models.LaneBody:
         """Resume dispatch from this lane. Needs `ops.write`."""

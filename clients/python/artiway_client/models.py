@@ -1005,9 +1005,13 @@ class NodeBody(TypedDict):
     nodeId: str
     name: str
     type: str
+    # a key of the dictionary `steps`
+    step: str
     status: Literal["PENDING", "QUEUED", "PROCESSING", "COMPLETED", "FAILED", "TIMEOUT", "CANCELLED"]
     progress: int
     attempt: int
+    # how long the attempt that ended ran, as the worker measured it
+    runSeconds: float | None
     dependsOn: list[str]
     error: FaultBody | None
     # the engine that made the picture, as the worker reported it
@@ -1238,6 +1242,10 @@ class PairBody(TypedDict):
     # difference of GPU seconds per weight
     gap: float
     bound: float
+
+
+class PauseBody(TypedDict):
+    reason: NotRequired[str | None]
 
 
 class PlaceBody(TypedDict):

@@ -406,9 +406,11 @@ class Operations(ABC):
         """
         return cast("models.LaneBody", self.call(Call("PATCH", f"/ops/lanes/{path_part(lane)}", body=body)))
 
-    def pause_lane(self, lane: str) -> models.LaneBody:
-        """Pause dispatch from this lane. It accepts nodes up to its limit. Needs `ops.write`."""
-        return cast("models.LaneBody", self.call(Call("POST", f"/ops/lanes/{path_part(lane)}/pause")))
+    def pause_lane(self, lane: str, body: models.PauseBody | None = None) -> models.LaneBody:
+        """Pause dispatch from this lane. It accepts nodes up to its limit. The audit log keeps the reason. Needs
+        `ops.write`.
+        """
+        return cast("models.LaneBody", self.call(Call("POST", f"/ops/lanes/{path_part(lane)}/pause", body=body)))
 
     def resume_lane(self, lane: str) -> models.LaneBody:
         """Resume dispatch from this lane. Needs `ops.write`."""

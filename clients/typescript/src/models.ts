@@ -963,9 +963,13 @@ export interface NodeBody {
   nodeId: string;
   name: string;
   type: string;
+  /** a key of the dictionary `steps` */
+  step: string;
   status: "PENDING" | "QUEUED" | "PROCESSING" | "COMPLETED" | "FAILED" | "TIMEOUT" | "CANCELLED";
   progress: number;
   attempt: number;
+  /** how long the attempt that ended ran, as the worker measured it */
+  runSeconds: number | null;
   dependsOn: string[];
   error: FaultBody | null;
   /** the engine that made the picture, as the worker reported it */
@@ -1200,6 +1204,10 @@ export interface PairBody {
   /** difference of GPU seconds per weight */
   gap: number;
   bound: number;
+}
+
+export interface PauseBody {
+  reason?: string | null;
 }
 
 export type Permission = "task.submit" | "task.read" | "task.cancel" | "task.manage" | "points.read" | "points.grant" | "points.transfer" | "order.create" | "order.refund" | "job.read" | "job.write" | "job.run" | "job.ops" | "webhook.manage" | "user.manage" | "tenant.manage" | "ops.read" | "ops.write";
@@ -1456,7 +1464,7 @@ export interface RunsBody {
 
 export interface ScheduleShape {
   type: "CRON" | "ONCE" | "AFTER";
-  /** of CRON: 5 fields, or 6 and 7 with seconds first; `0 */5 * * * ?` */
+  /** of CRON: 5 fields, or 6 and 7 with seconds first; `0 *\/5 * * * ?` */
   expr?: string | null;
   /** of ONCE */
   at?: string | null;

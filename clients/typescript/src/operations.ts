@@ -328,9 +328,9 @@ export abstract class Operations {
     return this.call({ method: "PATCH", path: `/ops/lanes/${pathPart(lane)}`, body });
   }
 
-  /** Pause dispatch from this lane. It accepts nodes up to its limit. Needs `ops.write`. */
-  pauseLane(lane: string): Promise<models.LaneBody> {
-    return this.call({ method: "POST", path: `/ops/lanes/${pathPart(lane)}/pause` });
+  /** Pause dispatch from this lane. It accepts nodes up to its limit. The audit log keeps the reason. Needs `ops.write`. */
+  pauseLane(lane: string, body?: models.PauseBody): Promise<models.LaneBody> {
+    return this.call({ method: "POST", path: `/ops/lanes/${pathPart(lane)}/pause`, body });
   }
 
   /** Resume dispatch from this lane. Needs `ops.write`. */
