@@ -84,9 +84,12 @@ lint: $(VENV)/.ready ## ruff, mypy and the Lua scripts
 	@$(BIN)/mypy
 	@$(BIN)/python -m tools.lint_lua
 
+# End-to-end tests wait more than they compute: three processes keep two cores busy.
+TEST_PROCESSES ?= 3
 .PHONY: test
-test: lint $(VENV)/.ready .tools/emulator/.ready .tools/sam/.ready .tools/checkov/.ready .tools/llm/.ready .tools/cli/.ready test-worker test-clients test-typescript test-console ## lint, types and every test
-	@$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
+test: $(VENV)/.ready .tools/emulator/.ready .tools/sam/.ready .tools/checkov/.ready .tools/llm/.ready .tools/cli/.ready ## lint, types and every test
+	@$(MAKE) --no-print-directory --output-sync -j2 lint test-worker test-clients test-typescript test-console
+	@$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadgroup
 
 .PHONY: unit
 unit: $(VENV)/.ready ## the tests that need no server, in about 90 s
