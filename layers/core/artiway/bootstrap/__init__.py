@@ -18,7 +18,16 @@ from artiway.bootstrap.base import (
 )
 from artiway.bootstrap.caching import caches, dictionaries, warm_up
 from artiway.bootstrap.circuits import circuits
-from artiway.bootstrap.definitions import backfills, definitions, job_fires, job_secrets, jobs, run_operations, runs
+from artiway.bootstrap.definitions import (
+    backfills,
+    cold_runs,
+    definitions,
+    job_fires,
+    job_secrets,
+    jobs,
+    run_operations,
+    runs,
+)
 from artiway.bootstrap.delivery import artefact_objects, due_deliveries, outbound, task_feed, uploads, webhooks
 from artiway.bootstrap.deployment import owner_database_url
 from artiway.bootstrap.generations import (
@@ -56,7 +65,9 @@ from artiway.bootstrap.jobs import (
     job_limits,
     job_secret_cipher,
     results,
+    run_archive,
     run_control,
+    run_guard,
     run_sweeper,
     submissions,
     trigger,
@@ -109,6 +120,7 @@ __all__ = [
     "catalogue",
     "circuits",
     "clock",
+    "cold_runs",
     "database",
     "dead_letters",
     "definitions",
@@ -161,7 +173,9 @@ __all__ = [
     "relay",
     "results",
     "retention",
+    "run_archive",
     "run_control",
+    "run_guard",
     "run_operations",
     "run_sweeper",
     "runs",

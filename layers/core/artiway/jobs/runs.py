@@ -48,6 +48,7 @@ class StartedRun(NamedTuple):
     generation: int
     attempt: int
     trace_id: str
+    predecessors: Any = None
 
 
 class CallKeys(NamedTuple):

@@ -123,6 +123,10 @@ class DefinitionTransaction:
     def started_in_minute(self) -> int:
         return int(self._one("started_in_minute")["started"])
 
+    def shed_lanes(self) -> list[str]:
+        row = self._tx.one(SQL["shed_lanes"])
+        return [] if row is None else list(row["lanes"])
+
     # Secrets
 
     def unknown_secrets(self, names: Collection[str]) -> list[str]:
@@ -278,6 +282,7 @@ def job_of(row: Row) -> Job:
                 jitter_s=row["jitter_s"],
                 starts_at=_utc(row["starts_at"]),
                 ends_at=_utc(row["ends_at"]),
+                after=tuple(row.get("after") or ()),
             ),
             task_type=TaskType(row["task_type"]),
             task=row["task"],
