@@ -207,6 +207,8 @@ class JobService:
     def update(self, actor: Actor, job_id: UUID, change: Mapping[str, Any]) -> JobView:
         """Merges the given fields. Runs that were created ahead follow the new definition."""
         with self._store.open(actor.tenant_id) as tx:
+            if "schedule" in change:
+                tx.lock_jobs()  # before the job, as an import does: predecessors may change
             job = _found(tx.job(job_id, is_locked=True))
             rules = self._rules(tx)
             definition = _changed(job.definition, change, rules)
@@ -247,8 +249,8 @@ class JobService:
     def delete(self, actor: Actor, job_id: UUID) -> None:
         """The runs that it made stay. A run that has begun ends as usual."""
         with self._store.open(actor.tenant_id) as tx:
-            job, now = _found(tx.job(job_id, is_locked=True)), tx.now()
             tx.lock_jobs()
+            job, now = _found(tx.job(job_id, is_locked=True)), tx.now()
             if successors := self._predecessors.successors(tx.tx, job_id):
                 raise HasSuccessors([ids.to_wire("job", one) for one in successors])
             self._predecessors.replace(tx.tx, job_id, ())
