@@ -69,6 +69,17 @@ class Part:
     members: Sequence[Member]
 
 
+class OldDay(NamedTuple):
+    kind: str
+    day: date
+
+
+class Batch(NamedTuple):
+    batch: int
+    rows: int
+    fingerprint: Any
+
+
 class ArchiveDamaged(Unavailable):
     """An object is missing, or is not what was stored."""
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from artiway.errors import Unavailable
-from artiway.jobs.archive.model import Member, Part
-from artiway.jobs.archive.service import Batch, OldDay
+from artiway.jobs.archive.model import Batch, Member, OldDay, Part
 from artiway.platform import sql
 from artiway.platform.database import Database, Row, Transaction
 

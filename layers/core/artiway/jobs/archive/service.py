@@ -10,11 +10,13 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 from uuid import UUID
 
 from artiway.jobs.archive.model import (
     ArchiveDamaged,
+    Batch,
+    OldDay,
     Packed,
     Part,
     as_line,
@@ -38,17 +40,6 @@ EXPIRED_PARTS = 500
 LAST_MS = 250_000_000_000_000
 # The logs of a run lie between its creation and so long after its end.
 LOG_SLACK = timedelta(days=1)
-
-
-class OldDay(NamedTuple):
-    kind: str
-    day: date
-
-
-class Batch(NamedTuple):
-    batch: int
-    rows: int
-    fingerprint: Any
 
 
 class ArchiveTransaction(Protocol):
