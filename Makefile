@@ -48,6 +48,10 @@ run: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready ## start the who
 demo: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready .tools/llm/.ready ## play a story with two tenants and save the pictures
 	@$(BIN)/python -m local.demo
 
+.PHONY: drill
+drill: $(VENV)/.ready ## recover PostgreSQL from a base backup and streamed WAL taken under load; prints RTO and RPO
+	@$(BIN)/python -m local.drill
+
 .PHONY: chaos
 chaos: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready ## kill workers, servers and Redis under load, then audit tasks and points
 	@$(BIN)/python -m local.chaos

@@ -18,7 +18,7 @@ from artiway.circuits.model import StoppedSteps
 from artiway.errors import NotFound
 from artiway.ids import from_wire, to_wire
 from artiway.jobs.definitions.model import RunFilter, RunOfTenant
-from artiway.jobs.guard.model import NO_TENANT, RunHealth
+from artiway.jobs.guard.model import NO_TENANT, CircuitState, RunHealth
 from artiway.jobs.model import RunKind, RunState, TaskType
 from artiway.platform import http
 from artiway.recovery.model import DeadLetter
@@ -1091,7 +1091,7 @@ class CircuitBody(http.Wire):
 class RunCircuitBody(http.Wire):
     tenant_id: str | None = Field(description="null for a circuit of a task type")
     target: str = Field(description="host of the targets, or the task type")
-    state: Literal["OPEN", "HALF_OPEN"]
+    state: CircuitState
     failures: int
     runs: int
     changed_at: datetime
