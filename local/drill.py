@@ -57,7 +57,7 @@ INSERT INTO job (tenant_id, job_id, user_id, name, schedule_type, expr, timezone
                  overlap_policy, misfire_policy, catchup_window_s, timeout_s)
 VALUES (%s, %s, %s, 'drill', 'CRON', '*/5 * * * * ?', 'UTC', %s,
         to_timestamp(floor(extract(epoch FROM clock_timestamp()) / 5) * 5 + 5), 'HTTP',
-        '{"url": "https://shop.example/hook"}', 'HIGH', 3, 1000, 60000, 100, 'ALLOW_ALL', %s, 60, 30)
+        '{"url": "https://shop.example/hook"}', 'HIGH', 3, 1000, 60000, 100, 'ALLOW_ALL', %s, 3600, 30)
 """
 INSERT_TASK = b"""
 INSERT INTO task (tenant_id, task_id, user_id, tool, hold_id, lane, pool, price_points)
@@ -68,7 +68,7 @@ POLICIES = ("FIRE_ONCE", "FIRE_ALL", "SKIP")
 
 @dataclass
 class Acknowledged:
-    """What clients were told is stored, by kind: id and time."""
+    """Commits that the server acknowledged, by kind: id and time."""
 
     runs: dict[UUID, float] = field(default_factory=dict)
     tasks: dict[UUID, float] = field(default_factory=dict)

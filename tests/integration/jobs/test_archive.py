@@ -178,6 +178,9 @@ class TestDamage:
         assert counts["failures"] >= 2
         assert hot_runs(world) == 11
         assert read() == before
+        objects.put = store
+        assert archive.run(within_s=1)["failures"] == 0
+        assert hot_runs(world) == 0
 
     @pytest.mark.parametrize("damage", ["missing", "changed"])
     def test_damaged_object_is_reported(self, world, archive, objects, run, ask, damage):

@@ -90,6 +90,11 @@ class ArchiveService:
             while self._monotonic() < deadline:
                 try:
                     step = self._step(day)
+                except ArchiveDamaged as error:
+                    logger.error("copy of a day is damaged", kind=day.kind, day=day.day.isoformat(), **error.details)
+                    self._start_anew(day)
+                    counts["failures"] += 1
+                    break
                 except Exception as error:
                     # The day stays: a later pass repeats the step. Other days go on.
                     logger.exception("day not archived", kind=day.kind, day=day.day.isoformat(), reason=str(error))
@@ -128,6 +133,13 @@ class ArchiveService:
                 return None
         logger.info("day archived", kind=old.kind, day=old.day.isoformat(), rows=batch.rows)
         return "days"
+
+    def _start_anew(self, old: OldDay) -> None:
+        """The next pass copies the day again."""
+        with self._store.open() as tx:
+            batch = None if tx.lock() is None else tx.copying(old)
+            if batch is not None:
+                tx.forget(old, batch.batch)
 
     def _stored(self, old: OldDay, batch: int, number: int, content: Packed) -> Part:
         key = key_of(old.kind, old.day, batch, number)
