@@ -78,6 +78,7 @@ def _quick(*, is_once: bool) -> dict[str, Any]:
         for pool in POOLS:
             _reconcile(pool)
         _close_sockets()
+        _guard_runs()
         _measure()
         logger.info("swept", extra=counts)
         next_at = max(next_at + settings.watchdog_interval_s, time.monotonic())
@@ -102,6 +103,15 @@ def _close_sockets() -> None:
     except Exception:
         logger.exception("sockets not closed")
         metrics.emit("SocketSweepFailures", 1)
+
+
+def _guard_runs() -> None:
+    """Lanes of runs under overload, and targets that fail."""
+    try:
+        bootstrap.run_guard().check()
+    except Exception:
+        logger.exception("runs not guarded")
+        metrics.emit("RunGuardFailures", 1)
 
 
 def _measure() -> None:

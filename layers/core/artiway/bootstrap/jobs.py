@@ -152,7 +152,7 @@ def run_archive() -> ArchiveService:
 def run_sweeper() -> RunSweeper:
     from artiway.jobs.sweeps import RunSweeper
 
-    return RunSweeper(results(), dispatch(), guard=run_guard())
+    return RunSweeper(results(), dispatch())
 
 
 @once

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from artiway.jobs.dispatch import DispatchService
-from artiway.jobs.guard.service import RunGuard
 from artiway.jobs.results import ResultService
 from artiway.platform import metrics
 from artiway.platform.logs import Logger
@@ -22,27 +21,16 @@ class RunThresholds:
 
 class RunSweeper:
     def __init__(
-        self,
-        results: ResultService,
-        dispatch: DispatchService,
-        thresholds: RunThresholds | None = None,
-        *,
-        guard: RunGuard | None = None,
+        self, results: ResultService, dispatch: DispatchService, thresholds: RunThresholds | None = None
     ) -> None:
         self._results, self._dispatch, self._thresholds = results, dispatch, thresholds or RunThresholds()
-        self._guard = guard
 
     def quick(self) -> dict[str, int]:
         """At least every 30 s: attempts whose lease is over, and deferred runs for which there is room."""
         return _counted(
             run_leases=lambda: self._results.expire_leases(limit=self._thresholds.batch),
             run_wakes=self._dispatch.wake,
-            run_guard=self._check,
         )
-
-    def _check(self) -> int:
-        """The lanes and circuits that the guard has moved."""
-        return 0 if self._guard is None else sum(self._guard.check().values())
 
     def slow(self) -> dict[str, int]:
         """Every few minutes: results that were not written back, and counters."""
