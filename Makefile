@@ -64,6 +64,10 @@ cli: .tools/cli/.ready ## install the command line and the Python client into .t
 demo: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready .tools/llm/.ready ## play a story with two tenants and save the pictures
 	@$(BIN)/python -m local.demo
 
+.PHONY: drill
+drill: $(VENV)/.ready ## recover PostgreSQL from a base backup and streamed WAL taken under load; prints RTO and RPO
+	@$(BIN)/python -m local.drill
+
 .PHONY: chaos
 chaos: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready ## kill workers, servers and Redis under load, then audit tasks and points
 	@$(BIN)/python -m local.chaos

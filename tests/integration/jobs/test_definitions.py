@@ -88,7 +88,7 @@ class TestCreation:
             ({"schedule": {"type": "ONCE"}}, "schedule.at"),
             ({"schedule": {"type": "ONCE", "at": "2020-01-01T00:00:00Z"}}, "schedule.at"),
             ({"schedule": {"type": "ONCE", "at": FAR}, "endsAt": "2034-01-01T00:00:00Z"}, "endsAt"),
-            ({"schedule": {"type": "AFTER", "after": ["job_1"]}}, "schedule.type"),
+            ({"schedule": {"type": "AFTER", "after": ["job_1"]}}, "schedule.after"),
             ({"startsAt": FAR, "endsAt": FAR}, "endsAt"),
             ({"endsAt": "2020-01-01T00:00:00Z"}, "endsAt"),
             ({"task": {**HTTP, "url": "http://169.254.169.254/latest"}}, "task.url"),
