@@ -125,9 +125,21 @@ class Tap(asyncio.Protocol):
 
     def __init__(self, inner: asyncio.Protocol, is_broken: Callable[[], None]) -> None:
         self._inner, self._is_broken = inner, is_broken
-        self.connection_made, self.connection_lost = inner.connection_made, inner.connection_lost
-        self.pause_writing, self.resume_writing = inner.pause_writing, inner.resume_writing
-        self.eof_received = inner.eof_received
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._inner.connection_made(transport)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._inner.connection_lost(error)
+
+    def pause_writing(self) -> None:
+        self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._inner.resume_writing()
+
+    def eof_received(self) -> bool | None:
+        return self._inner.eof_received()
 
     def data_received(self, data: bytes) -> None:
         if FAILED_TRAILER in data:  # the runtime sends the last chunk and its trailers at once
