@@ -13,7 +13,7 @@ import pytest
 from skimage.metrics import structural_similarity
 
 from tests.worker.fakes import FakeObjects, FakeStore, node, settings
-from tests.worker.real import GROUNDS, SUBJECTS, before, photograph
+from tests.worker.real import GROUNDS, SUBJECTS, before, is_product, photograph, product, shop_photo
 from worker.attempt import Attempt
 from worker.child import StopRequested
 from worker.engines.ncnn import NcnnEngine
@@ -117,6 +117,12 @@ def test_cup_has_no_hole_and_table_is_gone():
     assert alpha[int(height * 0.25) : int(height * 0.45), int(width * 0.4) : int(width * 0.55)].min() > 240
     assert alpha[:, : width // 12].max() < 15
     assert alpha[:, -width // 8 :].max() < 15
+
+
+def test_white_cloth_on_a_white_ground_is_whole():
+    alpha = cut(shop_photo("polo")).alpha
+    assert iou(alpha, is_product(product("polo")[1])) > 0.93
+    assert alpha[400:800, 400:600].min() > 240
 
 
 def test_whiskers_and_fur_keep_a_soft_edge():
