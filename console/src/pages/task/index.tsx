@@ -35,7 +35,9 @@ export default function TaskPage() {
     // Each event renews the data, so this interval counts from the last one.
     refetchInterval: ({ state }) => (state.data && ENDED.has(state.data.status) ? false : QUIET_MS),
   });
-  useEffect(() => notices.remove(taskId) as void, [taskId]);
+  useEffect(() => {
+    notices.remove(taskId);
+  }, [taskId]);
   const resultsWanted = task.data?.nodes.filter((node) => node.status === "COMPLETED" && !task.data.nodes.some((other) => other.dependsOn.includes(node.name))).length ?? 0;
   const resultsHere = task.data?.results.length ?? 0;
   const isRunning = task.data !== undefined && !ENDED.has(task.data.status);
