@@ -83,6 +83,35 @@ class AuditsBody(TypedDict):
     nextCursor: str | None
 
 
+class BackgroundParams(TypedDict):
+    prompt: NotRequired[str]
+    preset: NotRequired[Literal["auto", "studio", "table", "outdoor", "beach", "night", "shelf", "podium"]]
+    color: NotRequired[str]
+    shadow: NotRequired[bool]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
+
+
+class BatchConvertParams(TypedDict):
+    width: NotRequired[int]
+    height: NotRequired[int]
+    fit: NotRequired[Literal["contain", "cover", "stretch"]]
+    background: NotRequired[Literal["transparent"] | str]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
+
+
+class BatchCutoutParams(TypedDict):
+    background: NotRequired[Literal["transparent", "white"] | str]
+    featherPx: NotRequired[float]
+    trim: NotRequired[bool]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
+
+
 class BillDayBody(TypedDict):
     # in Shanghai
     day: str
@@ -212,6 +241,23 @@ class CreatedWebhookBody(TypedDict):
     secret: str
 
 
+class CropParams(TypedDict):
+    aspect: NotRequired[Literal["original"] | str]
+    margin: NotRequired[float]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
+
+
+class CutoutParams(TypedDict):
+    background: NotRequired[Literal["transparent", "white"] | str]
+    featherPx: NotRequired[float]
+    trim: NotRequired[bool]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
+
+
 class DeadLetterBody(TypedDict):
     messageId: str
     body: str
@@ -278,6 +324,13 @@ class DeliveryBody(TypedDict):
     body: str
 
 
+class DeriveParams(TypedDict):
+    strength: NotRequired[float]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
+
+
 class DifferenceBody(TypedDict):
     kind: str
     # WeChat's or our number of the payment or refund
@@ -308,6 +361,15 @@ class EntryBody(TypedDict):
     createdAt: str
 
 
+class EraseParams(TypedDict):
+    # places to change instead of a mask: [x, y, width, height], each a part of the picture from 0 to 1, from its
+    # upper left corner and inside it
+    regions: NotRequired[list[list[Any]]]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
+
+
 class ErrorBody(TypedDict):
     # AREA_STATUS_NAME, stable
     code: str
@@ -327,6 +389,17 @@ class EstimateBody(TypedDict):
     nodes: int
     # only the preview engine serves a step that needs a network: the result is a draft
     isDraft: bool
+
+
+class ExtendParams(TypedDict):
+    left: NotRequired[float]
+    right: NotRequired[float]
+    top: NotRequired[float]
+    bottom: NotRequired[float]
+    aspect: NotRequired[str]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
 
 
 class FairnessBody(TypedDict):
@@ -481,6 +554,14 @@ class HandledGenerationsBody(TypedDict):
     results: list[HandledGenerationBody]
 
 
+class HdFixParams(TypedDict):
+    strength: NotRequired[float]
+    scale: NotRequired[float]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
+
+
 class HealthBody(TypedDict):
     status: Literal["ok", "degraded"]
     checks: dict[str, str]
@@ -503,6 +584,14 @@ class HttpTaskShape(TypedDict):
 
 class IdsBody(TypedDict):
     ids: list[str]
+
+
+class Img2imgParams(TypedDict):
+    prompt: NotRequired[str]
+    strength: NotRequired[float]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
 
 
 class ImportedBody(TypedDict):
@@ -710,6 +799,21 @@ class ModelLoadBody(TypedDict):
     pool: str
     running: int
     waiting: int
+
+
+class ModelPhotoParams(TypedDict):
+    pose: NotRequired[Literal["stand", "hip", "wave", "walk", "akimbo", "lean", "arms_up", "turn"]]
+    wear: NotRequired[Literal["auto", "torso", "hold", "feet"]]
+    skin: NotRequired[int]
+    prompt: NotRequired[str]
+    preset: NotRequired[Literal["auto", "studio", "table", "outdoor", "beach", "night", "shelf", "podium"]]
+    color: NotRequired[str]
+    scale: NotRequired[float]
+    x: NotRequired[float]
+    shadow: NotRequired[bool]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
 
 
 class ModelsBody(TypedDict):
@@ -920,6 +1024,20 @@ class OrganisationChangeBody(TypedDict):
     userConcurrency: NotRequired[int | None]
 
 
+class OutfitPosesParams(TypedDict):
+    wear: NotRequired[Literal["auto", "torso", "hold", "feet"]]
+    skin: NotRequired[int]
+    prompt: NotRequired[str]
+    preset: NotRequired[Literal["auto", "studio", "table", "outdoor", "beach", "night", "shelf", "podium"]]
+    color: NotRequired[str]
+    scale: NotRequired[float]
+    x: NotRequired[float]
+    shadow: NotRequired[bool]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
+
+
 class Overrides(TypedDict):
     weight: NotRequired[int | None]
     concurrency: NotRequired[int | None]
@@ -998,6 +1116,21 @@ class ReadingBody(TypedDict):
     unit: str
 
 
+class RealModelParams(TypedDict):
+    pose: NotRequired[Literal["stand", "hip", "wave", "walk", "akimbo", "lean", "arms_up", "turn"]]
+    wear: NotRequired[Literal["auto", "torso", "hold", "feet"]]
+    skin: NotRequired[int]
+    prompt: NotRequired[str]
+    preset: NotRequired[Literal["auto", "studio", "table", "outdoor", "beach", "night", "shelf", "podium"]]
+    color: NotRequired[str]
+    scale: NotRequired[float]
+    x: NotRequired[float]
+    shadow: NotRequired[bool]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
+
+
 class ReasonBody(TypedDict):
     name: str
     status: Literal["PENDING", "QUEUED", "PROCESSING", "COMPLETED", "FAILED", "TIMEOUT", "CANCELLED"]
@@ -1025,6 +1158,17 @@ class RegisterBody(TypedDict):
     password: str
     # +<country><number>, or a Chinese mobile
     phone: NotRequired[str | None]
+
+
+class RepaintParams(TypedDict):
+    # places to change instead of a mask: [x, y, width, height], each a part of the picture from 0 to 1, from its
+    # upper left corner and inside it
+    regions: NotRequired[list[list[Any]]]
+    prompt: NotRequired[str]
+    color: NotRequired[str]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
 
 
 class ReplayBody(TypedDict):
@@ -1134,6 +1278,20 @@ class RunnerUpBody(TypedDict):
 class RunsBody(TypedDict):
     items: list[RunBody]
     nextCursor: str | None
+
+
+class SceneParams(TypedDict):
+    prompt: NotRequired[str]
+    preset: NotRequired[Literal["auto", "studio", "table", "outdoor", "beach", "night", "shelf", "podium"]]
+    color: NotRequired[str]
+    scale: NotRequired[float]
+    x: NotRequired[float]
+    shadow: NotRequired[bool]
+    width: NotRequired[int]
+    height: NotRequired[int]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
 
 
 class ScheduleShape(TypedDict):
@@ -1253,6 +1411,14 @@ class SimulateBody(TypedDict):
 
 class SimulationBody(TypedDict):
     tenants: list[TenantComparisonBody]
+
+
+class StyleParams(TypedDict):
+    style: NotRequired[Literal["watercolor", "pencil", "oil", "poster", "cartoon", "vintage", "neon"]]
+    strength: NotRequired[float]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
 
 
 class SubmitBody(TypedDict):
@@ -1459,6 +1625,14 @@ class TransferBody(TypedDict):
 class UploadBody(TypedDict):
     contentType: Literal["image/png", "image/jpeg", "image/webp"]
     bytes: int
+
+
+class UpscaleParams(TypedDict):
+    scale: NotRequired[float]
+    strength: NotRequired[float]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
 
 
 class UserBody(TypedDict):

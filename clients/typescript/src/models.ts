@@ -45,6 +45,35 @@ export interface AuditsBody {
   nextCursor: string | null;
 }
 
+export interface BackgroundParams {
+  prompt?: string;
+  preset?: "auto" | "studio" | "table" | "outdoor" | "beach" | "night" | "shelf" | "podium";
+  color?: string;
+  shadow?: boolean;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
+}
+
+export interface BatchConvertParams {
+  width?: number;
+  height?: number;
+  fit?: "contain" | "cover" | "stretch";
+  background?: "transparent" | string;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
+}
+
+export interface BatchCutoutParams {
+  background?: "transparent" | "white" | string;
+  featherPx?: number;
+  trim?: boolean;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
+}
+
 export interface BillDayBody {
   /** in Shanghai */
   day: string;
@@ -176,6 +205,23 @@ export interface CreatedWebhookBody {
   secret: string;
 }
 
+export interface CropParams {
+  aspect?: "original" | string;
+  margin?: number;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
+}
+
+export interface CutoutParams {
+  background?: "transparent" | "white" | string;
+  featherPx?: number;
+  trim?: boolean;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
+}
+
 export interface DeadLetterBody {
   messageId: string;
   body: string;
@@ -244,6 +290,13 @@ export interface DeliveryBody {
 
 export type DeliveryStatus = "PENDING" | "DELIVERED" | "FAILED";
 
+export interface DeriveParams {
+  strength?: number;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
+}
+
 export interface DifferenceBody {
   kind: string;
   /** WeChat's or our number of the payment or refund */
@@ -274,6 +327,14 @@ export interface EntryBody {
   createdAt: string;
 }
 
+export interface EraseParams {
+  /** places to change instead of a mask: [x, y, width, height], each a part of the picture from 0 to 1, from its upper left corner and inside it */
+  regions?: unknown[][];
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
+}
+
 export interface ErrorBody {
   /** AREA_STATUS_NAME, stable */
   code: string;
@@ -293,6 +354,17 @@ export interface EstimateBody {
   nodes: number;
   /** only the preview engine serves a step that needs a network: the result is a draft */
   isDraft: boolean;
+}
+
+export interface ExtendParams {
+  left?: number;
+  right?: number;
+  top?: number;
+  bottom?: number;
+  aspect?: string;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
 }
 
 export interface FairnessBody {
@@ -447,6 +519,14 @@ export interface HandledGenerationsBody {
   results: HandledGenerationBody[];
 }
 
+export interface HdFixParams {
+  strength?: number;
+  scale?: number;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
+}
+
 export interface HealthBody {
   status: "ok" | "degraded";
   checks: Record<string, string>;
@@ -469,6 +549,14 @@ export interface HttpTaskShape {
 
 export interface IdsBody {
   ids: string[];
+}
+
+export interface Img2imgParams {
+  prompt?: string;
+  strength?: number;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
 }
 
 export interface ImportedBody {
@@ -684,6 +772,21 @@ export interface ModelLoadBody {
   waiting: number;
 }
 
+export interface ModelPhotoParams {
+  pose?: "stand" | "hip" | "wave" | "walk" | "akimbo" | "lean" | "arms_up" | "turn";
+  wear?: "auto" | "torso" | "hold" | "feet";
+  skin?: number;
+  prompt?: string;
+  preset?: "auto" | "studio" | "table" | "outdoor" | "beach" | "night" | "shelf" | "podium";
+  color?: string;
+  scale?: number;
+  x?: number;
+  shadow?: boolean;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
+}
+
 export interface ModelsBody {
   items: ModelBody[];
   nextCursor: string | null;
@@ -894,6 +997,20 @@ export interface OrganisationChangeBody {
   userConcurrency?: number | null;
 }
 
+export interface OutfitPosesParams {
+  wear?: "auto" | "torso" | "hold" | "feet";
+  skin?: number;
+  prompt?: string;
+  preset?: "auto" | "studio" | "table" | "outdoor" | "beach" | "night" | "shelf" | "podium";
+  color?: string;
+  scale?: number;
+  x?: number;
+  shadow?: boolean;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
+}
+
 export type OverlapPolicy = "ALLOW_ALL" | "SKIP" | "BUFFER_ONE" | "BUFFER_ALL" | "CANCEL_OTHER";
 
 export interface Overrides {
@@ -976,6 +1093,21 @@ export interface ReadingBody {
   unit: string;
 }
 
+export interface RealModelParams {
+  pose?: "stand" | "hip" | "wave" | "walk" | "akimbo" | "lean" | "arms_up" | "turn";
+  wear?: "auto" | "torso" | "hold" | "feet";
+  skin?: number;
+  prompt?: string;
+  preset?: "auto" | "studio" | "table" | "outdoor" | "beach" | "night" | "shelf" | "podium";
+  color?: string;
+  scale?: number;
+  x?: number;
+  shadow?: boolean;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
+}
+
 export interface ReasonBody {
   name: string;
   status: "PENDING" | "QUEUED" | "PROCESSING" | "COMPLETED" | "FAILED" | "TIMEOUT" | "CANCELLED";
@@ -1005,6 +1137,16 @@ export interface RegisterBody {
   password: string;
   /** +<country><number>, or a Chinese mobile */
   phone?: string | null;
+}
+
+export interface RepaintParams {
+  /** places to change instead of a mask: [x, y, width, height], each a part of the picture from 0 to 1, from its upper left corner and inside it */
+  regions?: unknown[][];
+  prompt?: string;
+  color?: string;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
 }
 
 export interface ReplayBody {
@@ -1116,6 +1258,20 @@ export interface RunnerUpBody {
 export interface RunsBody {
   items: RunBody[];
   nextCursor: string | null;
+}
+
+export interface SceneParams {
+  prompt?: string;
+  preset?: "auto" | "studio" | "table" | "outdoor" | "beach" | "night" | "shelf" | "podium";
+  color?: string;
+  scale?: number;
+  x?: number;
+  shadow?: boolean;
+  width?: number;
+  height?: number;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
 }
 
 export interface ScheduleShape {
@@ -1235,6 +1391,14 @@ export interface SimulateBody {
 
 export interface SimulationBody {
   tenants: TenantComparisonBody[];
+}
+
+export interface StyleParams {
+  style?: "watercolor" | "pencil" | "oil" | "poster" | "cartoon" | "vintage" | "neon";
+  strength?: number;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
 }
 
 export interface SubmitBody {
@@ -1445,6 +1609,14 @@ export interface UploadBody {
   bytes: number;
 }
 
+export interface UpscaleParams {
+  scale?: number;
+  strength?: number;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
+}
+
 export interface UserBody {
   userId: string;
   email: string | null;
@@ -1551,4 +1723,25 @@ export interface WorkerNodeBody {
 export interface WorkersBody {
   items: WorkerBody[];
   nextCursor: string | null;
+}
+
+/** The parameters of each tool. */
+export interface ToolParams {
+  model_photo: ModelPhotoParams;
+  outfit_poses: OutfitPosesParams;
+  real_model: RealModelParams;
+  scene: SceneParams;
+  background: BackgroundParams;
+  style: StyleParams;
+  crop: CropParams;
+  cutout: CutoutParams;
+  erase: EraseParams;
+  extend: ExtendParams;
+  derive: DeriveParams;
+  repaint: RepaintParams;
+  img2img: Img2imgParams;
+  hd_fix: HdFixParams;
+  batch_cutout: BatchCutoutParams;
+  upscale: UpscaleParams;
+  batch_convert: BatchConvertParams;
 }
