@@ -176,6 +176,10 @@ openapi: $(VENV)/.ready ## write the OpenAPI document from the routes, and the c
 clients: $(VENV)/.ready ## write the generated parts of the clients from the OpenAPI document
 	@$(BIN)/python -m tools.clients
 
+.PHONY: docs
+docs: .tools/docs/.ready ## build the documentation site into site/
+	@.tools/docs/bin/python -m tools.docs
+
 .PHONY: schema
 schema: $(VENV)/.ready ## write schema.sql from the migrations
 	@$(BIN)/python -m tools.schema

@@ -4,25 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-BackfillStatus = Literal["RUNNING", "COMPLETED", "CANCELLED"]
-CatchUp = Literal["none", "once", "all"]
 Channel = Literal["native", "jsapi", "h5"]
 DeliveryStatus = Literal["PENDING", "DELIVERED", "FAILED"]
-FireStatus = Literal[
-    "RUN",
-    "PUT_OFF",
-    "UPCOMING",
-    "PAUSED",
-    "DST_SKIPPED",
-    "BEFORE_CREATION",
-    "SKIPPED_OVERLAP",
-    "MISFIRED",
-    "COALESCED",
-    "TENANT_SUSPENDED",
-    "CANCELLED_BY_EDIT",
-    "UNACCOUNTED",
-]
-InvitationStatus = Literal["OPEN", "ACCEPTED", "REVOKED", "EXPIRED"]
 JobPriority = Literal["CRITICAL", "HIGH", "NORMAL", "LOW"]
 Kind = Literal["RECHARGE", "GIFT", "FREEZE", "CONFIRM", "CANCEL", "REFUND", "TRANSFER_IN", "TRANSFER_OUT", "ADJUST"]
 MisfirePolicy = Literal["FIRE_ONCE", "FIRE_ALL", "SKIP"]
@@ -49,24 +32,10 @@ Permission = Literal[
     "ops.write",
 ]
 RefundStatus = Literal["REQUESTED", "PROCESSING", "ABNORMAL", "SUCCESS", "CLOSED"]
-Reprocess = Literal["none", "failed", "completed"]
 RunKind = Literal["SCHEDULED", "CATCHUP", "MANUAL", "BACKFILL"]
 RunState = Literal["PENDING", "RUNNING", "RETRYING", "SUCCESS", "FAILED", "TERMINATED"]
 TaskType = Literal["HTTP", "TASK", "FLOW"]
 Tier = Literal["enterprise", "vip", "standard", "free"]
-
-
-class AcceptBody(TypedDict):
-    # of the link in the mail
-    token: str
-    password: str
-    displayName: NotRequired[str | None]
-
-
-class AcceptedBackfillBody(TypedDict):
-    # null after a dry run
-    backfillId: str | None
-    acceptedRuns: int
 
 
 class AcceptedBody(TypedDict):
@@ -107,9 +76,6 @@ class AuditBody(TypedDict):
     details: dict[str, Any]
     traceId: str
     at: str
-    actorEmail: str | None
-    actorName: str | None
-    tenantName: str | None
 
 
 class AuditsBody(TypedDict):
@@ -117,41 +83,33 @@ class AuditsBody(TypedDict):
     nextCursor: str | None
 
 
-BackfillBody = TypedDict(
-    "BackfillBody",
-    {
-        'backfillId': 'str',
-        'jobId': 'str',
-        'from': 'str',
-        'to': 'str',
-        'parallelism': 'int',
-        'reprocess': 'Reprocess',
-        'status': 'BackfillStatus',
-        'total': 'int',
-        'done': 'int',
-        'failed': 'int',
-        'remaining': 'int',
-        'createdAt': 'str',
-        'endedAt': 'str | None',
-    },
-)
+class BackgroundParams(TypedDict):
+    prompt: NotRequired[str]
+    preset: NotRequired[Literal["auto", "studio", "table", "outdoor", "beach", "night", "shelf", "podium"]]
+    color: NotRequired[str]
+    shadow: NotRequired[bool]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
 
 
-BackfillRangeBody = TypedDict(
-    "BackfillRangeBody",
-    {
-        'from': 'str',
-        'to': 'str',
-        'parallelism': 'NotRequired[int]',
-        'reprocess': 'NotRequired[Reprocess]',
-        'dryRun': 'NotRequired[bool]',
-    },
-)
+class BatchConvertParams(TypedDict):
+    width: NotRequired[int]
+    height: NotRequired[int]
+    fit: NotRequired[Literal["contain", "cover", "stretch"]]
+    background: NotRequired[Literal["transparent"] | str]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
 
 
-class BackfillsBody(TypedDict):
-    items: list[BackfillBody]
-    nextCursor: str | None
+class BatchCutoutParams(TypedDict):
+    background: NotRequired[Literal["transparent", "white"] | str]
+    featherPx: NotRequired[float]
+    trim: NotRequired[bool]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
 
 
 class BillDayBody(TypedDict):
@@ -283,6 +241,23 @@ class CreatedWebhookBody(TypedDict):
     secret: str
 
 
+class CropParams(TypedDict):
+    aspect: NotRequired[Literal["original"] | str]
+    margin: NotRequired[float]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
+
+
+class CutoutParams(TypedDict):
+    background: NotRequired[Literal["transparent", "white"] | str]
+    featherPx: NotRequired[float]
+    trim: NotRequired[bool]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
+
+
 class DeadLetterBody(TypedDict):
     messageId: str
     body: str
@@ -349,9 +324,11 @@ class DeliveryBody(TypedDict):
     body: str
 
 
-class DictionariesBody(TypedDict):
-    # all labels, by type
-    dictionaries: dict[str, list[LabelBody]]
+class DeriveParams(TypedDict):
+    strength: NotRequired[float]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
 
 
 class DifferenceBody(TypedDict):
@@ -384,6 +361,15 @@ class EntryBody(TypedDict):
     createdAt: str
 
 
+class EraseParams(TypedDict):
+    # places to change instead of a mask: [x, y, width, height], each a part of the picture from 0 to 1, from its
+    # upper left corner and inside it
+    regions: NotRequired[list[list[Any]]]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
+
+
 class ErrorBody(TypedDict):
     # AREA_STATUS_NAME, stable
     code: str
@@ -403,8 +389,17 @@ class EstimateBody(TypedDict):
     nodes: int
     # only the preview engine serves a step that needs a network: the result is a draft
     isDraft: bool
-    # what each draft step can and cannot do, by language (en, zh); empty unless isDraft
-    draftNotes: list[dict[str, str]]
+
+
+class ExtendParams(TypedDict):
+    left: NotRequired[float]
+    right: NotRequired[float]
+    top: NotRequired[float]
+    bottom: NotRequired[float]
+    aspect: NotRequired[str]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
 
 
 class FairnessBody(TypedDict):
@@ -473,16 +468,6 @@ class FlowTaskShape(TypedDict):
     webhookUrl: NotRequired[str | None]
     # among the tenant's tasks; the job's if left out
     priority: NotRequired[Literal["HIGH", "NORMAL", "LOW"] | None]
-
-
-class ForgotBody(TypedDict):
-    # e-mail address or phone number
-    login: str
-    # of the mail; null: as the user's profile
-    language: NotRequired[Literal["zh", "en"] | None]
-
-
-class ForgottenBody(TypedDict):
 
 
 class GenerationBody(TypedDict):
@@ -569,15 +554,12 @@ class HandledGenerationsBody(TypedDict):
     results: list[HandledGenerationBody]
 
 
-class HandledTaskBody(TypedDict):
-    id: str
-    status: Literal["QUEUED", "PROCESSING", "COMPLETED", "PARTIAL", "FAILED", "CANCELLED"] | None
-    # why this one was not changed
-    errorCode: str | None
-
-
-class HandledTasksBody(TypedDict):
-    results: list[HandledTaskBody]
+class HdFixParams(TypedDict):
+    strength: NotRequired[float]
+    scale: NotRequired[float]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
 
 
 class HealthBody(TypedDict):
@@ -604,6 +586,14 @@ class IdsBody(TypedDict):
     ids: list[str]
 
 
+class Img2imgParams(TypedDict):
+    prompt: NotRequired[str]
+    strength: NotRequired[float]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
+
+
 class ImportedBody(TypedDict):
     dryRun: bool
     created: int
@@ -625,36 +615,10 @@ class InvariantsBody(TypedDict):
     checks: list[CheckBody]
 
 
-class InvitationBody(TypedDict):
-    invitationId: str
-    email: str
-    roles: list[str]
-    status: InvitationStatus
-    invitedBy: str
-    invitedByEmail: str | None
-    createdAt: str
-    sentAt: str
-    expiresAt: str
-    acceptedAt: str | None
-    # the user who accepted it
-    userId: str | None
-
-
-class InvitationsBody(TypedDict):
-    items: list[InvitationBody]
-    nextCursor: str | None
-
-
 class InviteBody(TypedDict):
     email: str
     password: str
     roles: list[str]
-
-
-class InvitedBody(TypedDict):
-    tenantName: str
-    email: str
-    expiresAt: str
 
 
 class JobBody(TypedDict):
@@ -788,32 +752,6 @@ class LedgerBody(TypedDict):
     nextCursor: str | None
 
 
-class LinkBody(TypedDict):
-    # of the link in the mail
-    token: str
-
-
-class ListedTaskBody(TypedDict):
-    taskId: str
-    userId: str
-    tool: str
-    name: str
-    status: Literal["QUEUED", "PROCESSING", "COMPLETED", "PARTIAL", "FAILED", "CANCELLED"]
-    progress: int
-    lane: str
-    priority: Literal["HIGH", "NORMAL", "LOW"]
-    pricePoints: int
-    chargedPoints: int
-    createdAt: str
-    startedAt: str | None
-    endedAt: str | None
-    error: FaultBody | None
-    # only the preview engine serves a step that needs a network: the result is a draft
-    isDraft: bool
-    # the first result, in full size
-    thumbnail: ThumbnailBody | None
-
-
 class LogLineBody(TypedDict):
     at: str
     attempt: int
@@ -839,46 +777,13 @@ class MeBody(TypedDict):
     email: str | None
     roles: list[str]
     permissions: list[str]
-    phone: str | None
-    displayName: str | None
-    # of mails; null: not chosen
-    language: Literal["zh", "en"] | None
-    # mails about low balances; mails about safety are always sent
-    emailNotices: bool
-    tenantName: str
-    # days that pictures are kept
-    artefactDays: int
-    # points; null without `points.read`
-    balance: int | None
-    # points that are held for tasks; null without `points.read`
-    frozen: int | None
-    # the tenant's warning level
-    lowBalancePoints: int | None
-    # the balance is below the warning level
-    lowBalance: bool
-    # what `POST /points/trial` brings now; null: used, or there is none
-    trialPoints: int | None
-    # a login from a new place that the user has not seen
-    newPlaceLogin: PlaceBody | None
-
-
-class MeChangeBody(TypedDict):
-    displayName: NotRequired[str | None]
-    language: NotRequired[Literal["zh", "en"] | None]
-    # null does not change it
-    emailNotices: NotRequired[bool | None]
-    # true: logins from new places were seen
-    seenLogins: NotRequired[bool | None]
 
 
 class ModelBody(TypedDict):
-    # of texts: the provider and its model, joined by a colon
     model: str
     # steps of the catalogue that use it
     steps: list[str]
-    # services of texts that use it
-    services: list[str]
-    # nodes at once in each pool, or texts at once; null: no limit
+    # nodes at once in each pool; null: no limit
     limit: int | None
     running: int
     waiting: int
@@ -894,6 +799,21 @@ class ModelLoadBody(TypedDict):
     pool: str
     running: int
     waiting: int
+
+
+class ModelPhotoParams(TypedDict):
+    pose: NotRequired[Literal["stand", "hip", "wave", "walk", "akimbo", "lean", "arms_up", "turn"]]
+    wear: NotRequired[Literal["auto", "torso", "hold", "feet"]]
+    skin: NotRequired[int]
+    prompt: NotRequired[str]
+    preset: NotRequired[Literal["auto", "studio", "table", "outdoor", "beach", "night", "shelf", "podium"]]
+    color: NotRequired[str]
+    scale: NotRequired[float]
+    x: NotRequired[float]
+    shadow: NotRequired[bool]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
 
 
 class ModelsBody(TypedDict):
@@ -916,13 +836,6 @@ class NamedCacheBody(TypedDict):
     # of reads from Redis, rounded up
     readP95Milliseconds: int
     refreshable: bool
-
-
-class NewInvitationBody(TypedDict):
-    email: str
-    roles: list[str]
-    # of the mail; null: as the inviter's profile
-    language: NotRequired[Literal["zh", "en"] | None]
 
 
 class NewJobBody(TypedDict):
@@ -1005,13 +918,9 @@ class NodeBody(TypedDict):
     nodeId: str
     name: str
     type: str
-    # a key of the dictionary `steps`
-    step: str
     status: Literal["PENDING", "QUEUED", "PROCESSING", "COMPLETED", "FAILED", "TIMEOUT", "CANCELLED"]
     progress: int
     attempt: int
-    # how long the attempt that ended ran, as the worker measured it
-    runSeconds: float | None
     dependsOn: list[str]
     error: FaultBody | None
     # the engine that made the picture, as the worker reported it
@@ -1048,27 +957,6 @@ class OpsGenerationsBody(TypedDict):
     nextCursor: str | None
 
 
-class OpsNodeBody(TypedDict):
-    nodeId: str
-    name: str
-    type: str
-    step: str
-    status: Literal["PENDING", "QUEUED", "PROCESSING", "COMPLETED", "FAILED", "TIMEOUT", "CANCELLED"]
-    attempt: int
-    failures: int
-    progress: int
-    dependsOn: list[str]
-    # of the last attempt
-    workerId: str | None
-    error: FaultBody | None
-    engine: dict[str, Any] | None
-    createdAt: str
-    readyAt: str | None
-    dispatchedAt: str | None
-    startedAt: str | None
-    endedAt: str | None
-
-
 class OpsRunBody(TypedDict):
     runId: str
     jobId: str
@@ -1093,56 +981,6 @@ class OpsRunBody(TypedDict):
 
 class OpsRunsBody(TypedDict):
     items: list[OpsRunBody]
-    nextCursor: str | None
-
-
-class OpsTaskBody(TypedDict):
-    taskId: str
-    tenantId: str
-    tenantName: str
-    userId: str
-    userEmail: str | None
-    tool: str
-    name: str
-    status: Literal["QUEUED", "PROCESSING", "COMPLETED", "PARTIAL", "FAILED", "CANCELLED"]
-    lane: str
-    priority: Literal["HIGH", "NORMAL", "LOW"]
-    pricePoints: int
-    chargedPoints: int
-    traceId: str
-    createdAt: str
-    startedAt: str | None
-    endedAt: str | None
-    error: FaultBody | None
-
-
-class OpsTaskViewBody(TypedDict):
-    taskId: str
-    tenantId: str
-    tenantName: str
-    userId: str
-    userEmail: str | None
-    tool: str
-    name: str
-    status: Literal["QUEUED", "PROCESSING", "COMPLETED", "PARTIAL", "FAILED", "CANCELLED"]
-    lane: str
-    priority: Literal["HIGH", "NORMAL", "LOW"]
-    pricePoints: int
-    chargedPoints: int
-    traceId: str
-    createdAt: str
-    startedAt: str | None
-    endedAt: str | None
-    error: FaultBody | None
-    nodes: list[OpsNodeBody]
-    # every change of a node, oldest first; history is kept for 90 days
-    timeline: list[StepBody]
-    # why each node that has not ended waits
-    why: list[ReasonBody]
-
-
-class OpsTasksBody(TypedDict):
-    items: list[OpsTaskBody]
     nextCursor: str | None
 
 
@@ -1178,28 +1016,26 @@ class OrganisationBody(TypedDict):
     concurrency: int
     # running nodes of each user; null: no limit
     userConcurrency: int | None
-    # below it a user gets a notice; null: no notice
-    lowBalancePoints: int | None
 
 
 class OrganisationChangeBody(TypedDict):
     name: NotRequired[str | None]
     # running nodes of each user; null: no limit; left out: unchanged
     userConcurrency: NotRequired[int | None]
-    # below it a user gets a notice; null: no notice; left out: unchanged
-    lowBalancePoints: NotRequired[int | None]
 
 
-class OriginalBody(TypedDict):
-    # as the submission named it; in a flow `node.input`
-    name: str
-    inputId: str
-    # valid until expiresAt; null: the picture is not kept any more
-    url: str | None
-    contentType: str
-    width: int | None
-    height: int | None
-    expiresAt: str | None
+class OutfitPosesParams(TypedDict):
+    wear: NotRequired[Literal["auto", "torso", "hold", "feet"]]
+    skin: NotRequired[int]
+    prompt: NotRequired[str]
+    preset: NotRequired[Literal["auto", "studio", "table", "outdoor", "beach", "night", "shelf", "podium"]]
+    color: NotRequired[str]
+    scale: NotRequired[float]
+    x: NotRequired[float]
+    shadow: NotRequired[bool]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
 
 
 class Overrides(TypedDict):
@@ -1214,11 +1050,6 @@ class Overrides(TypedDict):
     jobPerMinute: NotRequired[int | None]
     # shortest period of a job
     jobPeriodSeconds: NotRequired[int | None]
-
-
-class OwnPasswordBody(TypedDict):
-    currentPassword: str
-    newPassword: str
 
 
 class OwnerBody(TypedDict):
@@ -1242,15 +1073,6 @@ class PairBody(TypedDict):
     # difference of GPU seconds per weight
     gap: float
     bound: float
-
-
-class PauseBody(TypedDict):
-    reason: NotRequired[str | None]
-
-
-class PlaceBody(TypedDict):
-    at: str
-    location: str
 
 
 class PointBody(TypedDict):
@@ -1294,6 +1116,21 @@ class ReadingBody(TypedDict):
     unit: str
 
 
+class RealModelParams(TypedDict):
+    pose: NotRequired[Literal["stand", "hip", "wave", "walk", "akimbo", "lean", "arms_up", "turn"]]
+    wear: NotRequired[Literal["auto", "torso", "hold", "feet"]]
+    skin: NotRequired[int]
+    prompt: NotRequired[str]
+    preset: NotRequired[Literal["auto", "studio", "table", "outdoor", "beach", "night", "shelf", "podium"]]
+    color: NotRequired[str]
+    scale: NotRequired[float]
+    x: NotRequired[float]
+    shadow: NotRequired[bool]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
+
+
 class ReasonBody(TypedDict):
     name: str
     status: Literal["PENDING", "QUEUED", "PROCESSING", "COMPLETED", "FAILED", "TIMEOUT", "CANCELLED"]
@@ -1305,24 +1142,6 @@ class ReasonBody(TypedDict):
     detail: str
 
 
-class ReceiptBody(TypedDict):
-    # our number of the payment at WeChat
-    receiptNumber: str
-    orderId: str
-    transactionId: str
-    tenantName: str
-    buyer: str
-    packageId: str
-    points: int
-    amountFen: int
-    refundedFen: int
-    channel: Channel
-    status: OrderStatus
-    createdAt: str
-    paidAt: str
-    refunds: list[RefundLineBody]
-
-
 class RefreshBody(TypedDict):
     refreshToken: str
 
@@ -1332,22 +1151,6 @@ class RefundBody(TypedDict):
     status: RefundStatus
 
 
-class RefundLineBody(TypedDict):
-    refundId: str
-    status: RefundStatus
-    orderId: str
-    amountFen: int
-    points: int
-    reason: str
-    createdAt: str
-    endedAt: str | None
-
-
-class RefundsBody(TypedDict):
-    items: list[RefundLineBody]
-    nextCursor: str | None
-
-
 class RegisterBody(TypedDict):
     tenantName: str
     # unique on the whole platform
@@ -1355,6 +1158,17 @@ class RegisterBody(TypedDict):
     password: str
     # +<country><number>, or a Chinese mobile
     phone: NotRequired[str | None]
+
+
+class RepaintParams(TypedDict):
+    # places to change instead of a mask: [x, y, width, height], each a part of the picture from 0 to 1, from its
+    # upper left corner and inside it
+    regions: NotRequired[list[list[Any]]]
+    prompt: NotRequired[str]
+    color: NotRequired[str]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
 
 
 class ReplayBody(TypedDict):
@@ -1381,26 +1195,6 @@ class ReplayedBody(TypedDict):
     nextTo: str | None
 
 
-class ReportedFireBody(TypedDict):
-    # the nominal time
-    scheduledTime: str
-    # RUN: see the run; UNACCOUNTED does not occur
-    outcome: FireStatus
-    reason: str
-    runId: str | None
-
-
-class ReportedFiresBody(TypedDict):
-    items: list[ReportedFireBody]
-    nextCursor: str | None
-
-
-class ResetBody(TypedDict):
-    # of the link in the mail
-    token: str
-    password: str
-
-
 class ResultBody(TypedDict):
     name: str
     # valid until expiresAt; a new request returns a new one
@@ -1413,12 +1207,6 @@ class ResultBody(TypedDict):
     expiresAt: str
     # made without the network that one of its steps needs
     isDraft: bool
-
-
-class ResumeBody(TypedDict):
-    note: NotRequired[str | None]
-    # fires of the pause: none, a run for the newest, a run for each (100 at most)
-    catchUp: NotRequired[CatchUp]
 
 
 class RetryShape(TypedDict):
@@ -1492,6 +1280,20 @@ class RunsBody(TypedDict):
     nextCursor: str | None
 
 
+class SceneParams(TypedDict):
+    prompt: NotRequired[str]
+    preset: NotRequired[Literal["auto", "studio", "table", "outdoor", "beach", "night", "shelf", "podium"]]
+    color: NotRequired[str]
+    scale: NotRequired[float]
+    x: NotRequired[float]
+    shadow: NotRequired[bool]
+    width: NotRequired[int]
+    height: NotRequired[int]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
+
+
 class ScheduleShape(TypedDict):
     type: Literal["CRON", "ONCE", "AFTER"]
     # of CRON: 5 fields, or 6 and 7 with seconds first; `0 */5 * * * ?`
@@ -1522,21 +1324,6 @@ class SecretValueBody(TypedDict):
 
 class SecretsBody(TypedDict):
     items: list[SecretBody]
-    nextCursor: str | None
-
-
-class SeenLoginBody(TypedDict):
-    loginId: str
-    method: str
-    address: str
-    location: str
-    at: str
-    # no login of the months before came from this location
-    isNewPlace: bool
-
-
-class SeenLoginsBody(TypedDict):
-    items: list[SeenLoginBody]
     nextCursor: str | None
 
 
@@ -1626,14 +1413,12 @@ class SimulationBody(TypedDict):
     tenants: list[TenantComparisonBody]
 
 
-class StepBody(TypedDict):
-    at: str
-    node: str
-    fromStatus: str | None
-    toStatus: str
-    attempt: int
-    workerId: str | None
-    reason: str | None
+class StyleParams(TypedDict):
+    style: NotRequired[Literal["watercolor", "pencil", "oil", "poster", "cartoon", "vintage", "neon"]]
+    strength: NotRequired[float]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
 
 
 class SubmitBody(TypedDict):
@@ -1650,13 +1435,28 @@ class SubmitBody(TypedDict):
     priority: NotRequired[Literal["HIGH", "NORMAL", "LOW"]]
 
 
+class TaskBody(TypedDict):
+    taskId: str
+    userId: str
+    tool: str
+    name: str
+    status: Literal["QUEUED", "PROCESSING", "COMPLETED", "PARTIAL", "FAILED", "CANCELLED"]
+    progress: int
+    lane: str
+    priority: Literal["HIGH", "NORMAL", "LOW"]
+    pricePoints: int
+    chargedPoints: int
+    createdAt: str
+    startedAt: str | None
+    endedAt: str | None
+    error: FaultBody | None
+    # only the preview engine serves a step that needs a network: the result is a draft
+    isDraft: bool
+
+
 class TaskIdBody(TypedDict):
     taskId: str
     status: Literal["QUEUED", "PROCESSING", "COMPLETED", "PARTIAL", "FAILED", "CANCELLED"]
-
-
-class TaskIdsBody(TypedDict):
-    ids: list[str]
 
 
 class TaskViewBody(TypedDict):
@@ -1680,18 +1480,10 @@ class TaskViewBody(TypedDict):
     traceId: str
     nodes: list[NodeBody]
     results: list[ResultBody]
-    # the pictures that were submitted
-    inputs: list[OriginalBody]
-    # as they were submitted
-    params: dict[str, Any]
-    # as it was submitted; null: the default
-    count: int | None
-    # names of results that were deleted
-    deletedResults: list[str]
 
 
 class TasksBody(TypedDict):
-    items: list[ListedTaskBody]
+    items: list[TaskBody]
     nextCursor: str | None
 
 
@@ -1761,12 +1553,6 @@ class TenantsBody(TypedDict):
     nextCursor: str | None
 
 
-class ThumbnailBody(TypedDict):
-    url: str
-    width: int
-    height: int
-
-
 class TicketBody(TypedDict):
     inputId: str
     url: str
@@ -1813,8 +1599,6 @@ class ToolBody(TypedDict):
     inputHelp: dict[str, str]
     # only the preview engine serves a step that needs a network: the result is a draft
     isDraft: bool
-    # what each draft step can and cannot do, by language (en, zh); empty unless isDraft
-    draftNotes: list[dict[str, str]]
 
 
 class ToolTaskShape(TypedDict):
@@ -1843,34 +1627,12 @@ class UploadBody(TypedDict):
     bytes: int
 
 
-UsageBody = TypedDict(
-    "UsageBody",
-    {
-        'items': 'list[UsageLineBody]',
-        'nextCursor': 'str | None',
-        'from': 'str',
-        'to': 'str',
-        'scope': 'Literal["own", "tenant"]',
-        'totalTasks': 'int',
-        'totalTexts': 'int',
-        'totalPoints': 'int',
-    },
-)
-
-
-class UsageLineBody(TypedDict):
-    # null unless grouped by day, as the other two
-    day: str | None
-    # a tool, `flow`, or `text:` and a service
-    tool: str | None
-    userId: str | None
-    email: str | None
-    displayName: str | None
-    # that ended
-    tasks: int
-    texts: int
-    # charged
-    points: int
+class UpscaleParams(TypedDict):
+    scale: NotRequired[float]
+    strength: NotRequired[float]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
 
 
 class UserBody(TypedDict):
@@ -1882,10 +1644,6 @@ class UserBody(TypedDict):
     # the user's own limit of running nodes; null: as each user
     concurrency: int | None
     createdAt: str
-    displayName: str | None
-    lastLoginAt: str | None
-    # points
-    balance: int
 
 
 class UserChangeBody(TypedDict):

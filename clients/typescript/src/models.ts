@@ -1,18 +1,5 @@
 // Generated from the OpenAPI document by `make clients`. Do not edit.
 
-export interface AcceptBody {
-  /** of the link in the mail */
-  token: string;
-  password: string;
-  displayName?: string | null;
-}
-
-export interface AcceptedBackfillBody {
-  /** null after a dry run */
-  backfillId: string | null;
-  acceptedRuns: number;
-}
-
 export interface AcceptedBody {
   taskId: string;
   status: "QUEUED" | "PROCESSING" | "COMPLETED" | "PARTIAL" | "FAILED" | "CANCELLED";
@@ -51,9 +38,6 @@ export interface AuditBody {
   details: Record<string, unknown>;
   traceId: string;
   at: string;
-  actorEmail: string | null;
-  actorName: string | null;
-  tenantName: string | null;
 }
 
 export interface AuditsBody {
@@ -61,39 +45,33 @@ export interface AuditsBody {
   nextCursor: string | null;
 }
 
-export interface BackfillBody {
-  backfillId: string;
-  jobId: string;
-  from: string;
-  to: string;
-  parallelism: number;
-  reprocess: Reprocess;
-  status: BackfillStatus;
-  total: number;
-  done: number;
-  /** failed or terminated */
-  failed: number;
-  remaining: number;
-  createdAt: string;
-  endedAt: string | null;
+export interface BackgroundParams {
+  prompt?: string;
+  preset?: "auto" | "studio" | "table" | "outdoor" | "beach" | "night" | "shelf" | "podium";
+  color?: string;
+  shadow?: boolean;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
 }
 
-export interface BackfillRangeBody {
-  from: string;
-  /** exclusive */
-  to: string;
-  /** runs at once */
-  parallelism?: number;
-  /** runs of the range that start again */
-  reprocess?: Reprocess;
-  dryRun?: boolean;
+export interface BatchConvertParams {
+  width?: number;
+  height?: number;
+  fit?: "contain" | "cover" | "stretch";
+  background?: "transparent" | string;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
 }
 
-export type BackfillStatus = "RUNNING" | "COMPLETED" | "CANCELLED";
-
-export interface BackfillsBody {
-  items: BackfillBody[];
-  nextCursor: string | null;
+export interface BatchCutoutParams {
+  background?: "transparent" | "white" | string;
+  featherPx?: number;
+  trim?: boolean;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
 }
 
 export interface BillDayBody {
@@ -151,8 +129,6 @@ export interface CachesBody {
   /** false if Redis has more values than were counted */
   complete: boolean;
 }
-
-export type CatchUp = "none" | "once" | "all";
 
 export interface ChangedBody {
   /** those that were changed; others are unknown, or their state does not allow it */
@@ -229,6 +205,23 @@ export interface CreatedWebhookBody {
   secret: string;
 }
 
+export interface CropParams {
+  aspect?: "original" | string;
+  margin?: number;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
+}
+
+export interface CutoutParams {
+  background?: "transparent" | "white" | string;
+  featherPx?: number;
+  trim?: boolean;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
+}
+
 export interface DeadLetterBody {
   messageId: string;
   body: string;
@@ -297,9 +290,11 @@ export interface DeliveryBody {
 
 export type DeliveryStatus = "PENDING" | "DELIVERED" | "FAILED";
 
-export interface DictionariesBody {
-  /** all labels, by type */
-  dictionaries: Record<string, LabelBody[]>;
+export interface DeriveParams {
+  strength?: number;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
 }
 
 export interface DifferenceBody {
@@ -332,6 +327,14 @@ export interface EntryBody {
   createdAt: string;
 }
 
+export interface EraseParams {
+  /** places to change instead of a mask: [x, y, width, height], each a part of the picture from 0 to 1, from its upper left corner and inside it */
+  regions?: unknown[][];
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
+}
+
 export interface ErrorBody {
   /** AREA_STATUS_NAME, stable */
   code: string;
@@ -351,8 +354,17 @@ export interface EstimateBody {
   nodes: number;
   /** only the preview engine serves a step that needs a network: the result is a draft */
   isDraft: boolean;
-  /** what each draft step can and cannot do, by language (en, zh); empty unless isDraft */
-  draftNotes: Record<string, string>[];
+}
+
+export interface ExtendParams {
+  left?: number;
+  right?: number;
+  top?: number;
+  bottom?: number;
+  aspect?: string;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
 }
 
 export interface FairnessBody {
@@ -384,8 +396,6 @@ export interface FireBody {
   /** of that clock from UTC, +08:00 */
   offset: string;
 }
-
-export type FireStatus = "RUN" | "PUT_OFF" | "UPCOMING" | "PAUSED" | "DST_SKIPPED" | "BEFORE_CREATION" | "SKIPPED_OVERLAP" | "MISFIRED" | "COALESCED" | "TENANT_SUSPENDED" | "CANCELLED_BY_EDIT" | "UNACCOUNTED";
 
 export interface FlowBody {
   name?: string;
@@ -423,16 +433,6 @@ export interface FlowTaskShape {
   webhookUrl?: string | null;
   /** among the tenant's tasks; the job's if left out */
   priority?: "HIGH" | "NORMAL" | "LOW" | null;
-}
-
-export interface ForgotBody {
-  /** e-mail address or phone number */
-  login: string;
-  /** of the mail; null: as the user's profile */
-  language?: "zh" | "en" | null;
-}
-
-export interface ForgottenBody {
 }
 
 export interface GenerationBody {
@@ -519,15 +519,12 @@ export interface HandledGenerationsBody {
   results: HandledGenerationBody[];
 }
 
-export interface HandledTaskBody {
-  id: string;
-  status: "QUEUED" | "PROCESSING" | "COMPLETED" | "PARTIAL" | "FAILED" | "CANCELLED" | null;
-  /** why this one was not changed */
-  errorCode: string | null;
-}
-
-export interface HandledTasksBody {
-  results: HandledTaskBody[];
+export interface HdFixParams {
+  strength?: number;
+  scale?: number;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
 }
 
 export interface HealthBody {
@@ -554,6 +551,14 @@ export interface IdsBody {
   ids: string[];
 }
 
+export interface Img2imgParams {
+  prompt?: string;
+  strength?: number;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
+}
+
 export interface ImportedBody {
   dryRun: boolean;
   created: number;
@@ -575,38 +580,10 @@ export interface InvariantsBody {
   checks: CheckBody[];
 }
 
-export interface InvitationBody {
-  invitationId: string;
-  email: string;
-  roles: string[];
-  status: InvitationStatus;
-  invitedBy: string;
-  invitedByEmail: string | null;
-  createdAt: string;
-  sentAt: string;
-  expiresAt: string;
-  acceptedAt: string | null;
-  /** the user who accepted it */
-  userId: string | null;
-}
-
-export type InvitationStatus = "OPEN" | "ACCEPTED" | "REVOKED" | "EXPIRED";
-
-export interface InvitationsBody {
-  items: InvitationBody[];
-  nextCursor: string | null;
-}
-
 export interface InviteBody {
   email: string;
   password: string;
   roles: string[];
-}
-
-export interface InvitedBody {
-  tenantName: string;
-  email: string;
-  expiresAt: string;
 }
 
 export interface JobBody {
@@ -744,32 +721,6 @@ export interface LedgerBody {
   nextCursor: string | null;
 }
 
-export interface LinkBody {
-  /** of the link in the mail */
-  token: string;
-}
-
-export interface ListedTaskBody {
-  taskId: string;
-  userId: string;
-  tool: string;
-  name: string;
-  status: "QUEUED" | "PROCESSING" | "COMPLETED" | "PARTIAL" | "FAILED" | "CANCELLED";
-  progress: number;
-  lane: string;
-  priority: "HIGH" | "NORMAL" | "LOW";
-  pricePoints: number;
-  chargedPoints: number;
-  createdAt: string;
-  startedAt: string | null;
-  endedAt: string | null;
-  error: FaultBody | null;
-  /** only the preview engine serves a step that needs a network: the result is a draft */
-  isDraft: boolean;
-  /** the first result, in full size */
-  thumbnail: ThumbnailBody | null;
-}
-
 export interface LogLineBody {
   at: string;
   attempt: number;
@@ -795,48 +746,15 @@ export interface MeBody {
   email: string | null;
   roles: string[];
   permissions: string[];
-  phone: string | null;
-  displayName: string | null;
-  /** of mails; null: not chosen */
-  language: "zh" | "en" | null;
-  /** mails about low balances; mails about safety are always sent */
-  emailNotices: boolean;
-  tenantName: string;
-  /** days that pictures are kept */
-  artefactDays: number;
-  /** points; null without `points.read` */
-  balance: number | null;
-  /** points that are held for tasks; null without `points.read` */
-  frozen: number | null;
-  /** the tenant's warning level */
-  lowBalancePoints: number | null;
-  /** the balance is below the warning level */
-  lowBalance: boolean;
-  /** what `POST /points/trial` brings now; null: used, or there is none */
-  trialPoints: number | null;
-  /** a login from a new place that the user has not seen */
-  newPlaceLogin: PlaceBody | null;
-}
-
-export interface MeChangeBody {
-  displayName?: string | null;
-  language?: "zh" | "en" | null;
-  /** null does not change it */
-  emailNotices?: boolean | null;
-  /** true: logins from new places were seen */
-  seenLogins?: boolean | null;
 }
 
 export type MisfirePolicy = "FIRE_ONCE" | "FIRE_ALL" | "SKIP";
 
 export interface ModelBody {
-  /** of texts: the provider and its model, joined by a colon */
   model: string;
   /** steps of the catalogue that use it */
   steps: string[];
-  /** services of texts that use it */
-  services: string[];
-  /** nodes at once in each pool, or texts at once; null: no limit */
+  /** nodes at once in each pool; null: no limit */
   limit: number | null;
   running: number;
   waiting: number;
@@ -852,6 +770,21 @@ export interface ModelLoadBody {
   pool: string;
   running: number;
   waiting: number;
+}
+
+export interface ModelPhotoParams {
+  pose?: "stand" | "hip" | "wave" | "walk" | "akimbo" | "lean" | "arms_up" | "turn";
+  wear?: "auto" | "torso" | "hold" | "feet";
+  skin?: number;
+  prompt?: string;
+  preset?: "auto" | "studio" | "table" | "outdoor" | "beach" | "night" | "shelf" | "podium";
+  color?: string;
+  scale?: number;
+  x?: number;
+  shadow?: boolean;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
 }
 
 export interface ModelsBody {
@@ -874,13 +807,6 @@ export interface NamedCacheBody {
   /** of reads from Redis, rounded up */
   readP95Milliseconds: number;
   refreshable: boolean;
-}
-
-export interface NewInvitationBody {
-  email: string;
-  roles: string[];
-  /** of the mail; null: as the inviter's profile */
-  language?: "zh" | "en" | null;
 }
 
 export interface NewJobBody {
@@ -963,13 +889,9 @@ export interface NodeBody {
   nodeId: string;
   name: string;
   type: string;
-  /** a key of the dictionary `steps` */
-  step: string;
   status: "PENDING" | "QUEUED" | "PROCESSING" | "COMPLETED" | "FAILED" | "TIMEOUT" | "CANCELLED";
   progress: number;
   attempt: number;
-  /** how long the attempt that ended ran, as the worker measured it */
-  runSeconds: number | null;
   dependsOn: string[];
   error: FaultBody | null;
   /** the engine that made the picture, as the worker reported it */
@@ -1006,27 +928,6 @@ export interface OpsGenerationsBody {
   nextCursor: string | null;
 }
 
-export interface OpsNodeBody {
-  nodeId: string;
-  name: string;
-  type: string;
-  step: string;
-  status: "PENDING" | "QUEUED" | "PROCESSING" | "COMPLETED" | "FAILED" | "TIMEOUT" | "CANCELLED";
-  attempt: number;
-  failures: number;
-  progress: number;
-  dependsOn: string[];
-  /** of the last attempt */
-  workerId: string | null;
-  error: FaultBody | null;
-  engine: Record<string, unknown> | null;
-  createdAt: string;
-  readyAt: string | null;
-  dispatchedAt: string | null;
-  startedAt: string | null;
-  endedAt: string | null;
-}
-
 export interface OpsRunBody {
   runId: string;
   jobId: string;
@@ -1051,56 +952,6 @@ export interface OpsRunBody {
 
 export interface OpsRunsBody {
   items: OpsRunBody[];
-  nextCursor: string | null;
-}
-
-export interface OpsTaskBody {
-  taskId: string;
-  tenantId: string;
-  tenantName: string;
-  userId: string;
-  userEmail: string | null;
-  tool: string;
-  name: string;
-  status: "QUEUED" | "PROCESSING" | "COMPLETED" | "PARTIAL" | "FAILED" | "CANCELLED";
-  lane: string;
-  priority: "HIGH" | "NORMAL" | "LOW";
-  pricePoints: number;
-  chargedPoints: number;
-  traceId: string;
-  createdAt: string;
-  startedAt: string | null;
-  endedAt: string | null;
-  error: FaultBody | null;
-}
-
-export interface OpsTaskViewBody {
-  taskId: string;
-  tenantId: string;
-  tenantName: string;
-  userId: string;
-  userEmail: string | null;
-  tool: string;
-  name: string;
-  status: "QUEUED" | "PROCESSING" | "COMPLETED" | "PARTIAL" | "FAILED" | "CANCELLED";
-  lane: string;
-  priority: "HIGH" | "NORMAL" | "LOW";
-  pricePoints: number;
-  chargedPoints: number;
-  traceId: string;
-  createdAt: string;
-  startedAt: string | null;
-  endedAt: string | null;
-  error: FaultBody | null;
-  nodes: OpsNodeBody[];
-  /** every change of a node, oldest first; history is kept for 90 days */
-  timeline: StepBody[];
-  /** why each node that has not ended waits */
-  why: ReasonBody[];
-}
-
-export interface OpsTasksBody {
-  items: OpsTaskBody[];
   nextCursor: string | null;
 }
 
@@ -1138,28 +989,26 @@ export interface OrganisationBody {
   concurrency: number;
   /** running nodes of each user; null: no limit */
   userConcurrency: number | null;
-  /** below it a user gets a notice; null: no notice */
-  lowBalancePoints: number | null;
 }
 
 export interface OrganisationChangeBody {
   name?: string | null;
   /** running nodes of each user; null: no limit; left out: unchanged */
   userConcurrency?: number | null;
-  /** below it a user gets a notice; null: no notice; left out: unchanged */
-  lowBalancePoints?: number | null;
 }
 
-export interface OriginalBody {
-  /** as the submission named it; in a flow `node.input` */
-  name: string;
-  inputId: string;
-  /** valid until expiresAt; null: the picture is not kept any more */
-  url: string | null;
-  contentType: string;
-  width: number | null;
-  height: number | null;
-  expiresAt: string | null;
+export interface OutfitPosesParams {
+  wear?: "auto" | "torso" | "hold" | "feet";
+  skin?: number;
+  prompt?: string;
+  preset?: "auto" | "studio" | "table" | "outdoor" | "beach" | "night" | "shelf" | "podium";
+  color?: string;
+  scale?: number;
+  x?: number;
+  shadow?: boolean;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
 }
 
 export type OverlapPolicy = "ALLOW_ALL" | "SKIP" | "BUFFER_ONE" | "BUFFER_ALL" | "CANCEL_OTHER";
@@ -1176,11 +1025,6 @@ export interface Overrides {
   jobPerMinute?: number | null;
   /** shortest period of a job */
   jobPeriodSeconds?: number | null;
-}
-
-export interface OwnPasswordBody {
-  currentPassword: string;
-  newPassword: string;
 }
 
 export interface OwnerBody {
@@ -1206,16 +1050,7 @@ export interface PairBody {
   bound: number;
 }
 
-export interface PauseBody {
-  reason?: string | null;
-}
-
 export type Permission = "task.submit" | "task.read" | "task.cancel" | "task.manage" | "points.read" | "points.grant" | "points.transfer" | "order.create" | "order.refund" | "job.read" | "job.write" | "job.run" | "job.ops" | "webhook.manage" | "user.manage" | "tenant.manage" | "ops.read" | "ops.write";
-
-export interface PlaceBody {
-  at: string;
-  location: string;
-}
 
 export interface PointBody {
   /** start of the step */
@@ -1258,6 +1093,21 @@ export interface ReadingBody {
   unit: string;
 }
 
+export interface RealModelParams {
+  pose?: "stand" | "hip" | "wave" | "walk" | "akimbo" | "lean" | "arms_up" | "turn";
+  wear?: "auto" | "torso" | "hold" | "feet";
+  skin?: number;
+  prompt?: string;
+  preset?: "auto" | "studio" | "table" | "outdoor" | "beach" | "night" | "shelf" | "podium";
+  color?: string;
+  scale?: number;
+  x?: number;
+  shadow?: boolean;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
+}
+
 export interface ReasonBody {
   name: string;
   status: "PENDING" | "QUEUED" | "PROCESSING" | "COMPLETED" | "FAILED" | "TIMEOUT" | "CANCELLED";
@@ -1269,24 +1119,6 @@ export interface ReasonBody {
   detail: string;
 }
 
-export interface ReceiptBody {
-  /** our number of the payment at WeChat */
-  receiptNumber: string;
-  orderId: string;
-  transactionId: string;
-  tenantName: string;
-  buyer: string;
-  packageId: string;
-  points: number;
-  amountFen: number;
-  refundedFen: number;
-  channel: Channel;
-  status: OrderStatus;
-  createdAt: string;
-  paidAt: string;
-  refunds: RefundLineBody[];
-}
-
 export interface RefreshBody {
   refreshToken: string;
 }
@@ -1296,23 +1128,7 @@ export interface RefundBody {
   status: RefundStatus;
 }
 
-export interface RefundLineBody {
-  refundId: string;
-  status: RefundStatus;
-  orderId: string;
-  amountFen: number;
-  points: number;
-  reason: string;
-  createdAt: string;
-  endedAt: string | null;
-}
-
 export type RefundStatus = "REQUESTED" | "PROCESSING" | "ABNORMAL" | "SUCCESS" | "CLOSED";
-
-export interface RefundsBody {
-  items: RefundLineBody[];
-  nextCursor: string | null;
-}
 
 export interface RegisterBody {
   tenantName: string;
@@ -1321,6 +1137,16 @@ export interface RegisterBody {
   password: string;
   /** +<country><number>, or a Chinese mobile */
   phone?: string | null;
+}
+
+export interface RepaintParams {
+  /** places to change instead of a mask: [x, y, width, height], each a part of the picture from 0 to 1, from its upper left corner and inside it */
+  regions?: unknown[][];
+  prompt?: string;
+  color?: string;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
 }
 
 export interface ReplayBody {
@@ -1345,28 +1171,6 @@ export interface ReplayedBody {
   nextTo: string | null;
 }
 
-export interface ReportedFireBody {
-  /** the nominal time */
-  scheduledTime: string;
-  /** RUN: see the run; UNACCOUNTED does not occur */
-  outcome: FireStatus;
-  reason: string;
-  runId: string | null;
-}
-
-export interface ReportedFiresBody {
-  items: ReportedFireBody[];
-  nextCursor: string | null;
-}
-
-export type Reprocess = "none" | "failed" | "completed";
-
-export interface ResetBody {
-  /** of the link in the mail */
-  token: string;
-  password: string;
-}
-
 export interface ResultBody {
   name: string;
   /** valid until expiresAt; a new request returns a new one */
@@ -1379,12 +1183,6 @@ export interface ResultBody {
   expiresAt: string;
   /** made without the network that one of its steps needs */
   isDraft: boolean;
-}
-
-export interface ResumeBody {
-  note?: string | null;
-  /** fires of the pause: none, a run for the newest, a run for each (100 at most) */
-  catchUp?: CatchUp;
 }
 
 export interface RetryShape {
@@ -1462,6 +1260,20 @@ export interface RunsBody {
   nextCursor: string | null;
 }
 
+export interface SceneParams {
+  prompt?: string;
+  preset?: "auto" | "studio" | "table" | "outdoor" | "beach" | "night" | "shelf" | "podium";
+  color?: string;
+  scale?: number;
+  x?: number;
+  shadow?: boolean;
+  width?: number;
+  height?: number;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
+}
+
 export interface ScheduleShape {
   type: "CRON" | "ONCE" | "AFTER";
   /** of CRON: 5 fields, or 6 and 7 with seconds first; `0 *\/5 * * * ?` */
@@ -1492,21 +1304,6 @@ export interface SecretValueBody {
 
 export interface SecretsBody {
   items: SecretBody[];
-  nextCursor: string | null;
-}
-
-export interface SeenLoginBody {
-  loginId: string;
-  method: string;
-  address: string;
-  location: string;
-  at: string;
-  /** no login of the months before came from this location */
-  isNewPlace: boolean;
-}
-
-export interface SeenLoginsBody {
-  items: SeenLoginBody[];
   nextCursor: string | null;
 }
 
@@ -1596,14 +1393,12 @@ export interface SimulationBody {
   tenants: TenantComparisonBody[];
 }
 
-export interface StepBody {
-  at: string;
-  node: string;
-  fromStatus: string | null;
-  toStatus: string;
-  attempt: number;
-  workerId: string | null;
-  reason: string | null;
+export interface StyleParams {
+  style?: "watercolor" | "pencil" | "oil" | "poster" | "cartoon" | "vintage" | "neon";
+  strength?: number;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
 }
 
 export interface SubmitBody {
@@ -1618,13 +1413,28 @@ export interface SubmitBody {
   priority?: "HIGH" | "NORMAL" | "LOW";
 }
 
+export interface TaskBody {
+  taskId: string;
+  userId: string;
+  tool: string;
+  name: string;
+  status: "QUEUED" | "PROCESSING" | "COMPLETED" | "PARTIAL" | "FAILED" | "CANCELLED";
+  progress: number;
+  lane: string;
+  priority: "HIGH" | "NORMAL" | "LOW";
+  pricePoints: number;
+  chargedPoints: number;
+  createdAt: string;
+  startedAt: string | null;
+  endedAt: string | null;
+  error: FaultBody | null;
+  /** only the preview engine serves a step that needs a network: the result is a draft */
+  isDraft: boolean;
+}
+
 export interface TaskIdBody {
   taskId: string;
   status: "QUEUED" | "PROCESSING" | "COMPLETED" | "PARTIAL" | "FAILED" | "CANCELLED";
-}
-
-export interface TaskIdsBody {
-  ids: string[];
 }
 
 export type TaskType = "HTTP" | "TASK" | "FLOW";
@@ -1650,18 +1460,10 @@ export interface TaskViewBody {
   traceId: string;
   nodes: NodeBody[];
   results: ResultBody[];
-  /** the pictures that were submitted */
-  inputs: OriginalBody[];
-  /** as they were submitted */
-  params: Record<string, unknown>;
-  /** as it was submitted; null: the default */
-  count: number | null;
-  /** names of results that were deleted */
-  deletedResults: string[];
 }
 
 export interface TasksBody {
-  items: ListedTaskBody[];
+  items: TaskBody[];
   nextCursor: string | null;
 }
 
@@ -1731,12 +1533,6 @@ export interface TenantsBody {
   nextCursor: string | null;
 }
 
-export interface ThumbnailBody {
-  url: string;
-  width: number;
-  height: number;
-}
-
 export interface TicketBody {
   inputId: string;
   url: string;
@@ -1785,8 +1581,6 @@ export interface ToolBody {
   inputHelp: Record<string, string>;
   /** only the preview engine serves a step that needs a network: the result is a draft */
   isDraft: boolean;
-  /** what each draft step can and cannot do, by language (en, zh); empty unless isDraft */
-  draftNotes: Record<string, string>[];
 }
 
 export interface ToolTaskShape {
@@ -1815,31 +1609,12 @@ export interface UploadBody {
   bytes: number;
 }
 
-export interface UsageBody {
-  items: UsageLineBody[];
-  nextCursor: string | null;
-  from: string;
-  /** inclusive */
-  to: string;
-  scope: "own" | "tenant";
-  totalTasks: number;
-  totalTexts: number;
-  totalPoints: number;
-}
-
-export interface UsageLineBody {
-  /** null unless grouped by day, as the other two */
-  day: string | null;
-  /** a tool, `flow`, or `text:` and a service */
-  tool: string | null;
-  userId: string | null;
-  email: string | null;
-  displayName: string | null;
-  /** that ended */
-  tasks: number;
-  texts: number;
-  /** charged */
-  points: number;
+export interface UpscaleParams {
+  scale?: number;
+  strength?: number;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
 }
 
 export interface UserBody {
@@ -1851,10 +1626,6 @@ export interface UserBody {
   /** the user's own limit of running nodes; null: as each user */
   concurrency: number | null;
   createdAt: string;
-  displayName: string | null;
-  lastLoginAt: string | null;
-  /** points */
-  balance: number;
 }
 
 export interface UserChangeBody {
@@ -1952,4 +1723,25 @@ export interface WorkerNodeBody {
 export interface WorkersBody {
   items: WorkerBody[];
   nextCursor: string | null;
+}
+
+/** The parameters of each tool. */
+export interface ToolParams {
+  model_photo: ModelPhotoParams;
+  outfit_poses: OutfitPosesParams;
+  real_model: RealModelParams;
+  scene: SceneParams;
+  background: BackgroundParams;
+  style: StyleParams;
+  crop: CropParams;
+  cutout: CutoutParams;
+  erase: EraseParams;
+  extend: ExtendParams;
+  derive: DeriveParams;
+  repaint: RepaintParams;
+  img2img: Img2imgParams;
+  hd_fix: HdFixParams;
+  batch_cutout: BatchCutoutParams;
+  upscale: UpscaleParams;
+  batch_convert: BatchConvertParams;
 }
