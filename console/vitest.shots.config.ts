@@ -1,4 +1,3 @@
-import { mergeConfig } from "vitest/config";
-import base from "./vitest.e2e.config";
+import base from "./vitest.e2e.config.ts";
 
-export default mergeConfig(base, { test: { include: ["e2e/shots.ts"] } });
+export default { ...base, test: { ...base.test, include: ["e2e/shots.ts"] } };

@@ -20,6 +20,7 @@ READY = """
     console   {consoleUrl}
     API       {apiUrl}/docs
     payments  {wechatSimUrl}  (the WeChat Pay simulator)
+    mails     {mailboxUrl}  (what the platform would send by SES)
     log in    {login}
 
   Next: open the console and log in, or try `curl {apiUrl}/health`.

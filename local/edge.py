@@ -18,7 +18,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from artiway.platform.streaming import DELIMITER
-from local import pictures
+from local import mailbox, pictures
 from local.lambdas import StreamFailed, new_trace_id
 from local.template import Api, StreamRoute
 
@@ -85,6 +85,8 @@ class Edge:
         app.router.add_route("*", r"/api/{tail:[\s\S]*}", self._forward)
         app.router.add_get("/ws", self._connect)
         app.router.add_route("*", pictures.PREFIX + r"{tail:[\s\S]*}", self._picture)
+        app.router.add_get(mailbox.PATH, self._mailbox)
+        app.router.add_get(f"{mailbox.PATH}.json", self._mailbox)
         app.router.add_get(r"/{tail:[\s\S]*}", self._static)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5, handler_cancellation=True)
         await self._runner.setup()
@@ -211,6 +213,13 @@ class Edge:
             return _unreachable()
         try:
             return await self.pictures.answer(request, self._session)
+        except (aiohttp.ClientError, TimeoutError):
+            return _unreachable()
+
+    async def _mailbox(self, request: web.Request) -> web.StreamResponse:
+        assert self._session is not None
+        try:
+            return await mailbox.answer(request, self._session, self._aws_url)
         except (aiohttp.ClientError, TimeoutError):
             return _unreachable()
 

@@ -21,7 +21,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from artiway.generations.providers import routes
 from artiway.platform import picture_keys
 from artiway.platform.outbound import parse_targets
-from local import administrator, database, emulator, pictures, template, text_model
+from local import administrator, database, emulator, mailbox, pictures, template, text_model
 from local.edge import Edge
 from local.files import write_whole
 from local.lambdas import DEFAULT_SANDBOXES, Configuration, Function, LambdaServer
@@ -280,6 +280,7 @@ class Stack:
             "databaseUrl": database.in_database(superuser),
             "redisUrl": redis_url,
             "wechatSimUrl": None,
+            "mailboxUrl": f"{self.url}{mailbox.PATH}",
             "admin": None,
         }
         signing = next(iter(self._picture_keys(translated).values()), "")
@@ -374,7 +375,7 @@ class Stack:
             self._text_model.start(self._ports["text_model"], self._report_line)
 
     def _allow_targets(self) -> None:
-        """Pass the operator's list and the console's origin as template parameters, as on AWS."""
+        """Pass the operator's list, the console's origin and the sender of mails as template parameters, as on AWS."""
         text = os.environ.get("ARTIWAY_ALLOWED_TARGETS", "")
         try:
             targets = parse_targets(text)
@@ -382,7 +383,14 @@ class Stack:
             raise CannotStart(f"ARTIWAY_ALLOWED_TARGETS: {error}") from error
         allowed = ",".join(f"{host}:{port}" for host, port in sorted(targets))
         # Browsers may call this machine by any of its names.
-        for name, value in (("AllowedTargets", allowed), ("ConsoleOrigin", f"http://*:{self.port}")):
+        given = {
+            "AllowedTargets": allowed,
+            "ConsoleOrigin": f"http://*:{self.port}",
+            "PublicUrl": self.url,
+            "MailFrom": mailbox.SENDER,
+            "MailIdentity": mailbox.DOMAIN,
+        }
+        for name, value in given.items():
             if name in self._local.body.get("Parameters", {}):
                 self._parameters.setdefault(name, value)
 
@@ -395,6 +403,8 @@ class Stack:
         self.outputs = emulator.deploy(
             self._aws_url, self._local.body, parameters=self._parameters, failures=self._lambdas.failures
         )
+        if "MailFrom" in self._local.body.get("Parameters", {}):
+            mailbox.verify_sender(self._aws_url)
         self._report_line(f"template deployed: {len(self._local.body['Resources'])} resources")
 
     def _origin_secret(self) -> str:

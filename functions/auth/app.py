@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
@@ -17,6 +18,10 @@ handler = api.handler
 
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
 Password = Annotated[str, Field(min_length=PASSWORD_LENGTH[0], max_length=PASSWORD_LENGTH[1])]
+
+Token = Annotated[str, Field(min_length=1, max_length=256, description="of the link in the mail")]
+Language = Literal["zh", "en"]
+DisplayName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=80)]
 
 
 class RegisterBody(http.Wire):
@@ -38,6 +43,41 @@ class WechatBody(http.Wire):
 
 class RefreshBody(http.Wire):
     refresh_token: str = Field(min_length=1, max_length=256)
+
+
+class ForgotBody(http.Wire):
+    login: str = Field(min_length=1, max_length=254, description="e-mail address or phone number")
+    language: Language | None = Field(default=None, description="of the mail; null: as the user's profile")
+
+
+class ForgottenBody(http.Wire):
+    """The same whether the account exists or not."""
+
+
+class ResetBody(http.Wire):
+    token: Token
+    password: Password
+
+
+class OwnPasswordBody(http.Wire):
+    current_password: str = Field(min_length=1, max_length=PASSWORD_LENGTH[1])
+    new_password: Password
+
+
+class LinkBody(http.Wire):
+    token: Token
+
+
+class InvitedBody(http.Wire):
+    tenant_name: str
+    email: str
+    expires_at: datetime
+
+
+class AcceptBody(http.Wire):
+    token: Token
+    password: Password
+    display_name: DisplayName | None = None
 
 
 class TokensBody(http.Wire):
@@ -93,6 +133,52 @@ def log_out() -> tuple[None, int]:
         raise NotAllowed("an API key has no session to end; delete the key instead")
     bootstrap.auth().logout(tenant_id=identity.tenant_id, session_id=identity.session_id)
     return None, 204
+
+
+@api.post("/auth/password/forgot", public=True, status=202, errors=[429])
+def forget_password(body: ForgotBody) -> tuple[ForgottenBody, int]:
+    """Send a link to reset the password, valid once for 30 minutes. The answer is the same for an unknown login."""
+    bootstrap.resets().forgot(login=body.login, language=body.language, address=api.client_address)
+    return ForgottenBody(), 202
+
+
+@api.post("/auth/password/reset", public=True, status=204, errors=[401, 429])
+def reset_password(body: ResetBody) -> tuple[None, int]:
+    """Set a password by the link in the mail. All sessions of the user end."""
+    bootstrap.resets().reset(token=body.token, password=body.password, address=api.client_address)
+    return None, 204
+
+
+@api.post("/me/password", status=204)
+def change_password(body: OwnPasswordBody) -> tuple[None, int]:
+    """Change the caller's password. All other sessions of the user end."""
+    identity = api.identity
+    if identity.key_id is not None:
+        raise NotAllowed("an API key cannot change its user's password")
+    bootstrap.resets().change(
+        tenant_id=identity.tenant_id,
+        user_id=identity.user_id,
+        session_id=identity.session_id,
+        current_password=body.current_password,
+        new_password=body.new_password,
+    )
+    return None, 204
+
+
+@api.post("/auth/invitations/look", public=True, errors=[401, 429])
+def look_at_invitation(body: LinkBody) -> InvitedBody:
+    """Who invites whom, for the page that the link in the mail opens. Changes nothing."""
+    found = bootstrap.auth().invited(token=body.token, address=api.client_address)
+    return InvitedBody(tenant_name=found.tenant_name, email=found.email, expires_at=found.expires_at)
+
+
+@api.post("/auth/invitations/accept", public=True, status=201, errors=[401, 409, 429])
+def accept_invitation(body: AcceptBody) -> tuple[TokensBody, int]:
+    """Accept an invitation by the link in the mail: set a password and log in."""
+    tokens = bootstrap.auth().join(
+        token=body.token, password=body.password, display_name=body.display_name, address=api.client_address
+    )
+    return TokensBody(**_wire(tokens)), 201
 
 
 def _wire(tokens: Tokens) -> dict[str, object]:

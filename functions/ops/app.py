@@ -967,6 +967,9 @@ class AuditBody(http.Wire):
     details: dict[str, Any]
     trace_id: str
     at: datetime
+    actor_email: str | None
+    actor_name: str | None
+    tenant_name: str | None
 
 
 class AuditsBody(http.Wire):
@@ -976,7 +979,7 @@ class AuditsBody(http.Wire):
 
 @api.get("/ops/audit", permission="ops.read", slow=True)
 def list_audit(
-    actor: Annotated[str | None, Query(max_length=64, description="a user's id")] = None,
+    actor: Annotated[str | None, Query(max_length=254, description="a user's id or e-mail address")] = None,
     action: Annotated[str | None, Query(max_length=100)] = None,
     target: Annotated[str | None, Query(max_length=200)] = None,
     since: Annotated[AwareDatetime | None, Query(alias="from")] = None,
@@ -986,12 +989,21 @@ def list_audit(
 ) -> AuditsBody:
     """The audit log of all tenants, newest first. Entries are kept for 180 days."""
     try:
-        actor_id = None if actor is None else from_wire("usr", actor)
+        actor_id = None if actor is None else _actor_id(actor)
     except NotFound:
         return AuditsBody(items=[], next_cursor=None)
     wanted = AuditFilter(actor_id, action, target, since, until)
     page = bootstrap.audit_trail().find(wanted, cursor=cursor, limit=limit)
     return AuditsBody(items=[_audit(entry) for entry in page.items], next_cursor=page.next_cursor)
+
+
+def _actor_id(text: str) -> UUID:
+    if "@" not in text:
+        return from_wire("usr", text)
+    found = bootstrap.audit_trail().user_of_email(text)
+    if found is None:
+        raise NotFound("there is no such user")
+    return found
 
 
 def _audit(entry: AuditEntry) -> AuditBody:
@@ -1004,6 +1016,9 @@ def _audit(entry: AuditEntry) -> AuditBody:
         details=dict(entry.details),
         trace_id=entry.trace_id,
         at=entry.at,
+        actor_email=entry.actor_email,
+        actor_name=entry.actor_name,
+        tenant_name=entry.tenant_name,
     )
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
+from aws_lambda_powertools.event_handler.openapi.params import Query
 from pydantic import Field
 
 from artiway import bootstrap
+from artiway.errors import NotFound
 from artiway.idempotency.model import key_of_user
 from artiway.ids import from_wire, new_id, to_wire
-from artiway.payments.model import Channel, Order, OrderStatus, RefundStatus
+from artiway.payments.model import Channel, Order, OrderStatus, RefundLine, RefundStatus
 from artiway.platform import http
 
 api = http.Api("orders", origin=bootstrap.origin, access_check=bootstrap.access_check)
@@ -68,6 +70,39 @@ class NewRefundBody(http.Wire, populate_by_name=False):
 class RefundBody(http.Wire):
     refund_id: str
     status: RefundStatus
+
+
+class RefundLineBody(RefundBody):
+    order_id: str
+    amount_fen: int
+    points: int
+    reason: str
+    created_at: datetime
+    ended_at: datetime | None
+
+
+class RefundsBody(http.Wire):
+    items: list[RefundLineBody]
+    next_cursor: str | None
+
+
+class ReceiptBody(http.Wire):
+    """For a printed page. It is no fapiao."""
+
+    receipt_number: str = Field(description="our number of the payment at WeChat")
+    order_id: str
+    transaction_id: str
+    tenant_name: str
+    buyer: str
+    package_id: str
+    points: int
+    amount_fen: int
+    refunded_fen: int
+    channel: Channel
+    status: OrderStatus
+    created_at: datetime
+    paid_at: datetime
+    refunds: list[RefundLineBody]
 
 
 @api.get("/packages")
@@ -149,6 +184,67 @@ def refund_order(order_id: str, body: NewRefundBody) -> tuple[RefundBody, int]:
         request_hash=request_hash,
     )
     return RefundBody(refund_id=to_wire("ref", refund.refund_id), status=refund.status), 202
+
+
+@api.get("/refunds", permission="order.create")
+def list_refunds(
+    order_id: Annotated[str | None, Query(alias="orderId", max_length=64)] = None,
+    cursor: http.Cursor = None,
+    limit: http.Limit = 50,
+) -> RefundsBody:
+    """Refunds of the caller's orders, newest first; with `order.refund` those of the tenant."""
+    try:
+        order = None if order_id is None else from_wire("ord", order_id)
+    except NotFound:
+        return RefundsBody(items=[], next_cursor=None)
+    found = bootstrap.orders().refunds(
+        tenant_id=api.identity.tenant_id,
+        user_id=_whose(),
+        order_id=order,
+        before=http.place_of(cursor),
+        limit=limit + 1,
+    )
+    next_place = found[limit - 1].refund_id if len(found) > limit else None
+    return RefundsBody(items=[_refund(one) for one in found[:limit]], next_cursor=http.cursor_of(next_place))
+
+
+@api.get("/orders/<order_id>/receipt", permission="order.create", errors=[409])
+def get_receipt(order_id: str) -> ReceiptBody:
+    """What a receipt of a paid order shows."""
+    receipt = bootstrap.orders().receipt(
+        tenant_id=api.identity.tenant_id, order_id=from_wire("ord", order_id), user_id=_whose()
+    )
+    order = receipt.order
+    assert order.paid_at is not None
+    return ReceiptBody(
+        receipt_number=order.out_trade_no,
+        order_id=to_wire("ord", order.order_id),
+        transaction_id=order.transaction_id or "",
+        tenant_name=receipt.tenant_name,
+        buyer=receipt.buyer,
+        package_id=order.package_id,
+        points=order.points,
+        amount_fen=order.amount_fen,
+        refunded_fen=order.refunded_fen,
+        channel=order.channel,
+        status=order.status,
+        created_at=order.created_at,
+        paid_at=order.paid_at,
+        refunds=[_refund(one) for one in receipt.refunds],
+    )
+
+
+def _refund(refund: RefundLine) -> RefundLineBody:
+    return RefundLineBody(
+        refund_id=to_wire("ref", refund.refund_id),
+        status=refund.status,
+        order_id=to_wire("ord", refund.order_id),
+        amount_fen=refund.amount_fen,
+        points=refund.points,
+        reason=refund.reason,
+        created_at=refund.started_at,
+        ended_at=refund.ended_at,
+    )
 
 
 def _mine(order_id: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import Annotated, Literal
 from uuid import UUID
 
@@ -14,10 +14,12 @@ from aws_lambda_powertools.event_handler.openapi.params import Query
 from pydantic import AwareDatetime, Field
 
 from artiway import bootstrap
+from artiway.errors import NotAllowed
 from artiway.idempotency.model import KeyReused
 from artiway.ids import from_wire, new_id, to_wire
 from artiway.platform import http
 from artiway.points.model import Entry, Kind, LedgerFilter, Terms
+from artiway.usage.model import usage_query
 
 api = http.Api("points", origin=bootstrap.origin, access_check=bootstrap.access_check)
 handler = api.handler
@@ -94,6 +96,80 @@ def list_entries(
     return LedgerBody(items=[_entry(entry) for entry in items], next_cursor=next_cursor)
 
 
+class UsageLineBody(http.Wire):
+    day: date | None = Field(description="null unless grouped by day, as the other two")
+    tool: str | None = Field(description="a tool, `flow`, or `text:` and a service")
+    user_id: str | None
+    email: str | None
+    display_name: str | None
+    tasks: int = Field(description="that ended")
+    texts: int
+    points: int = Field(description="charged")
+
+
+class UsageBody(http.Wire):
+    items: list[UsageLineBody]
+    next_cursor: str | None
+    since: date = Field(alias="from")
+    until: date = Field(alias="to", description="inclusive")
+    scope: Literal["own", "tenant"]
+    total_tasks: int
+    total_texts: int
+    total_points: int
+
+
+@api.get("/usage", permission="points.read", slow=True)
+def list_usage(
+    since: Annotated[date | None, Query(alias="from", description="30 days if left out")] = None,
+    until: Annotated[date | None, Query(alias="to", description="inclusive; today if left out")] = None,
+    group_by: Annotated[str, Query(alias="groupBy", max_length=40, description="of day, tool, user")] = "day",
+    user_id: Annotated[str | None, Query(alias="userId", max_length=64)] = None,
+    time_zone: Annotated[str, Query(alias="timeZone", max_length=64)] = "Asia/Shanghai",
+    cursor: http.Cursor = None,
+    limit: Annotated[int, Query(ge=1, le=1_000)] = 1_000,
+) -> UsageBody:
+    """Tasks, texts and points by day, tool and person, at most 92 days. With `user.manage` of the whole tenant."""
+    is_manager = api.identity.may("user.manage")
+    whose: UUID | None = None if is_manager else api.identity.user_id
+    if user_id is not None:
+        wanted_user = from_wire("usr", user_id)
+        if not is_manager and wanted_user != api.identity.user_id:
+            raise NotAllowed("this needs a permission that you do not have", permission="user.manage")
+        whose = wanted_user
+    query = usage_query(
+        first=since,
+        last=until,
+        today=bootstrap.clock().now().date(),
+        time_zone=time_zone,
+        by=group_by,
+        user_id=whose,
+    )
+    lines = bootstrap.usage().lines(api.identity.tenant_id, query)
+    page, next_cursor = http.page_of(lines, cursor, limit)
+    return UsageBody(
+        items=[
+            UsageLineBody(
+                day=line.day,
+                tool=line.tool,
+                user_id=None if line.user_id is None else to_wire("usr", line.user_id),
+                email=line.email,
+                display_name=line.display_name,
+                tasks=line.tasks,
+                texts=line.texts,
+                points=line.points,
+            )
+            for line in page
+        ],
+        next_cursor=next_cursor,
+        since=query.first,
+        until=query.last,
+        scope="own" if whose == api.identity.user_id and not is_manager else "tenant",
+        total_tasks=sum(line.tasks for line in lines),
+        total_texts=sum(line.texts for line in lines),
+        total_points=sum(line.points for line in lines),
+    )
+
+
 @api.post("/points/grants", permission="points.grant", status=201, errors=[404, 409], idempotent=True)
 def grant_points(body: GrantBody) -> tuple[EntryBody, int]:
     """Grant points to a user of any tenant. A campaign grants to each user once."""
@@ -110,6 +186,17 @@ def grant_points(body: GrantBody) -> tuple[EntryBody, int]:
     )
     if (entry.user_id, entry.balance_delta) != (user_id, body.amount):
         raise KeyReused
+    return _entry(entry), 201
+
+
+@api.post("/points/trial", status=201, errors=[409])
+def take_trial() -> tuple[EntryBody, int]:
+    """Trial points for a new tenant, once. A new tenant has none before it asks."""
+    if api.identity.key_id is not None:
+        raise NotAllowed("an API key cannot ask for trial points")
+    entry = bootstrap.trial().take(
+        tenant_id=api.identity.tenant_id, user_id=api.identity.user_id, address=api.client_address
+    )
     return _entry(entry), 201
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import UUID
@@ -16,8 +17,11 @@ from artiway.ids import from_wire, to_wire
 from artiway.platform import http
 
 if TYPE_CHECKING:
+    from artiway.delivery.uploads.model import Thumbnail
     from artiway.scheduling.model import Priority
-    from artiway.tasks.model import FlowNode, NodeStatus, Requester, Task, TaskStatus
+    from artiway.tasks.model import FlowNode, NodeStatus, Requester, Task, TaskOfTenant, TaskStatus
+    from artiway.tasks.operations import HandledTask
+    from artiway.tasks.why import Explanation
 else:
     # The values on the wire. The enums are imported with the services, at the first request.
     Priority = Literal["HIGH", "NORMAL", "LOW"]
@@ -171,8 +175,18 @@ class TaskBody(http.Wire):
     is_draft: bool = Field(description=DRAFT)
 
 
+class ThumbnailBody(http.Wire):
+    url: str
+    width: int
+    height: int
+
+
+class ListedTaskBody(TaskBody):
+    thumbnail: ThumbnailBody | None = Field(description="the first result, in full size")
+
+
 class TasksBody(http.Wire):
-    items: list[TaskBody]
+    items: list[ListedTaskBody]
     next_cursor: str | None
 
 
@@ -180,9 +194,11 @@ class NodeBody(http.Wire):
     node_id: str
     name: str
     type: str
+    step: str = Field(description="a key of the dictionary `steps`")
     status: NodeStatus
     progress: int
     attempt: int
+    run_seconds: float | None = Field(description="how long the attempt that ended ran, as the worker measured it")
     depends_on: list[str]
     error: FaultBody | None
     engine: dict[str, Any] | None = Field(description="the engine that made the picture, as the worker reported it")
@@ -199,10 +215,24 @@ class ResultBody(http.Wire):
     is_draft: bool = Field(description="made without the network that one of its steps needs")
 
 
+class OriginalBody(http.Wire):
+    name: str = Field(description="as the submission named it; in a flow `node.input`")
+    input_id: str
+    url: str | None = Field(description="valid until expiresAt; null: the picture is not kept any more")
+    content_type: str
+    width: int | None
+    height: int | None
+    expires_at: datetime | None
+
+
 class TaskViewBody(TaskBody):
     trace_id: str = Field(description="of the request that submitted the task; in the log lines of all its steps")
     nodes: list[NodeBody]
     results: list[ResultBody]
+    inputs: list[OriginalBody] = Field(description="the pictures that were submitted")
+    params: dict[str, Any] = Field(description="as they were submitted")
+    count: int | None = Field(description="as it was submitted; null: the default")
+    deleted_results: list[str] = Field(description="names of results that were deleted")
 
 
 class ReasonBody(http.Wire):
@@ -377,7 +407,15 @@ def list_tasks(
         before=http.place_of(cursor),
         limit=limit + 1,
     )
-    items = [TaskBody(**_task(task, progress)) for task, progress in found[:limit]]
+    pictures = bootstrap.uploads().thumbnails(
+        tenant_id=api.identity.tenant_id,
+        task_ids=[task.task_id for task, _ in found[:limit]],
+        base_url=api.public_url,
+    )
+    items = [
+        ListedTaskBody(**_task(task, progress), thumbnail=_thumbnail(pictures.get(task.task_id)))
+        for task, progress in found[:limit]
+    ]
     next_place = found[limit - 1][0].task_id if len(found) > limit else None
     return TasksBody(items=items, next_cursor=http.cursor_of(next_place))
 
@@ -391,6 +429,7 @@ def get_task(task_id: str) -> TaskViewBody:
     names = {node.node_id: node.name for node in graph.nodes}
     drafts = bootstrap.catalogue().drafts_of(graph.nodes, graph.dependencies)
     results = bootstrap.uploads().results(tenant_id=api.identity.tenant_id, task_id=place, base_url=api.public_url)
+    asked = bootstrap.uploads().request(tenant_id=api.identity.tenant_id, task_id=place, base_url=api.public_url)
     return TaskViewBody(
         **(_task(graph.task, view.progress) | {"is_draft": graph.task.is_draft or bool(drafts)}),
         trace_id=graph.task.trace_id,
@@ -399,9 +438,11 @@ def get_task(task_id: str) -> TaskViewBody:
                 node_id=to_wire("node", node.node_id),
                 name=node.name,
                 type=node.type,
+                step=node.step,
                 status=node.status,
                 progress=view.node_progress[node.node_id],
                 attempt=node.attempt,
+                run_seconds=None if node.gpu_us is None else node.gpu_us / 1_000_000,
                 depends_on=sorted(names[other] for other in graph.dependencies.get(node.node_id, ())),
                 error=_fault(node.error),
                 engine=None if node.engine is None else dict(node.engine),
@@ -421,27 +462,38 @@ def get_task(task_id: str) -> TaskViewBody:
             )
             for result in results
         ],
+        inputs=[
+            OriginalBody(
+                name=one.name,
+                input_id=to_wire("inp", one.input_id),
+                url=one.url,
+                content_type=one.content_type,
+                width=one.width,
+                height=one.height,
+                expires_at=one.expires_at,
+            )
+            for one in asked.originals
+        ],
+        params=dict(asked.params),
+        count=asked.count,
+        deleted_results=list(asked.deleted),
     )
+
+
+@api.delete("/tasks/<task_id>/results/<name>", permission="task.submit", status=204, errors=[409])
+def delete_result(task_id: str, name: str) -> tuple[None, int]:
+    """Delete a result of an ended task. Another user's task needs task.manage."""
+    bootstrap.uploads().delete_result(
+        tenant_id=api.identity.tenant_id, task_id=from_wire("task", task_id), name=name, requester=_requester()
+    )
+    return None, 204
 
 
 @api.get("/tasks/<task_id>/why", permission="task.read")
 def explain_task(task_id: str) -> WhyBody:
     """Why each node that has not ended waits, and for how long."""
     found = bootstrap.why().explain(tenant_id=api.identity.tenant_id, task_id=from_wire("task", task_id))
-    return WhyBody(
-        priority=found.priority,
-        nodes=[
-            ReasonBody(
-                name=reason.node.name,
-                status=reason.node.status,
-                waiting_for=reason.waiting_for,
-                position=reason.position,
-                eta_seconds=reason.eta_s,
-                detail=reason.detail,
-            )
-            for reason in found.reasons
-        ],
-    )
+    return WhyBody(priority=found.priority, nodes=_reasons(found))
 
 
 @api.post("/tasks/<task_id>/cancel", permission="task.cancel", status=202, errors=[409])
@@ -460,6 +512,200 @@ def retry_task(task_id: str) -> tuple[TaskIdBody, int]:
         tenant_id=api.identity.tenant_id, task_id=from_wire("task", task_id), requester=_requester()
     )
     return TaskIdBody(task_id=task_id, status=task.status), 202
+
+
+class OpsTaskBody(http.Wire):
+    task_id: str
+    tenant_id: str
+    tenant_name: str
+    user_id: str
+    user_email: str | None
+    tool: str
+    name: str
+    status: TaskStatus
+    lane: str
+    priority: Priority
+    price_points: int
+    charged_points: int
+    trace_id: str
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    error: FaultBody | None
+
+
+class OpsTasksBody(http.Wire):
+    items: list[OpsTaskBody]
+    next_cursor: str | None
+
+
+class OpsNodeBody(http.Wire):
+    node_id: str
+    name: str
+    type: str
+    step: str
+    status: NodeStatus
+    attempt: int
+    failures: int
+    progress: int
+    depends_on: list[str]
+    worker_id: str | None = Field(description="of the last attempt")
+    error: FaultBody | None
+    engine: dict[str, Any] | None
+    created_at: datetime
+    ready_at: datetime | None
+    dispatched_at: datetime | None
+    started_at: datetime | None
+    ended_at: datetime | None
+
+
+class StepBody(http.Wire):
+    at: datetime
+    node: str
+    from_status: str | None
+    to_status: str
+    attempt: int
+    worker_id: str | None
+    reason: str | None
+
+
+class OpsTaskViewBody(OpsTaskBody):
+    nodes: list[OpsNodeBody]
+    timeline: list[StepBody] = Field(description="every change of a node, oldest first; history is kept for 90 days")
+    why: list[ReasonBody] = Field(description="why each node that has not ended waits")
+
+
+class TaskIdsBody(http.Wire):
+    ids: list[Annotated[str, Field(max_length=64)]] = Field(min_length=1, max_length=100)
+
+
+class HandledTaskBody(http.Wire):
+    id: str
+    status: TaskStatus | None
+    error_code: str | None = Field(description="why this one was not changed")
+
+
+class HandledTasksBody(http.Wire):
+    results: list[HandledTaskBody]
+
+
+@api.get("/ops/tasks", permission="ops.read", slow=True)
+def search_tasks(
+    q: Annotated[str | None, Query(max_length=254, description="a task's id, a trace id or an e-mail address")] = None,
+    tenant_id: Annotated[str | None, Query(alias="tenantId", max_length=64)] = None,
+    user_id: Annotated[str | None, Query(alias="userId", max_length=64)] = None,
+    status: TaskStatus | None = None,
+    tool: Annotated[str | None, Query(max_length=64)] = None,
+    lane: Annotated[str | None, Query(max_length=64)] = None,
+    since: Annotated[AwareDatetime | None, Query(alias="from")] = None,
+    until: Annotated[AwareDatetime | None, Query(alias="to")] = None,
+    cursor: http.Cursor = None,
+    limit: http.Limit = 50,
+) -> OpsTasksBody:
+    """Tasks of all tenants, newest first. A trace id is found in the tasks of the last seven days."""
+    from artiway.tasks.model import TaskSearch
+
+    text = (q or "").strip()
+    try:
+        wanted = TaskSearch(
+            task_id=from_wire("task", text) if text.startswith("task_") else None,
+            email=text.lower() if "@" in text else None,
+            trace_id=text if text and "@" not in text and not text.startswith("task_") else None,
+            tenant_id=None if tenant_id is None else from_wire("tnt", tenant_id),
+            user_id=None if user_id is None else from_wire("usr", user_id),
+            status=status,
+            tool=tool,
+            lane=lane,
+            since=since,
+            until=until,
+        )
+    except NotFound:  # nobody has such an id
+        return OpsTasksBody(items=[], next_cursor=None)
+    found = bootstrap.task_operations().search(wanted, before=http.place_of(cursor), limit=limit + 1)
+    next_place = found[limit - 1].task_id if len(found) > limit else None
+    items = [OpsTaskBody(**_ops_task(one)) for one in found[:limit]]
+    return OpsTasksBody(items=items, next_cursor=http.cursor_of(next_place))
+
+
+@api.get("/ops/tasks/<task_id>", permission="ops.read", slow=True)
+def get_task_history(task_id: str) -> OpsTaskViewBody:
+    """A task of any tenant: nodes, attempts, workers, timeline, and why it waits. Pictures are not shown."""
+    history = bootstrap.task_operations().history(from_wire("task", task_id))
+    found = history.found
+    reasons: list[ReasonBody] = []
+    if found.ended_at is None:
+        reasons = _reasons(bootstrap.why().explain(tenant_id=found.tenant_id, task_id=found.task_id))
+    return OpsTaskViewBody(
+        **_ops_task(found),
+        nodes=[
+            OpsNodeBody(
+                **{
+                    **row,
+                    "node_id": to_wire("node", row["node_id"]),
+                    "error": _fault(row["error"]),
+                    "depends_on": list(row["depends_on"]),
+                }
+            )
+            for row in history.nodes
+        ],
+        timeline=[StepBody(**asdict(step)) for step in history.steps],
+        why=reasons,
+    )
+
+
+@api.post("/ops/tasks/retry", permission="ops.write", status=202)
+def retry_tasks(body: TaskIdsBody) -> tuple[HandledTasksBody, int]:
+    """Retry failed or partial tasks of any tenant, for their own users' points."""
+    found = bootstrap.task_operations().retry(_task_ids(body.ids), actor_id=api.identity.user_id)
+    return HandledTasksBody(results=[_handled(one) for one in found]), 202
+
+
+@api.post("/ops/tasks/cancel", permission="ops.write", status=202)
+def cancel_tasks(body: TaskIdsBody) -> tuple[HandledTasksBody, int]:
+    """Cancel tasks of any tenant. Delivered results are charged, other points released."""
+    found = bootstrap.task_operations().cancel(_task_ids(body.ids), actor_id=api.identity.user_id)
+    return HandledTasksBody(results=[_handled(one) for one in found]), 202
+
+
+def _task_ids(texts: Sequence[str]) -> list[UUID]:
+    """An id that cannot exist is refused as a whole: it is a mistake of the caller."""
+    return [from_wire("task", text) for text in texts]
+
+
+def _handled(handled: HandledTask) -> HandledTaskBody:
+    return HandledTaskBody(
+        id=to_wire("task", handled.task_id),
+        status=handled.status,
+        error_code=None if handled.error is None else handled.error.code,
+    )
+
+
+def _ops_task(found: TaskOfTenant) -> dict[str, Any]:
+    return {
+        **asdict(found),
+        "task_id": to_wire("task", found.task_id),
+        "tenant_id": to_wire("tnt", found.tenant_id),
+        "user_id": to_wire("usr", found.user_id),
+        "error": _fault(found.error),
+    }
+
+
+def _reasons(found: Explanation) -> list[ReasonBody]:
+    return [
+        ReasonBody(
+            name=reason.node.name,
+            status=reason.node.status,
+            waiting_for=reason.waiting_for,
+            position=reason.position,
+            eta_seconds=reason.eta_s,
+            detail=reason.detail,
+        )
+        for reason in found.reasons
+    ]
+
+
+def _thumbnail(found: Thumbnail | None) -> ThumbnailBody | None:
+    return None if found is None else ThumbnailBody(url=found.url, width=found.width, height=found.height)
 
 
 def _requester() -> Requester:

@@ -116,5 +116,8 @@ def _slow() -> dict[str, Any]:
     counts["deliveries"] = bootstrap.due_deliveries().publish(
         limit=settings.watchdog_batch, tenant_limit=settings.webhook_tenant_due
     )
+    counts["low_balances"] = bootstrap.points_overview().publish_low_balances(
+        bootstrap.service_outbox(), now=bootstrap.clock().now(), limit=settings.watchdog_batch
+    )
     logger.info("swept", extra=counts)
     return counts

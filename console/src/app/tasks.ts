@@ -26,6 +26,7 @@ export function patched(task: TaskView, event: TaskEvent): TaskView {
       status,
       attempt,
       progress,
+      runSeconds: attempt > node.attempt ? null : node.runSeconds,
       ...(event.type === "task.started" && event.at ? { startedAt: event.at } : {}),
       ...(isOver(status) && event.at ? { endedAt: event.at } : {}),
     };

@@ -28,6 +28,7 @@ from tests.conftest import Addresses
 from tests.e2e.attacks import Operation, operations
 from tests.fakes.clock import FixedClock
 from tests.fakes.identity import LocalSigner, QuickPasswords
+from tests.fakes.outbox import unsent_outbox
 from tests.integration.common.hung import DATABASE, frozen, redis_waits
 from tests.integration.identity.conftest import ISSUER, make_auth
 from tools.openapi import apis
@@ -222,7 +223,7 @@ def start(monkeypatch, postgres_server, valkey_server, handlers):
         """`is_warm`: the cache knows what the administrator may do."""
         auth = set_up(LONG)
         bootstrap.redis().flushall()
-        accounts = PostgresAccounts(bootstrap.service_database(), AuditLog())
+        accounts = PostgresAccounts(bootstrap.service_database(), AuditLog(), unsent_outbox())
         accounts.put_administrator(email=EMAIL, password_hash=QuickPasswords().hash(PASSWORD))
         tokens = auth.login(login=EMAIL, password=PASSWORD, address="")
         bootstrap.tenants().change(tokens.tenant_id, {"rate_per_second": 10_000}, actor_id=tokens.user_id)

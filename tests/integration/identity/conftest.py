@@ -4,43 +4,66 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
 
 from artiway.audit.repository import AuditLog
+from artiway.identity.invitations.repository import InvitedAccounts, PostgresInvitations
+from artiway.identity.invitations.service import InvitationService
 from artiway.identity.keys.repository import PostgresKeys
 from artiway.identity.keys.service import ApiKeyService
-from artiway.identity.model import Actor, Throttle, Tokens
+from artiway.identity.model import Actor, PeopleLimits, Throttle, Tokens
 from artiway.identity.people.repository import PostgresPeople
 from artiway.identity.people.service import PeopleService
 from artiway.identity.repository import PostgresAccounts
+from artiway.identity.resets.repository import PostgresResets
+from artiway.identity.resets.service import ResetService
 from artiway.identity.service import AuthService
 from artiway.identity.tenants.repository import PostgresTenants
 from artiway.identity.tenants.service import TenantService
 from artiway.identity.token_verifier import Verifier
 from tests.fakes.clock import FixedClock
 from tests.fakes.identity import FakeLocator, FakeWechatLogin, LocalSigner, QuickPasswords, RecordedRevocations
+from tests.fakes.mail import Postman
+from tests.fakes.outbox import unsent_outbox
 
 ISSUER = "artiway-test"
+# Three requests of a login and ten of an address, then a quarter of an hour.
+QUARTER = timedelta(minutes=15)
+MAILS = Throttle(3, 10, QUARTER, first_wait=QUARTER, longest_wait=QUARTER)
 
 
 def make_auth(
-    service_database, clock, signer, *, passwords=None, revocations=None, throttle=None, sessions_per_user=50
+    service_database,
+    clock,
+    signer,
+    *,
+    passwords=None,
+    revocations=None,
+    throttle=None,
+    sessions_per_user=50,
+    locator=None,
+    people_limits=None,
 ) -> AuthService:
+    audit, outbox = AuditLog(), unsent_outbox()
+    accounts = PostgresAccounts(service_database, audit, outbox)
     return AuthService(
-        PostgresAccounts(service_database, AuditLog()),
+        accounts,
         passwords or QuickPasswords(),
         signer,
         FakeWechatLogin(),
-        FakeLocator(),
+        locator or FakeLocator(),
         revocations or RecordedRevocations(),
         clock,
         issuer=ISSUER,
         refresh_secret=lambda: b"a secret of the server",
         throttle=Throttle if throttle is None else lambda: throttle,
         sessions_per_user=lambda: sessions_per_user,
+        invitations=InvitedAccounts(service_database, audit, accounts),
+        links=lambda: MAILS,
+        people_limits=lambda: people_limits or PeopleLimits(),
     )
 
 
@@ -56,6 +79,8 @@ class Identity:
     passwords: QuickPasswords
     revocations: RecordedRevocations
     verifier: Verifier
+    resets: ResetService
+    invitations: InvitationService
 
     def register(self, name: str = "") -> Tokens:
         return self.auth.register(
@@ -70,6 +95,11 @@ class Identity:
         tokens = self.register(name)
         claims = self.verifier.verify(tokens.access_token)
         return Actor(tokens.tenant_id, tokens.user_id, frozenset(claims.permissions))
+
+
+@pytest.fixture
+def postman(addresses, service_database, identity) -> Postman:
+    return Postman(addresses.superuser, service_database, identity.clock)
 
 
 @pytest.fixture(scope="session")
@@ -90,4 +120,13 @@ def identity(database, service_database, signer) -> Identity:
         passwords=passwords,
         revocations=revocations,
         verifier=Verifier(json.dumps({"keys": [signer.jwk()]}), issuer=ISSUER),
+        resets=ResetService(
+            PostgresResets(service_database, audit, unsent_outbox()),
+            passwords,
+            revocations,
+            clock,
+            requests=lambda: MAILS,
+            failures=Throttle,
+        ),
+        invitations=InvitationService(PostgresInvitations(database, audit, unsent_outbox()), clock),
     )

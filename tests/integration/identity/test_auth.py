@@ -30,6 +30,7 @@ from artiway.identity.repository import PostgresAccounts
 from artiway.identity.tokens import TokenExpired
 from artiway.platform.database import Database
 from tests.fakes.identity import LocalSigner, QuickPasswords
+from tests.fakes.outbox import unsent_outbox
 from tests.integration.identity.conftest import make_auth
 from tests.integration.retention.passes import purge
 
@@ -443,7 +444,7 @@ def test_only_the_hash_of_a_token_is_stored(identity, addresses):
 
 
 def administrators(service_database) -> AdministratorService:
-    return AdministratorService(PostgresAccounts(service_database, AuditLog()), QuickPasswords())
+    return AdministratorService(PostgresAccounts(service_database, AuditLog(), unsent_outbox()), QuickPasswords())
 
 
 def test_same_administrator_password_ends_no_session(identity, service_database):

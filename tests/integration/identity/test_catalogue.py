@@ -15,6 +15,7 @@ TENANT_ROWS = "(tenant_id = current_tenant())"
 WITHOUT_TENANT = {
     "schema_migration": "the deployment's own history",
     "login_failure": "failed logins by account and address, most of which name no user",
+    "password_reset": "asked for by a login, most of which may name no user",
     "invariant_pass": "when the books of all tenants were last found right",
     "sweep_position": "where a pass over the rows of all tenants stopped",
     "lane_setting": "lanes are the platform's, shared by all tenants",

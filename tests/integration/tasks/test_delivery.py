@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from artiway.audit.repository import AuditLog
 from artiway.delivery.feed.model import EntryId
 from artiway.delivery.uploads.model import NoSuchInput, NotAPicture, NotUploaded, OpenLimits
 from artiway.delivery.uploads.repository import CloudFrontPictures, PostgresUploads
@@ -70,7 +71,9 @@ def objects():
 
 @pytest.fixture
 def uploads(world, objects):
-    return UploadService(PostgresUploads(world.database), objects, PICTURES, world.clock, lambda: BOUNDS)
+    return UploadService(
+        PostgresUploads(world.database, AuditLog()), objects, PICTURES, world.clock, lambda: BOUNDS, originals=PICTURES
+    )
 
 
 def upload(uploads, objects, tenant, body, content_type="image/png", size=None):

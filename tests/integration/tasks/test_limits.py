@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import pytest
 
+from artiway.audit.repository import AuditLog
 from artiway.delivery.feed.model import EntryId, ListenerLimits, TooManyListeners
 from artiway.delivery.feed.queue import RedisFeed, RedisListeners
 from artiway.delivery.feed.service import FeedService
@@ -34,7 +35,14 @@ class TestUploads:
 
     @pytest.fixture
     def uploads(self, world, objects):
-        return UploadService(PostgresUploads(world.database), objects, PICTURES, world.clock, lambda: BOUNDS)
+        return UploadService(
+            PostgresUploads(world.database, AuditLog()),
+            objects,
+            PICTURES,
+            world.clock,
+            lambda: BOUNDS,
+            originals=PICTURES,
+        )
 
     @pytest.fixture
     def tenant(self, world):
@@ -86,7 +94,14 @@ class TestUploads:
             return bool(world.rows(query))
 
         with contextlib.closing(Database(addresses.app)) as database, ThreadPoolExecutor(1) as pool:
-            second = UploadService(PostgresUploads(database), Objects(), PICTURES, world.clock, lambda: BOUNDS)
+            second = UploadService(
+                PostgresUploads(database, AuditLog()),
+                Objects(),
+                PICTURES,
+                world.clock,
+                lambda: BOUNDS,
+                originals=PICTURES,
+            )
             with world.database.tenant_transaction(tenant[0]):
                 for _ in range(PER_USER):
                     self.make(uploads, *tenant)

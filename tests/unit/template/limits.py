@@ -17,7 +17,7 @@ from tests.unit.template.rendering import Rendering
 ENVIRONMENT_BYTES = 3_600  # of 4,096
 MANAGED_POLICIES = 8  # of 10
 ALARM_METRICS = 8  # of 10
-RESOURCES = 450  # of 500
+RESOURCES = 475  # of 500
 PARAMETERS = OUTPUTS = 200
 TEMPLATE_BYTES = 900_000  # of a megabyte
 PARAMETER_BYTES = 4_096

@@ -6,7 +6,8 @@ import type { Node } from "@/api/types";
 import { duration, useT } from "@/i18n";
 import { layout } from "./layout";
 
-export type TimedNode = Node & { startedAt?: string | null; endedAt?: string | null; step?: string | null };
+/** Events add the times of a step while the page is open. */
+export type TimedNode = Node & { startedAt?: string | null; endedAt?: string | null };
 
 const WIDTH = 244;
 const HEIGHT = 68;
@@ -28,7 +29,7 @@ export function useNodeTitle(): (node: TimedNode) => string {
   const label = useLabel();
   return (node) => {
     const [, base, number] = /^(.*?)(?:_(\d+))?$/.exec(node.name)!;
-    const title = [node.step, base].map((name) => name && dictionary("steps", name)).find(Boolean) ?? label("node_types", node.type);
+    const title = [node.step, base!].map((name) => dictionary("steps", name)).find(Boolean) ?? label("node_types", node.type);
     return number ? `${title} ${number}` : title;
   };
 }
@@ -63,7 +64,7 @@ export function Dag({ nodes }: { nodes: TimedNode[] }) {
         <ol className="dag-nodes">
           {placed.map(({ node, column, row }) => {
             const timed = node as TimedNode;
-            const took = timed.startedAt ? ((timed.endedAt ? Date.parse(timed.endedAt) : now) - Date.parse(timed.startedAt)) / 1000 : null;
+            const took = tookOf(timed, now);
             return (
               <li key={node.nodeId} className={`dag-node ${node.status.toLowerCase()}`} style={{ left: x(column), top: y(row), width: WIDTH, height: HEIGHT }}>
                 <span className="dag-icon" aria-hidden="true">
@@ -74,7 +75,7 @@ export function Dag({ nodes }: { nodes: TimedNode[] }) {
                   <span className="dag-state">
                     {node.error ? faultText(node.error) : label("node_states", node.status)}
                     {node.status === "PROCESSING" ? ` · ${node.progress} %` : ""}
-                    {took !== null && took >= 0 && (node.status === "PROCESSING" || timed.endedAt) ? ` · ${duration(Math.round(took * 10) / 10)}` : ""}
+                    {took === null ? "" : ` · ${duration(took)}`}
                     {node.attempt > 1 ? ` · ${t("taskAttempt", { number: node.attempt })}` : ""}
                   </span>
                 </span>
@@ -86,6 +87,13 @@ export function Dag({ nodes }: { nodes: TimedNode[] }) {
       </div>
     </div>
   );
+}
+
+/** Seconds that a step has run: measured by the worker when it has ended, by the events until then. */
+function tookOf(node: TimedNode, now: number): number | null {
+  if (node.status !== "PROCESSING" && node.runSeconds !== null) return Math.round(node.runSeconds * 10) / 10;
+  if (!node.startedAt || !(node.status === "PROCESSING" || node.endedAt)) return null;
+  return Math.max(0, Math.round(((node.endedAt ? Date.parse(node.endedAt) : now) - Date.parse(node.startedAt)) / 100) / 10);
 }
 
 /** A failure of a step, in the user's language. */

@@ -32,6 +32,9 @@ class AuditEntry:
     details: Mapping[str, Any]
     trace_id: str
     at: datetime
+    actor_email: str | None = None
+    actor_name: str | None = None
+    tenant_name: str | None = None
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,11 @@ class AuditTrail:
         with self._service.service_transaction() as tx:
             self._log.record(tx, actor_id=actor_id, action=action, target=target, details=details)
 
+    def user_of_email(self, email: str) -> UUID | None:
+        with self._reader.service_transaction() as tx:
+            row = tx.one(SQL["user_of_email"], {"email": email.strip().lower()})
+        return None if row is None else UUID(str(row["user_id"]))
+
     def find(self, wanted: AuditFilter, *, cursor: str | None, limit: int) -> AuditPage:
         with self._reader.service_transaction() as tx:
             return self._log.find(tx, wanted, cursor=cursor, limit=limit)

@@ -43,8 +43,10 @@ from artiway.bootstrap.identity import (
     auth,
     authorizer,
     cached_access,
+    invitations,
     origin,
     people,
+    resets,
     tenants,
     token_verifier,
 )
@@ -61,10 +63,11 @@ from artiway.bootstrap.jobs import (
     trigger,
 )
 from artiway.bootstrap.live_settings import live_settings, service_setting_values, setting_values
+from artiway.bootstrap.mail import mail
 from artiway.bootstrap.once import forget_all
 from artiway.bootstrap.outbox import outbox, relay, service_outbox
 from artiway.bootstrap.payments import alerts, bills, callbacks, order_sweep, orders, reconciliation, wechat_pay
-from artiway.bootstrap.points import grants, points, points_overview
+from artiway.bootstrap.points import grants, points, points_overview, trial, trial_offer
 from artiway.bootstrap.providers import text_router, text_routes
 from artiway.bootstrap.push import push
 from artiway.bootstrap.recovery import dead_letters, invariants, sweeper
@@ -78,11 +81,13 @@ from artiway.bootstrap.tasks import (
     nodes,
     progress,
     task_events,
+    task_operations,
     task_store,
     tasks,
     why,
 )
 from artiway.bootstrap.text_streams import generation_events
+from artiway.bootstrap.usage import usage
 from artiway.bootstrap.workers import object_urls, workers
 
 __all__ = [
@@ -127,6 +132,7 @@ __all__ = [
     "health",
     "idempotency",
     "invariants",
+    "invitations",
     "job_limits",
     "job_secret_cipher",
     "job_secrets",
@@ -134,6 +140,7 @@ __all__ = [
     "live_catalogue",
     "live_settings",
     "locks",
+    "mail",
     "node_store",
     "nodes",
     "object_urls",
@@ -155,6 +162,7 @@ __all__ = [
     "redis",
     "redis_breaker",
     "relay",
+    "resets",
     "results",
     "retention",
     "run_control",
@@ -173,6 +181,7 @@ __all__ = [
     "sweeper",
     "task_events",
     "task_feed",
+    "task_operations",
     "task_store",
     "tasks",
     "tenants",
@@ -182,8 +191,11 @@ __all__ = [
     "text_routes",
     "text_sweeps",
     "token_verifier",
+    "trial",
+    "trial_offer",
     "trigger",
     "uploads",
+    "usage",
     "wake_lane",
     "warm_up",
     "webhooks",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from artiway.bootstrap import base
+from artiway.bootstrap.audit import audit
 from artiway.bootstrap.live_settings import setting_values
 from artiway.bootstrap.once import once
 from artiway.bootstrap.outbox import outbox, service_outbox
@@ -59,7 +60,7 @@ def pictures() -> Pictures:
 @once
 def uploads() -> UploadService:
     from artiway.delivery.uploads.model import OpenLimits
-    from artiway.delivery.uploads.repository import PostgresUploads
+    from artiway.delivery.uploads.repository import PostgresUploads, S3Pictures
     from artiway.delivery.uploads.service import Bounds, UploadService
     from artiway.delivery.uploads.settings import BYTES, OPEN_PER_TENANT, OPEN_PER_USER, PIXELS, SIDE
 
@@ -73,7 +74,14 @@ def uploads() -> UploadService:
         upload_ttl_s=settings.upload_url_s,
         opened=OpenLimits(values.get(OPEN_PER_USER), values.get(OPEN_PER_TENANT)),
     )
-    return UploadService(PostgresUploads(base.database()), artefact_objects(), pictures(), base.clock(), bounds)
+    return UploadService(
+        PostgresUploads(base.database(), audit()),
+        artefact_objects(),
+        pictures(),
+        base.clock(),
+        bounds,
+        originals=S3Pictures(artefact_objects(), base.clock()),
+    )
 
 
 @once

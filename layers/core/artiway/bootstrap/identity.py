@@ -11,15 +11,18 @@ from artiway.bootstrap.geo import geo
 from artiway.bootstrap.idempotency import idempotency
 from artiway.bootstrap.live_settings import setting_values
 from artiway.bootstrap.once import once
+from artiway.bootstrap.outbox import mail_outbox
 
 if TYPE_CHECKING:
     from artiway.identity.access.service import AccessService, CachedAccess
     from artiway.identity.access_check import AccessCheck
     from artiway.identity.administrators import AdministratorService
+    from artiway.identity.invitations.service import InvitationService
     from artiway.identity.keys.service import ApiKeyService
     from artiway.identity.passwords import Argon2Passwords
     from artiway.identity.people.service import PeopleService
     from artiway.identity.repository import PostgresAccounts
+    from artiway.identity.resets.service import ResetService
     from artiway.identity.service import AuthService
     from artiway.identity.tenants.service import TenantService
     from artiway.identity.token_verifier import Verifier
@@ -92,6 +95,14 @@ def accounts() -> PostgresAccounts:
 
 
 @once
+def login_accounts() -> PostgresAccounts:
+    """Sends a mail about a login from a new place."""
+    from artiway.identity.repository import PostgresAccounts
+
+    return PostgresAccounts(base.service_database(), audit(), mail_outbox(base.service_database()))
+
+
+@once
 def administrators() -> AdministratorService:
     from artiway.identity.administrators import AdministratorService
 
@@ -103,9 +114,10 @@ def auth() -> AuthService:
     import json
     from datetime import timedelta
 
+    from artiway.identity.invitations.repository import InvitedAccounts
     from artiway.identity.locating import Locating
     from artiway.identity.service import AuthService, Lifetimes
-    from artiway.identity.settings import SESSIONS_PER_USER, throttle
+    from artiway.identity.settings import SESSIONS_PER_USER, people_limits, reset_throttle, throttle
     from artiway.identity.wechat_login import WechatLoginClient
     from artiway.platform.clock import SystemClock
     from artiway.platform.kms import KmsSigner
@@ -114,7 +126,7 @@ def auth() -> AuthService:
     refresh_secret = Secret(base.settings().refresh_secret_arn)
     wechat_secret = Secret(base.settings().wechat_login_secret_arn)
     return AuthService(
-        accounts(),
+        login_accounts(),
         _passwords(),
         KmsSigner(base.settings().token_key_id),
         WechatLoginClient(base.settings().wechat_login_url, lambda: json.loads(wechat_secret.text())),
@@ -131,7 +143,36 @@ def auth() -> AuthService:
             grace=timedelta(seconds=base.settings().refresh_grace_s),
         ),
         sessions_per_user=lambda: setting_values().get(SESSIONS_PER_USER),
+        invitations=InvitedAccounts(base.service_database(), audit(), login_accounts()),
+        links=lambda: reset_throttle(setting_values()),
+        people_limits=lambda: people_limits(setting_values()),
     )
+
+
+@once
+def resets() -> ResetService:
+    from artiway.identity.resets.repository import PostgresResets
+    from artiway.identity.resets.service import ResetService
+    from artiway.identity.settings import reset_throttle, throttle
+
+    return ResetService(
+        PostgresResets(base.service_database(), audit(), mail_outbox(base.service_database())),
+        _passwords(),
+        cached_access(),
+        base.clock(),
+        requests=lambda: reset_throttle(setting_values()),
+        failures=lambda: throttle(setting_values()),
+    )
+
+
+@once
+def invitations() -> InvitationService:
+    from artiway.identity.invitations.repository import PostgresInvitations
+    from artiway.identity.invitations.service import InvitationService
+    from artiway.identity.settings import people_limits
+
+    store = PostgresInvitations(base.database(), audit(), mail_outbox(base.database()))
+    return InvitationService(store, base.clock(), limits=lambda: people_limits(setting_values()))
 
 
 @once

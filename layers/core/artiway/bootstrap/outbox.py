@@ -91,3 +91,19 @@ def text_outbox(of: Database) -> Outbox:
     from artiway.outbox.service import Relay
 
     return Outbox(Relay(PostgresStore(of), text_sender()).deliver, base.clock())
+
+
+@once
+def mail_sender() -> Sender:
+    """Sends to SQS only, for functions that start no task."""
+    from artiway.outbox.queue import SqsSender
+
+    return SqsSender(queue_urls())
+
+
+def mail_outbox(of: Database) -> Outbox:
+    """For changes that send a mail."""
+    from artiway.outbox.repository import Outbox, PostgresStore
+    from artiway.outbox.service import Relay
+
+    return Outbox(Relay(PostgresStore(of), mail_sender()).deliver, base.clock())

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from artiway.bootstrap import base
+from artiway.bootstrap.audit import audit_trail
 from artiway.bootstrap.circuits import circuit_rules, circuits
 from artiway.bootstrap.delivery import listeners, task_feed, uploads, webhook_post, webhooks
 from artiway.bootstrap.live_settings import setting_values
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from artiway.tasks.drafts import Drafts
     from artiway.tasks.durations import MeasuredDurations
     from artiway.tasks.lifecycle import NodeService
+    from artiway.tasks.operations import TaskOperations
     from artiway.tasks.progress import Progress
     from artiway.tasks.repository import PostgresNodes, PostgresTasks
     from artiway.tasks.service import TaskService
@@ -116,6 +118,14 @@ def tasks() -> TaskService:
         circuit_rules=circuit_rules,
         drafts=drafts(),
     )
+
+
+@once
+def task_operations() -> TaskOperations:
+    from artiway.tasks.operations import TaskOperations
+    from artiway.tasks.repository import PostgresTaskSearch
+
+    return TaskOperations(PostgresTaskSearch(base.service_database()), tasks(), audit_trail())
 
 
 @once

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -16,6 +16,8 @@ from artiway.errors import Conflict, NotAllowed, Refused, TooMany, Unauthenticat
 
 PASSWORD_LENGTH = (8, 128)
 SECRET_BYTES = 32
+# How long a link in a mail is valid, to reset a password or to accept an invitation.
+LINK_LIFE = timedelta(minutes=30)
 OWNER = "owner"
 PLATFORM_ADMIN = "platform_admin"
 
@@ -132,6 +134,24 @@ class LoginThrottled(TooMany):
         super().__init__("too many failed logins; wait before the next", retry_after_s=retry_after_s)
 
 
+class RequestsThrottled(TooMany):
+    """Mails and links are bounded per login and address, whether the login has an account or not."""
+
+    code = "AUTH_429_THROTTLED"
+
+    def __init__(self, retry_after_s: int) -> None:
+        super().__init__("too many requests of this kind; wait before the next", retry_after_s=retry_after_s)
+
+
+class LinkInvalid(Unauthenticated):
+    """The same for an unknown, used, replaced and expired link."""
+
+    code = "AUTH_401_LINK_INVALID"
+
+    def __init__(self) -> None:
+        super().__init__("this link is not valid any more; ask for a new one")
+
+
 class LastOwner(Conflict):
     code = "USER_409_LAST_OWNER"
 
@@ -144,6 +164,34 @@ class TooManyUsers(Conflict):
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"a tenant has at most {limit} users, disabled ones included", limit=limit)
+
+
+class InvitationOpen(Conflict):
+    code = "INVITATION_409_OPEN"
+
+    def __init__(self, invitation_id: str) -> None:
+        super().__init__("this address has an open invitation; send it again", invitationId=invitation_id)
+
+
+class InvitationEnded(Conflict):
+    code = "INVITATION_409_ENDED"
+
+    def __init__(self) -> None:
+        super().__init__("this invitation was accepted or revoked")
+
+
+class TooManyInvitations(Conflict):
+    code = "INVITATION_409_TOO_MANY"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"a tenant has at most {limit} open invitations; revoke one first", limit=limit)
+
+
+class InvitationJustSent(TooMany):
+    code = "INVITATION_429_SENT"
+
+    def __init__(self, retry_after_s: int) -> None:
+        super().__init__("this invitation was just sent; wait before the next", retry_after_s=retry_after_s)
 
 
 class TooManyRoles(Conflict):
@@ -248,6 +296,7 @@ class Organisation:
     tier: str
     concurrency: int
     user_concurrency: int | None
+    low_balance_points: int | None = None  # below it a user gets a notice; None: no notice
 
 
 @dataclass(frozen=True)
@@ -258,6 +307,7 @@ class NewUser:
     phone: str | None
     password_hash: str | None
     roles: tuple[str, ...]
+    display_name: str | None = None
 
 
 @dataclass(frozen=True)
@@ -270,6 +320,9 @@ class User:
     permissions: frozenset[str]
     created_at: datetime
     concurrency: int | None = None
+    display_name: str | None = None
+    last_login_at: datetime | None = None
+    balance: int = 0
 
 
 @dataclass(frozen=True)
@@ -293,6 +346,97 @@ class Me:
     tier: str
     email: str | None
     roles: tuple[str, ...]
+    phone: str | None
+    display_name: str | None
+    language: str | None
+    email_notices: bool
+    tenant_name: str
+    artefact_days: int
+    low_balance_points: int | None
+    balance: int
+    frozen: int
+    had_trial: bool
+    new_place_at: datetime | None  # the newest login from a new place that the user has not seen
+    new_place_location: str | None
+
+    @property
+    def is_low(self) -> bool:
+        return self.low_balance_points is not None and self.balance < self.low_balance_points
+
+
+@dataclass(frozen=True)
+class Login:
+    """A login as the user sees it."""
+
+    login_id: UUID
+    method: str
+    address: str
+    location: str
+    logged_at: datetime
+    is_new_place: bool
+
+
+class InvitationStatus(StrEnum):
+    OPEN = "OPEN"
+    ACCEPTED = "ACCEPTED"
+    REVOKED = "REVOKED"
+    EXPIRED = "EXPIRED"
+
+
+@dataclass(frozen=True)
+class Invitation:
+    invitation_id: UUID
+    email: str
+    roles: tuple[str, ...]
+    language: str | None
+    invited_by: UUID
+    inviter_email: str | None
+    created_at: datetime
+    sent_at: datetime
+    expires_at: datetime
+    accepted_at: datetime | None = None
+    revoked_at: datetime | None = None
+    user_id: UUID | None = None
+
+    def status(self, now: datetime) -> InvitationStatus:
+        if self.accepted_at is not None:
+            return InvitationStatus.ACCEPTED
+        if self.revoked_at is not None:
+            return InvitationStatus.REVOKED
+        return InvitationStatus.OPEN if now < self.expires_at else InvitationStatus.EXPIRED
+
+
+@dataclass(frozen=True)
+class ResetRequest:
+    """A login as it was typed, normal form. It may name no account."""
+
+    reset_id: UUID
+    login: str
+    language: str | None
+    created_at: datetime
+    expires_at: datetime
+
+
+@dataclass(frozen=True)
+class PasswordSet:
+    """Whose password was set, and the sessions that ended with it."""
+
+    tenant_id: UUID
+    user_id: UUID
+    ended_sessions: Sequence[UUID]
+
+
+@dataclass(frozen=True)
+class Invited:
+    """An invitation whose link is valid, as the invited person sees it."""
+
+    tenant_id: UUID
+    invitation_id: UUID
+    email: str
+    roles: tuple[str, ...]
+    expires_at: datetime
+    tenant_name: str
+    permissions: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -343,6 +487,7 @@ class LoginEvent:
     address: str
     location: str
     logged_at: datetime
+    is_place_known: bool = True  # the location was found
 
 
 @dataclass(frozen=True)
@@ -435,6 +580,7 @@ class KeyLimits:
 class PeopleLimits:
     users: int = 1_000
     roles: int = 50
+    invitations: int = 100  # open ones
 
 
 @dataclass(frozen=True)

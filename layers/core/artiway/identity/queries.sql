@@ -5,8 +5,8 @@ VALUES (%(tenant_id)s, %(name)s, %(tier)s, %(status)s, %(is_platform)s, %(weight
         %(rate_per_second)s, %(burst)s, %(user_concurrency)s, %(job_concurrency)s, %(job_per_minute)s, %(job_period_s)s);
 
 -- name: insert_user
-INSERT INTO app_user (tenant_id, user_id, email, phone, password_hash)
-VALUES (%(tenant_id)s, %(user_id)s, %(email)s, %(phone)s, %(password_hash)s);
+INSERT INTO app_user (tenant_id, user_id, email, phone, password_hash, display_name)
+VALUES (%(tenant_id)s, %(user_id)s, %(email)s, %(phone)s, %(password_hash)s, %(display_name)s);
 
 -- name: insert_roles
 INSERT INTO user_role (tenant_id, user_id, role)
@@ -37,8 +37,14 @@ INSERT INTO refresh_token (token_hash, tenant_id, session_id, issued_at, expires
 VALUES (%(token_hash)s, %(tenant_id)s, %(session_id)s, %(created_at)s, %(token_expires_at)s);
 
 -- name: insert_login
-INSERT INTO login_event (tenant_id, login_id, user_id, method, address, location, logged_at)
-VALUES (%(tenant_id)s, %(login_id)s, %(user_id)s, %(method)s, %(address)s, %(location)s, %(logged_at)s);
+-- A place is new if the user logged in before, and never from there. An unknown location is no place.
+INSERT INTO login_event (tenant_id, login_id, user_id, method, address, location, logged_at, is_new_place)
+SELECT %(tenant_id)s, %(login_id)s, %(user_id)s, %(method)s, %(address)s, %(location)s, %(logged_at)s,
+       %(is_place_known)s AND coalesce(bool_and(before.location <> %(location)s), false)
+  FROM login_event AS before
+ WHERE before.tenant_id = %(tenant_id)s AND before.user_id = %(user_id)s
+   AND before.logged_at > %(logged_at)s::timestamptz - make_interval(months => %(months)s)
+RETURNING is_new_place;
 
 -- name: account_by_login
 SELECT tenant_id, user_id, password_hash,

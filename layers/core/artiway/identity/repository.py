@@ -23,17 +23,22 @@ from artiway.identity.model import (
     as_details,
 )
 from artiway.ids import new_id, to_wire
+from artiway.mail.model import new_place_message
+from artiway.outbox.repository import Outbox
 from artiway.platform import sql
 from artiway.platform.database import Database, Row, Transaction
 
 SQL = sql.load("artiway.identity")
+# A place is new if no login of these months came from it. Records of logins stay for six months.
+PLACE_MONTHS = 3
 
 
 class PostgresAccounts:
     """A login names no tenant, so these queries cross all tenants."""
 
-    def __init__(self, database: Database, audit: AuditLog) -> None:
-        self._database, self._audit = database, audit
+    def __init__(self, database: Database, audit: AuditLog, outbox: Outbox | None = None) -> None:
+        """Without an outbox no mail is sent about a new place: for functions that log nobody in."""
+        self._database, self._audit, self._outbox = database, audit, outbox
 
     def add_tenant(
         self,
@@ -54,7 +59,7 @@ class PostgresAccounts:
             if wechat is not None:
                 tx.run(SQL["insert_wechat"], asdict(wechat) | _ids(owner), on_duplicate=taken)
             if session is not None and login is not None:
-                self._open(tx, session, login)
+                self.open(tx, session, login)
 
     def put_administrator(self, *, email: str, password_hash: str) -> UUID:
         """Create the platform's tenant and this administrator as far as they do not exist, and set the password."""
@@ -88,6 +93,10 @@ class PostgresAccounts:
         with self._database.service_transaction() as tx:
             return _account(tx.one(SQL["account_by_login"], {"login": login}))
 
+    def account_by_user(self, user_id: UUID) -> Account | None:
+        with self._database.service_transaction() as tx:
+            return _account(tx.one(SQL["account_by_user"], {"user_id": user_id}))
+
     def account_by_wechat(self, person: WechatPerson) -> Account | None:
         with self._database.service_transaction() as tx:
             user_id = self._user_of_wechat(tx, person)
@@ -100,7 +109,7 @@ class PostgresAccounts:
 
     def open_session(self, session: NewSession, login: LoginEvent, *, most: int) -> Sequence[UUID] | None:
         with self._database.service_transaction() as tx:
-            if not self._open(tx, session, login):
+            if not self.open(tx, session, login):
                 return None
             ended = tx.all(SQL["end_oldest_sessions"], asdict(session) | {"most": most})
         return [row["session_id"] for row in ended]
@@ -149,12 +158,19 @@ class PostgresAccounts:
             tx.run(SQL["forgive_address"], {"subject": address})
             tx.run(SQL["forgive_account"], {"subject": account})
 
-    def _open(self, tx: Transaction, session: NewSession, login: LoginEvent) -> bool:
+    def open(self, tx: Transaction, session: NewSession, login: LoginEvent) -> bool:
+        """False if the user or the tenant was closed meanwhile."""
         if tx.run(SQL["insert_session"], asdict(session)) == 0:
             return False
         tx.run(SQL["insert_refresh_token"], asdict(session))
-        tx.run(SQL["insert_login"], asdict(login))
+        self.add_login(tx, login)
         return True
+
+    def add_login(self, tx: Transaction, login: LoginEvent) -> None:
+        """Store the login. One from a new place and its mail are one transaction."""
+        row = tx.one(SQL["insert_login"], asdict(login) | {"months": PLACE_MONTHS})
+        if row is not None and row["is_new_place"] and self._outbox is not None:
+            self._outbox.publish(tx, [new_place_message(login.tenant_id, login.login_id)])
 
     def _user_of_wechat(self, tx: Transaction, person: WechatPerson) -> UUID | None:
         known = tx.one(SQL["wechat_identity"], asdict(person))

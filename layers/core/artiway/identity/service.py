@@ -8,7 +8,7 @@ import hmac
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Protocol
 from uuid import UUID
 
@@ -21,15 +21,19 @@ from artiway.identity.model import (
     Account,
     AccountClosed,
     BadCredentials,
+    Invited,
+    LinkInvalid,
     LoginEvent,
     LoginMethod,
     LoginTaken,
     LoginThrottled,
     NewSession,
     NewUser,
+    PeopleLimits,
     RefreshReused,
     RefreshState,
     RefreshVerdict,
+    RequestsThrottled,
     Tenant,
     TenantSuspended,
     Throttle,
@@ -52,6 +56,8 @@ logger = Logger("identity")
 REFRESH_PREFIX = "rt_"
 ROTATE_TRIES = 3
 SESSIONS_PER_USER = 50
+# What a lookup answers if it found no location.
+UNKNOWN_PLACES = frozenset({"", "unknown"})
 
 
 class Passwords(Protocol):
@@ -101,6 +107,25 @@ class Store(Protocol):
         """After a success: reset the account's failures, and count one failure less for the address."""
 
 
+class Invitations(Protocol):
+    """Across tenants: a link names no tenant."""
+
+    def invited(self, token_hash: bytes, *, now: datetime) -> Invited | None: ...
+
+    def accept(
+        self,
+        invited: Invited,
+        token_hash: bytes,
+        user: NewUser,
+        session: NewSession,
+        login: LoginEvent,
+        *,
+        most_users: int,
+        now: datetime,
+    ) -> bool:
+        """Store all of it in one transaction. False if the link ended meanwhile. Raises LoginTaken, TooManyUsers."""
+
+
 class WechatLogin(Protocol):
     def exchange(self, app: str, code: str) -> WechatPerson:
         """The person to whom WeChat gave this code."""
@@ -137,12 +162,17 @@ class AuthService:
         throttle: Callable[[], Throttle] = Throttle,
         lifetimes: Lifetimes | None = None,
         sessions_per_user: Callable[[], int] = lambda: SESSIONS_PER_USER,
+        invitations: Invitations,
+        links: Callable[[], Throttle] = Throttle,
+        people_limits: Callable[[], PeopleLimits] = PeopleLimits,
     ) -> None:
+        """`links` bounds the links of an address that are not valid."""
         self._store, self._passwords, self._signer, self._wechat = store, passwords, signer, wechat
         self._locator, self._revocations, self._clock = locator, revocations, clock
         self._issuer, self._refresh_secret = issuer, refresh_secret
         self._throttle, self._lifetimes = throttle, lifetimes or Lifetimes()
         self._sessions_per_user = sessions_per_user
+        self._invitations, self._links, self._people_limits = invitations, links, people_limits
 
     def register(self, *, tenant_name: str, email: str, password: str, phone: str | None, address: str) -> Tokens:
         """Create a tenant with its owner, and log the owner in."""
@@ -195,6 +225,42 @@ class AuthService:
         if account is None:
             raise ArtiwayError("the WeChat identity is taken and cannot be found")
         return self._admit(account, method, address, location)
+
+    def invited(self, *, token: str, address: str) -> Invited:
+        """Who invites, for the page that the link opens."""
+        subject = digest(f"link-address:{address}")
+        throttle = self._links()
+        if wait_s := self._store.count_attempt([(subject, throttle.address_failures)], throttle):
+            raise RequestsThrottled(wait_s)
+        found = self._invitations.invited(digest(token), now=self._clock.now())
+        if found is None:
+            raise LinkInvalid
+        self._store.forgive(account=subject, address=subject)
+        return found
+
+    def join(self, *, token: str, password: str, display_name: str | None, address: str) -> Tokens:
+        """Accept an invitation: create the user with the invited roles, and log the user in."""
+        invited = self.invited(token=token, address=address)
+        location = self._locator.begin(address)
+        password_hash = self._passwords.hash(password)
+        user = NewUser(
+            invited.tenant_id, new_id(), invited.email, None, password_hash, invited.roles, display_name=display_name
+        )
+        account = Account(invited.tenant_id, user.user_id, password_hash, True, invited.permissions)
+        session, refresh_token = self._new_session(account)
+        pair = self._sign(account, session.session_id, refresh_token)
+        is_accepted = self._invitations.accept(
+            invited,
+            digest(token),
+            user,
+            session,
+            self._login_event(account, LoginMethod.REGISTER, address, location),
+            most_users=self._people_limits().users,
+            now=self._clock.now(),
+        )
+        if not is_accepted:
+            raise LinkInvalid
+        return replace(pair, is_new=True)
 
     def refresh(self, token: str) -> Tokens:
         """A new pair for an unused token. Within the grace a repeated call returns the same unused successor.
@@ -295,14 +361,16 @@ class AuthService:
     def _login_event(
         self, account: Account, method: LoginMethod, address: str, location: Callable[[], str]
     ) -> LoginEvent:
+        place = location()[:200]
         return LoginEvent(
             tenant_id=account.tenant_id,
             login_id=new_id(),
             user_id=account.user_id,
             method=method,
             address=address[:64],
-            location=location()[:200],
+            location=place,
             logged_at=self._clock.now(),
+            is_place_known=place not in UNKNOWN_PLACES,
         )
 
     def _successor_of(self, token: str) -> str:

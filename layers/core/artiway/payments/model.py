@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -187,6 +188,30 @@ class Refund:
     started_at: datetime
     request_hash: str | None
     query_tries: int
+
+
+@dataclass(frozen=True)
+class RefundLine:
+    """A refund as its users see it."""
+
+    refund_id: UUID
+    order_id: UUID
+    amount_fen: int
+    points: int
+    status: RefundStatus
+    reason: str
+    started_at: datetime
+    ended_at: datetime | None
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What a printed receipt shows. It is no fapiao."""
+
+    order: Order
+    tenant_name: str
+    buyer: str
+    refunds: Sequence[RefundLine]
 
 
 @dataclass(frozen=True)

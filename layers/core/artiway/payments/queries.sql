@@ -157,6 +157,21 @@ SELECT tenant_id, refund_id, order_id, out_refund_no, amount_fen, points, points
  WHERE order_id = %(order_id)s
  ORDER BY started_at, refund_id;
 
+-- name: refunds_page
+SELECT refund.refund_id, refund.order_id, refund.amount_fen, refund.points, refund.status, refund.reason, refund.started_at,
+       refund.ended_at
+  FROM pay_refund AS refund JOIN pay_order AS paid USING (tenant_id, order_id)
+ WHERE (%(user_id)s::uuid IS NULL OR paid.user_id = %(user_id)s)
+   AND (%(order_id)s::uuid IS NULL OR refund.order_id = %(order_id)s)
+   AND (%(before)s::uuid IS NULL OR refund.refund_id < %(before)s)
+ ORDER BY refund.refund_id DESC
+ LIMIT %(limit)s;
+
+-- name: buyer
+SELECT tenant.name AS tenant_name, person.email, person.phone, person.display_name
+  FROM app_user AS person JOIN tenant USING (tenant_id)
+ WHERE person.user_id = %(user_id)s;
+
 -- name: move_refund
 UPDATE pay_refund
    SET status = %(status)s, wechat_id = coalesce(%(wechat_id)s, wechat_id), started_at = coalesce(%(started_at)s, started_at),

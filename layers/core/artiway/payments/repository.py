@@ -25,6 +25,7 @@ from artiway.payments.model import (
     Outcome,
     Payment,
     Refund,
+    RefundLine,
     RefundReport,
     RefundStatus,
     Source,
@@ -134,6 +135,20 @@ class PostgresOrders:
         with self._database.tenant_transaction(tenant_id) as tx:
             rows = tx.all(SQL["orders_page"], {"user_id": user_id, "before": before, "limit": limit})
         return [_order(row) for row in rows]
+
+    def refunds(
+        self, tenant_id: UUID, *, user_id: UUID | None, order_id: UUID | None, before: UUID | None, limit: int
+    ) -> Sequence[RefundLine]:
+        facts = {"user_id": user_id, "order_id": order_id, "before": before, "limit": limit}
+        with self._database.tenant_transaction(tenant_id) as tx:
+            rows = tx.all(SQL["refunds_page"], facts)
+        return [RefundLine(**row | {"status": RefundStatus(row["status"])}) for row in rows]
+
+    def buyer(self, tenant_id: UUID, user_id: UUID) -> tuple[str, str]:
+        with self._database.tenant_transaction(tenant_id) as tx:
+            row = tx.one(SQL["buyer"], {"user_id": user_id})
+        assert row is not None
+        return row["tenant_name"], row["display_name"] or row["email"] or row["phone"] or ""
 
     def keep_prepay(self, order: Order, code: str, until: datetime, *, now: datetime) -> None:
         with self._database.tenant_transaction(order.tenant_id) as tx:

@@ -27,7 +27,9 @@ from artiway.payments.model import (
     Payment,
     PaymentAway,
     PrepayRefused,
+    Receipt,
     Refund,
+    RefundLine,
     RefundReport,
     RefundStatus,
     RefundTooLarge,
@@ -38,6 +40,7 @@ from artiway.points.model import Change, Kind
 from artiway.points.service import PointsService
 
 PREPAY_TRIES = 2
+RECEIPT_REFUNDS = 100
 KEY_LIFE = timedelta(hours=24)
 _NOT_KNOWN = frozenset({"ORDERNOTEXIST", "RESOURCENOTEXISTS"})
 
@@ -74,6 +77,13 @@ class Orders(LockableOrders, Protocol):
     def order(self, tenant_id: UUID, order_id: UUID) -> Order | None: ...
 
     def page(self, tenant_id: UUID, *, user_id: UUID | None, before: UUID | None, limit: int) -> Sequence[Order]: ...
+
+    def refunds(
+        self, tenant_id: UUID, *, user_id: UUID | None, order_id: UUID | None, before: UUID | None, limit: int
+    ) -> Sequence[RefundLine]: ...
+
+    def buyer(self, tenant_id: UUID, user_id: UUID) -> tuple[str, str]:
+        """The names of the tenant and of the user."""
 
     def keep_prepay(self, order: Order, code: str, until: datetime, *, now: datetime) -> None:
         """Store the code, unless the order has one that is still valid."""
@@ -117,6 +127,21 @@ class OrderService:
 
     def page(self, *, tenant_id: UUID, user_id: UUID | None, before: UUID | None, limit: int) -> Sequence[Order]:
         return self._orders.page(tenant_id, user_id=user_id, before=before, limit=limit)
+
+    def refunds(
+        self, *, tenant_id: UUID, user_id: UUID | None, order_id: UUID | None, before: UUID | None, limit: int
+    ) -> Sequence[RefundLine]:
+        """Newest first. `user_id` limits the list to refunds of that user's orders."""
+        return self._orders.refunds(tenant_id, user_id=user_id, order_id=order_id, before=before, limit=limit)
+
+    def receipt(self, *, tenant_id: UUID, order_id: UUID, user_id: UUID | None) -> Receipt:
+        """Of an order that was paid."""
+        order = self.order(tenant_id=tenant_id, order_id=order_id, user_id=user_id)
+        if order.paid_at is None:
+            raise OrderNotPaid("only a paid order has a receipt", status=order.status)
+        tenant_name, buyer = self._orders.buyer(tenant_id, order.user_id)
+        refunds = self._orders.refunds(tenant_id, user_id=None, order_id=order_id, before=None, limit=RECEIPT_REFUNDS)
+        return Receipt(order, tenant_name, buyer, refunds)
 
     # --- buying
 

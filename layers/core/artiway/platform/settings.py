@@ -140,8 +140,9 @@ class Settings(BaseSettings):
 
     # SHA-256 of the values of x-origin-verify that are accepted, or "off". Without it every request is refused.
     origin_hashes: str = Field(default="", pattern=r"^(off|[0-9a-f]{64}(,[0-9a-f]{64})?)?$")
-    # The address at which WeChat calls us; without it the host that the client called.
+    # The address at which WeChat calls us; without it the host that the client called. Links in mails begin with it.
     public_url: str = ""
+    mail_from: str = Field(default="", max_length=320)  # an address of a verified identity; empty: no mail is sent
     wechat_pay_secret_arn: str = ""
     alarm_topic_arn: str = ""
     packages: str = ""  # JSON as in artiway/payments/packages.json, in its place

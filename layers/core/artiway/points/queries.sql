@@ -174,6 +174,25 @@ RETURNING -balance_delta AS lapsed;
 -- Across tenants, for the schedule.
 SELECT tenant_id, user_id FROM points_account WHERE next_expiry_at <= %(now)s ORDER BY next_expiry_at LIMIT %(limit)s;
 
+-- name: forget_low_notices
+-- Across tenants. The next time that the balance falls there is a notice again.
+UPDATE points_account AS account SET low_noticed_at = NULL
+  FROM tenant
+ WHERE tenant.tenant_id = account.tenant_id AND account.low_noticed_at IS NOT NULL
+   AND (tenant.low_balance_points IS NULL OR account.balance >= tenant.low_balance_points);
+
+-- name: note_low_balances
+-- Across tenants. Only users whose balance changed at least once have an account.
+UPDATE points_account AS account SET low_noticed_at = %(now)s
+  FROM (SELECT low.tenant_id, low.user_id
+          FROM tenant JOIN points_account AS low USING (tenant_id)
+         WHERE tenant.low_balance_points IS NOT NULL AND low.balance < tenant.low_balance_points
+           AND low.low_noticed_at IS NULL
+         LIMIT %(limit)s
+           FOR NO KEY UPDATE OF low SKIP LOCKED) AS due
+ WHERE account.tenant_id = due.tenant_id AND account.user_id = due.user_id
+RETURNING account.tenant_id, account.user_id;
+
 -- name: overdue_holds
 -- Across tenants, for the watchdog, which ends the task first.
 SELECT tenant_id, hold_id, user_id, amount, charged, status, expires_at

@@ -11,6 +11,8 @@ from uuid import UUID
 from artiway.audit.repository import AuditLog
 from artiway.errors import NotFound
 from artiway.ids import new_id, to_wire
+from artiway.mail.model import low_balance_message
+from artiway.outbox.repository import Outbox
 from artiway.platform import sql
 from artiway.platform.database import Database, Row, Transaction
 from artiway.points.model import (
@@ -238,6 +240,14 @@ class PostgresOverview:
         with self._database.service_transaction() as tx:
             rows = tx.all(SQL["overdue_holds"], {"now": now, "limit": limit})
         return [(row.pop("tenant_id"), _hold(row)) for row in rows]
+
+    def publish_low_balances(self, outbox: Outbox, *, now: datetime, limit: int) -> int:
+        """Publish a mail for each user whose balance fell below the tenant's warning level. Returns how many."""
+        with self._database.service_transaction() as tx:
+            tx.run(SQL["forget_low_notices"])
+            rows = tx.all(SQL["note_low_balances"], {"now": now, "limit": limit})
+            outbox.publish(tx, [low_balance_message(row["tenant_id"], row["user_id"]) for row in rows])
+        return len(rows)
 
     def tenant_of_user(self, user_id: UUID) -> UUID:
         with self._database.service_transaction() as tx:

@@ -76,6 +76,9 @@ class PointsService:
     def account(self, *, tenant_id: UUID, user_id: UUID) -> Account:
         return self._ledger.account(tenant_id, user_id)
 
+    def entry(self, *, tenant_id: UUID, idempotency_key: str) -> Entry | None:
+        return self._ledger.entry(tenant_id, idempotency_key)
+
     def entries(
         self, *, tenant_id: UUID, user_id: UUID, wanted: LedgerFilter, before_version: int | None, limit: int
     ) -> Sequence[Entry]:

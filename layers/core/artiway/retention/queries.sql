@@ -249,6 +249,30 @@ WITH gone AS (
 )
 SELECT count(*) AS examined, count(*) AS deleted FROM gone;
 
+-- name: password_resets
+WITH gone AS (
+    DELETE FROM password_reset
+     WHERE reset_id IN (SELECT reset_id
+                          FROM password_reset
+                         WHERE expires_at < statement_timestamp() - %(age)s
+                         ORDER BY expires_at
+                         LIMIT %(limit)s)
+    RETURNING 1
+)
+SELECT count(*) AS examined, count(*) AS deleted FROM gone;
+
+-- name: invitations
+WITH gone AS (
+    DELETE FROM invitation
+     WHERE (tenant_id, invitation_id) IN (SELECT tenant_id, invitation_id
+                                            FROM invitation
+                                           WHERE expires_at < statement_timestamp() - %(age)s
+                                           ORDER BY expires_at
+                                           LIMIT %(limit)s)
+    RETURNING 1
+)
+SELECT count(*) AS examined, count(*) AS deleted FROM gone;
+
 -- name: idempotency_keys
 WITH gone AS (
     DELETE FROM idempotency_key

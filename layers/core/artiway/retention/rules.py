@@ -23,6 +23,8 @@ RULES = (
     Rule("revoked_sessions", (settings.SESSION_DAYS,), FLAT),
     Rule("login_failures", (settings.SESSION_DAYS,), FLAT),
     Rule("logins", (settings.LOGIN_DAYS,), FLAT),
+    Rule("password_resets", (settings.SESSION_DAYS,), FLAT),
+    Rule("invitations", (settings.LOGIN_DAYS,), FLAT),
     Rule("idempotency_keys", (), FLAT, fixed=KEEP_HOURS * HOUR),
     Rule("outbox_events", (settings.OUTBOX_HOURS,), FLAT, unit=HOUR, is_resumed=True),
     Rule("audit_entries", (settings.AUDIT_DAYS,), FLAT),

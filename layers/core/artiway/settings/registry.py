@@ -16,6 +16,7 @@ from artiway.identity import settings as identity
 from artiway.identity.tenants import settings as tiers
 from artiway.jobs import settings as jobs
 from artiway.payments import settings as payments
+from artiway.points import settings as points
 from artiway.recovery import settings as recovery
 from artiway.retention import settings as retention
 from artiway.series import settings as series
@@ -31,6 +32,7 @@ MODULES: tuple[ModuleType, ...] = (
     identity,
     jobs,
     payments,
+    points,
     recovery,
     retention,
     series,

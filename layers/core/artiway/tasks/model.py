@@ -204,6 +204,45 @@ class Task:
 
 
 @dataclass(frozen=True)
+class TaskOfTenant:
+    """A task as operators see it."""
+
+    tenant_id: UUID
+    task_id: UUID
+    user_id: UUID
+    tool: str
+    name: str
+    status: TaskStatus
+    lane: str
+    priority: str
+    price_points: int
+    charged_points: int
+    trace_id: str
+    error: Mapping[str, Any] | None
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    tenant_name: str
+    user_email: str | None
+
+
+@dataclass(frozen=True)
+class TaskSearch:
+    """All given fields must match. A trace is searched in the tasks of the last week."""
+
+    task_id: UUID | None = None
+    trace_id: str | None = None
+    email: str | None = None
+    tenant_id: UUID | None = None
+    user_id: UUID | None = None
+    status: str | None = None
+    tool: str | None = None
+    lane: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True)
 class Node:
     tenant_id: UUID
     node_id: UUID
@@ -435,7 +474,11 @@ class Requester:
     may_manage: bool
 
     def must_control(self, task: Task) -> None:
-        if task.user_id != self.user_id and not self.may_manage:
+        self.must_own(task.user_id)
+
+    def must_own(self, user_id: UUID) -> None:
+        """`user_id` is the user whose task it is."""
+        if user_id != self.user_id and not self.may_manage:
             raise ColleaguesTask
 
 
@@ -487,6 +530,7 @@ class NewTask:
     eta_model_s: float | None
     submission_key: str | None = None
     is_draft: bool = False
+    request: Mapping[str, Any] = field(default_factory=dict)  # inputs by name, and the number of outputs
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,10 @@ SELECT count(*) AS ended
 
 -- name: insert_task
 INSERT INTO task (tenant_id, task_id, user_id, tool, name, hold_id, lane, pool, priority, params, price_points, webhook_url,
-                  eta_s, eta_model_s, trace_id, submission_key, is_draft)
+                  eta_s, eta_model_s, trace_id, submission_key, is_draft, request)
 VALUES (current_tenant(), %(task_id)s, %(user_id)s, %(tool)s, %(name)s, %(hold_id)s, %(lane)s, %(pool)s, %(priority)s, %(params)s,
-        %(price_points)s, %(webhook_url)s, %(eta_s)s, %(eta_model_s)s, %(trace_id)s, %(submission_key)s, %(is_draft)s)
+        %(price_points)s, %(webhook_url)s, %(eta_s)s, %(eta_model_s)s, %(trace_id)s, %(submission_key)s, %(is_draft)s,
+        %(request)s)
 RETURNING tenant_id, task_id, user_id, tool, name, status, run, hold_id, lane, pool, priority, price_points, charged_points,
           webhook_url, event_sequence, error, created_at, started_at, ended_at, cancel_requested_at, trace_id, submission_key, is_draft;
 
@@ -412,3 +413,43 @@ SELECT count(DISTINCT worker_id) AS workers, array_agg(DISTINCT step) FILTER (WH
 
 -- name: delete_worker
 DELETE FROM worker WHERE worker_id = %(worker_id)s;
+
+-- name: search_tasks
+-- As `artiway_service`, across tenants, newest first: ids are ordered by time.
+SELECT task.tenant_id, task_id, task.user_id, tool, task.name, task.status, lane, priority, price_points, charged_points, trace_id,
+       error, task.created_at, started_at, ended_at, tenant.name AS tenant_name, person.email AS user_email
+  FROM task
+  JOIN tenant USING (tenant_id)
+  JOIN app_user AS person ON person.tenant_id = task.tenant_id AND person.user_id = task.user_id
+ WHERE (%(before)s::uuid IS NULL OR task_id < %(before)s)
+   AND (%(task_id)s::uuid IS NULL OR task_id = %(task_id)s)
+   AND (%(trace_id)s::text IS NULL OR trace_id = %(trace_id)s AND task.created_at > statement_timestamp() - interval '7 days')
+   AND (%(email)s::text IS NULL OR task.user_id = (SELECT user_id FROM app_user WHERE email = %(email)s))
+   AND (%(tenant_id)s::uuid IS NULL OR task.tenant_id = %(tenant_id)s)
+   AND (%(user_id)s::uuid IS NULL OR task.user_id = %(user_id)s)
+   AND (%(status)s::text IS NULL OR task.status = %(status)s)
+   AND (%(tool)s::text IS NULL OR tool = %(tool)s)
+   AND (%(lane)s::text IS NULL OR lane = %(lane)s)
+   AND (%(since)s::timestamptz IS NULL OR task.created_at >= %(since)s)
+   AND (%(until)s::timestamptz IS NULL OR task.created_at < %(until)s)
+ ORDER BY task_id DESC
+ LIMIT %(limit)s;
+
+-- name: nodes_for_operators
+SELECT node.node_id, node.name, node.type, node.step, node.status, node.attempt, node.failures, node.progress, node.worker_id,
+       node.error, node.engine, node.created_at, node.ready_at, node.dispatched_at, node.started_at, node.ended_at,
+       ARRAY(SELECT source.name
+               FROM node_dependency AS edge
+               JOIN task_node AS source ON source.tenant_id = edge.tenant_id AND source.node_id = edge.depends_on_id
+              WHERE edge.tenant_id = node.tenant_id AND edge.node_id = node.node_id
+              ORDER BY source.name) AS depends_on
+  FROM task_node AS node
+ WHERE node.task_id = %(task_id)s AND node.superseded_at IS NULL
+ ORDER BY node.position, node.node_id;
+
+-- name: steps_of_task
+SELECT changed_at AS at, node.name AS node, from_status, to_status, history.attempt, history.worker_id, reason
+  FROM task_node AS node JOIN node_history AS history ON history.tenant_id = node.tenant_id AND history.node_id = node.node_id
+ WHERE node.task_id = %(task_id)s
+ ORDER BY changed_at, node.position, history.version
+ LIMIT %(limit)s;

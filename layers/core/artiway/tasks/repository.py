@@ -43,6 +43,8 @@ from artiway.tasks.model import (
     Report,
     Task,
     TaskFilter,
+    TaskOfTenant,
+    TaskSearch,
     TaskStatus,
     TenantLimits,
     TokenKind,
@@ -133,6 +135,7 @@ class PostgresTaskTransaction:
                 "trace_id": tracing.current(),
                 "submission_key": task.submission_key,
                 "is_draft": task.is_draft,
+                "request": Jsonb(task.request),
             },
         )
         assert row is not None
@@ -563,3 +566,23 @@ def _held(row: Row) -> Held:
 
 def _jsonb(value: Mapping[str, Any] | None) -> Jsonb | None:
     return None if value is None else Jsonb(dict(value))
+
+
+class PostgresTaskSearch:
+    """Tasks of all tenants, as `artiway_service`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def search(self, wanted: TaskSearch, *, before: UUID | None, limit: int) -> Sequence[TaskOfTenant]:
+        with self._database.service_transaction() as tx:
+            rows = tx.all(SQL["search_tasks"], {**asdict(wanted), "before": before, "limit": limit})
+        return [TaskOfTenant(**row | {"status": TaskStatus(row["status"])}) for row in rows]
+
+    def nodes(self, task_id: UUID) -> Sequence[Row]:
+        with self._database.service_transaction() as tx:
+            return tx.all(SQL["nodes_for_operators"], {"task_id": task_id})
+
+    def steps(self, task_id: UUID, *, limit: int) -> Sequence[Row]:
+        with self._database.service_transaction() as tx:
+            return tx.all(SQL["steps_of_task"], {"task_id": task_id, "limit": limit})

@@ -94,6 +94,7 @@ class _Wishes:
     webhook_url: str | None
     priority: Priority
     submission_key: str | None
+    request: Mapping[str, Any]
 
 
 class TimingOf(Protocol):
@@ -166,7 +167,8 @@ class TaskService:
         """A repeated submission with the same key returns the first task and holds no more points."""
         task_id = ids.new_id()
         plan = self._catalogue.plan(tool, inputs=inputs, params=params, count=count, seed=_seed(task_id))
-        wishes = _Wishes("", params, webhook_url, priority, submission_key)
+        request = {"inputs": {name: str(input_id) for name, input_id in inputs.items()}, "count": count}
+        wishes = _Wishes("", params, webhook_url, priority, submission_key, request)
         return self._accept(tenant_id, user_id, task_id, plan, wishes)
 
     def submit_flow(
@@ -183,7 +185,8 @@ class TaskService:
         """As `submit`, for nodes that the caller names."""
         task_id = ids.new_id()
         plan = self._catalogue.flow(nodes, seed=_seed(task_id))
-        wishes = _Wishes(name, {}, webhook_url, priority, submission_key)
+        uploads = {f"{node.name}.{key}": str(value) for node in nodes for key, value in node.uploads.items()}
+        wishes = _Wishes(name, {}, webhook_url, priority, submission_key, {"inputs": uploads})
         return self._accept(tenant_id, user_id, task_id, plan, wishes)
 
     def estimate(
@@ -251,6 +254,7 @@ class TaskService:
                     eta_model_s=timing.model_s,
                     submission_key=wishes.submission_key,
                     is_draft=plan.is_draft,
+                    request=wishes.request,
                 )
             )
             nodes = _new_nodes(plan.nodes, pictures)

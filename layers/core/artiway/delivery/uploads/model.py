@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from artiway.errors import Conflict, NotFound, Refused
@@ -70,6 +71,48 @@ class Ticket:
     method: str
     headers: Mapping[str, str]
     expires_at: datetime
+
+
+class TaskNotEnded(Conflict):
+    code = "TASK_409_NOT_ENDED"
+
+    def __init__(self) -> None:
+        super().__init__("the task has not ended; cancel it first")
+
+
+class NoSuchResult(NotFound):
+    def __init__(self) -> None:
+        super().__init__("there is no such result")
+
+
+@dataclass(frozen=True)
+class Original:
+    """An upload of a task. The address is None if the picture is not kept any more."""
+
+    name: str
+    input_id: UUID
+    url: str | None
+    content_type: str
+    width: int | None
+    height: int | None
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the submitter asked for, and which of its results were deleted."""
+
+    params: Mapping[str, Any]
+    count: int | None
+    originals: Sequence[Original]
+    deleted: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Thumbnail:
+    url: str
+    width: int
+    height: int
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,22 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 from uuid import UUID
 
-from artiway.delivery.uploads.model import CONTENT_TYPES, OpenLimits, TooManyUploads, Upload
+from artiway.audit.repository import AuditLog
+from artiway.delivery.uploads.model import (
+    CONTENT_TYPES,
+    NoSuchResult,
+    OpenLimits,
+    TaskNotEnded,
+    TooManyUploads,
+    Upload,
+)
 from artiway.delivery.uploads.names import content_disposition
+from artiway.ids import to_wire
 from artiway.platform import sql
 from artiway.platform.clock import Clock
 from artiway.platform.database import Database
 from artiway.platform.signed_urls import UrlSigner
+from artiway.tasks.model import NoSuchTask, Requester
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -27,8 +37,8 @@ CACHE_CONTROL = "private, max-age=86400, immutable"
 
 
 class PostgresUploads:
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, audit: AuditLog) -> None:
+        self._database, self._audit = database, audit
 
     def add(self, tenant_id: UUID, upload: Upload, limits: OpenLimits) -> None:
         with self._database.tenant_transaction(tenant_id) as tx:
@@ -59,6 +69,39 @@ class PostgresUploads:
             for input_id, (width, height) in sizes.items():
                 tx.run(SQL["note_size"], {"input_id": input_id, "width": width, "height": height})
             tx.run(SQL["extend_uploads"], {"input_ids": list(input_ids)})
+
+    def request(self, tenant_id: UUID, task_id: UUID) -> Mapping[str, Any] | None:
+        facts = {"task_id": task_id}
+        with self._database.tenant_transaction(tenant_id) as tx:
+            row = tx.one(SQL["request_of_task"], facts)
+            if row is None:
+                return None
+            deleted = [one["name"] for one in tx.all(SQL["deleted_results"], facts)]
+            return {**row, "originals": tx.all(SQL["originals_of_task"], facts), "deleted": deleted}
+
+    def first_results(self, tenant_id: UUID, task_ids: Sequence[UUID]) -> Sequence[Mapping[str, Any]]:
+        with self._database.tenant_transaction(tenant_id) as tx:
+            return tx.all(SQL["first_results"], {"task_ids": list(task_ids)})
+
+    def delete_result(self, tenant_id: UUID, task_id: UUID, name: str, requester: Requester) -> None:
+        facts = {"task_id": task_id, "name": name}
+        with self._database.tenant_transaction(tenant_id) as tx:
+            task = tx.one(SQL["task_to_clean"], facts)
+            if task is None:
+                raise NoSuchTask
+            requester.must_own(task["user_id"])
+            if task["ended_at"] is None:
+                raise TaskNotEnded
+            if tx.one(SQL["result_exists"], facts) is None:
+                raise NoSuchResult
+            if tx.run(SQL["delete_result"], facts):
+                self._audit.record(
+                    tx,
+                    actor_id=requester.user_id,
+                    action="picture.deleted",
+                    target=to_wire("task", task_id),
+                    details={"name": name},
+                )
 
     def results(self, tenant_id: UUID, task_id: UUID) -> Sequence[Mapping[str, Any]]:
         with self._database.tenant_transaction(tenant_id) as tx:

@@ -11,8 +11,20 @@ from uuid import UUID
 
 from artiway import ids
 from artiway.delivery.uploads import names, pictures
-from artiway.delivery.uploads.model import NoSuchInput, NotAPicture, NotUploaded, OpenLimits, Result, Ticket, Upload
+from artiway.delivery.uploads.model import (
+    NoSuchInput,
+    NotAPicture,
+    NotUploaded,
+    OpenLimits,
+    Original,
+    Request,
+    Result,
+    Thumbnail,
+    Ticket,
+    Upload,
+)
 from artiway.platform.clock import Clock
+from artiway.tasks.model import Requester
 from artiway.tasks.service import Picture
 
 HEAD_BYTES = 64 * 1024
@@ -29,6 +41,13 @@ class UploadStore(Protocol):
     def extend(self, tenant_id: UUID, sizes: Mapping[UUID, tuple[int, int]], input_ids: Sequence[UUID]) -> None: ...
 
     def results(self, tenant_id: UUID, task_id: UUID) -> Sequence[Mapping[str, Any]]: ...
+
+    def request(self, tenant_id: UUID, task_id: UUID) -> Mapping[str, Any] | None: ...
+
+    def first_results(self, tenant_id: UUID, task_ids: Sequence[UUID]) -> Sequence[Mapping[str, Any]]: ...
+
+    def delete_result(self, tenant_id: UUID, task_id: UUID, name: str, requester: Requester) -> None:
+        """Raises NoSuchTask, NoSuchResult, ColleaguesTask, TaskNotEnded."""
 
 
 class Objects(Protocol):
@@ -58,9 +77,17 @@ class Bounds:
 
 class UploadService:
     def __init__(
-        self, store: UploadStore, objects: Objects, pictures: Pictures, clock: Clock, bounds: Callable[[], Bounds]
+        self,
+        store: UploadStore,
+        objects: Objects,
+        pictures: Pictures,
+        clock: Clock,
+        bounds: Callable[[], Bounds],
+        *,
+        originals: Pictures,
     ) -> None:
-        self._store, self._objects, self._pictures = store, objects, pictures
+        """`pictures` gives addresses of results, `originals` of uploads, which no distribution serves."""
+        self._store, self._objects, self._pictures, self._originals = store, objects, pictures, originals
         self._clock, self._bounds = clock, bounds
 
     @property
@@ -100,6 +127,54 @@ class UploadService:
             self._result(row, number, base_url, min(until, row["expires_at"]))
             for number, row in enumerate(self._store.results(tenant_id, task_id), start=1)
         ]
+
+    def request(self, *, tenant_id: UUID, task_id: UUID, base_url: str) -> Request:
+        """What the submitter asked for: parameters, and the original pictures as addresses that expire."""
+        row = self._store.request(tenant_id, task_id)
+        if row is None:
+            return Request({}, None, (), ())
+        until = self._clock.now() + timedelta(seconds=self.bounds.url_ttl_s)
+        originals = [self._original(one, base_url, min(until, one["expires_at"])) for one in row["originals"]]
+        return Request(row["params"], row["count"], originals, row["deleted"])
+
+    def thumbnails(self, *, tenant_id: UUID, task_ids: Sequence[UUID], base_url: str) -> Mapping[UUID, Thumbnail]:
+        """The first result of each task, in full size."""
+        if not task_ids:
+            return {}
+        until = self._valid_until()
+        return {
+            row["task_id"]: Thumbnail(
+                self._pictures.address(
+                    row["key"],
+                    base_url=base_url,
+                    content_type=row["content_type"],
+                    expires_at=min(until, row["expires_at"]),
+                ),
+                row["width"],
+                row["height"],
+            )
+            for row in self._store.first_results(tenant_id, task_ids)
+        }
+
+    def delete_result(self, *, tenant_id: UUID, task_id: UUID, name: str, requester: Requester) -> None:
+        """A deleted result is in no list any more. Deleting it again changes nothing."""
+        self._store.delete_result(tenant_id, task_id, name, requester)
+
+    def _original(self, row: Mapping[str, Any], base_url: str, expires_at: datetime) -> Original:
+        url = None
+        if row["is_kept"]:
+            url = self._originals.address(
+                row["key"], base_url=base_url, content_type=row["content_type"], expires_at=expires_at
+            )
+        return Original(
+            name=row["name"],
+            input_id=row["input_id"],
+            url=url,
+            content_type=row["content_type"],
+            width=row["width"],
+            height=row["height"],
+            expires_at=None if url is None else expires_at,
+        )
 
     def _valid_until(self) -> datetime:
         """At least `url_ttl_s` from now, and the same for all calls of one step: so a browser can keep the picture."""

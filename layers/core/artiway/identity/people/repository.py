@@ -8,8 +8,9 @@ from typing import Any
 from uuid import UUID
 
 from artiway.audit.repository import AuditLog
+from artiway.errors import NotFound
 from artiway.identity import repository as accounts
-from artiway.identity.model import Actor, LoginTaken, Me, NewUser, Organisation, Role, User
+from artiway.identity.model import Actor, Login, LoginTaken, Me, NewUser, Organisation, Role, User
 from artiway.platform import sql
 from artiway.platform.database import Database, Row, Transaction
 
@@ -29,13 +30,20 @@ class PostgresPeople:
         with self._database.tenant_transaction(tenant_id) as tx:
             return [_user(row) for row in tx.all(SQL["users"], {"user_id": None, "after": after, "limit": limit})]
 
+    def logins(self, tenant_id: UUID, user_id: UUID, *, before: UUID | None, limit: int) -> Sequence[Login] | None:
+        facts = {"user_id": user_id, "before": before, "limit": limit}
+        with self._database.tenant_transaction(tenant_id) as tx:
+            if tx.one(SQL["is_user"], facts) is None:
+                return None
+            return [Login(**row) for row in tx.all(SQL["logins"], facts)]
+
     def organisation(self, tenant_id: UUID) -> Organisation:
         with self._database.tenant_transaction(tenant_id) as tx:
             return _organisation(tx)
 
     def roles(self, tenant_id: UUID) -> Sequence[Role]:
         with self._database.tenant_transaction(tenant_id) as tx:
-            return _roles(tx)
+            return roles_of(tx)
 
     @contextlib.contextmanager
     def change(self, actor: Actor) -> Iterator[PostgresPeopleTransaction]:
@@ -55,7 +63,7 @@ class PostgresPeopleTransaction:
         return None if row is None else _user(row)
 
     def roles(self) -> Sequence[Role]:
-        return _roles(self._tx)
+        return roles_of(self._tx)
 
     def count_users(self) -> int:
         row = self._tx.one(SQL["count_users"])
@@ -79,6 +87,18 @@ class PostgresPeopleTransaction:
 
     def organisation(self) -> Organisation:
         return _organisation(self._tx)
+
+    def change_profile(self, changes: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Of the caller. Returns the values before."""
+        caller = {"user_id": self._actor.user_id}
+        before = self._tx.one(SQL["lock_profile"], caller)
+        if before is None:
+            raise NotFound("there is no such user")
+        self._tx.run(SQL["update_profile"], before | dict(changes) | caller)
+        return {name: before[name] for name in changes}
+
+    def mark_logins_seen(self) -> None:
+        self._tx.run(SQL["mark_logins_seen"], {"user_id": self._actor.user_id})
 
     def set_roles(self, user_id: UUID, roles: Sequence[str]) -> None:
         facts = {"tenant_id": self._actor.tenant_id, "user_id": user_id, "roles": list(roles)}
@@ -120,5 +140,5 @@ def _organisation(tx: Transaction) -> Organisation:
     return Organisation(**row)
 
 
-def _roles(tx: Transaction) -> Sequence[Role]:
+def roles_of(tx: Transaction) -> Sequence[Role]:
     return [Role(**row | {"permissions": frozenset(row["permissions"])}) for row in tx.all(SQL["roles"])]

@@ -14,6 +14,7 @@ from artiway.identity.model import (
     PLATFORM_ADMIN,
     Actor,
     LastOwner,
+    Login,
     Me,
     NewUser,
     Organisation,
@@ -55,6 +56,11 @@ class PeopleTransaction(Protocol):
     def change_organisation(self, changes: Mapping[str, Any]) -> Mapping[str, Any]:
         """Returns the values before."""
 
+    def change_profile(self, changes: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Of the caller. Returns the values before."""
+
+    def mark_logins_seen(self) -> None: ...
+
     def end_sessions(self, user_id: UUID) -> None: ...
 
     def active_owners(self) -> int: ...
@@ -74,6 +80,9 @@ class Store(Protocol):
     def me(self, tenant_id: UUID, user_id: UUID) -> Me | None: ...
 
     def users(self, tenant_id: UUID, *, after: UUID | None, limit: int) -> Sequence[User]: ...
+
+    def logins(self, tenant_id: UUID, user_id: UUID, *, before: UUID | None, limit: int) -> Sequence[Login] | None:
+        """None if the tenant has no such user."""
 
     def organisation(self, tenant_id: UUID) -> Organisation: ...
 
@@ -108,6 +117,25 @@ class PeopleService:
             raise NotFound("there is no such user")
         return me
 
+    def change_me(self, actor: Actor, changes: Mapping[str, Any], *, has_seen_logins: bool = False) -> Me:
+        """Change the given fields, `display_name`, `language` and `email_notices`, of the caller."""
+        with self._store.change(actor) as people:
+            if changes:
+                before = people.change_profile(changes)
+                people.record(
+                    "profile.changed", to_wire("usr", actor.user_id), {"before": before, "after": dict(changes)}
+                )
+            if has_seen_logins:
+                people.mark_logins_seen()
+        return self.me(actor.tenant_id, actor.user_id)
+
+    def logins(self, tenant_id: UUID, user_id: UUID, *, before: UUID | None, limit: int) -> Sequence[Login]:
+        """The logins of a user of the tenant, newest first."""
+        found = self._store.logins(tenant_id, user_id, before=before, limit=limit)
+        if found is None:
+            raise NotFound("there is no such user")
+        return found
+
     def users(self, tenant_id: UUID, *, after: UUID | None, limit: int) -> Sequence[User]:
         return self._store.users(tenant_id, after=after, limit=limit)
 
@@ -115,7 +143,7 @@ class PeopleService:
         password_hash = self._passwords.hash(password)  # before the transaction, because hashing is slow
         user = NewUser(actor.tenant_id, new_id(), email_of(email), None, password_hash, tuple(sorted(set(roles))))
         with self._store.change(actor) as people:
-            actor.must_have(_permissions_of(people, user.roles))
+            actor.must_have(permissions_of(people.roles(), user.roles))
             # Disabled users count too: their rows stay, so inviting and disabling in turn would bypass the limit.
             if people.count_users() >= (most := self._limits().users):
                 raise TooManyUsers(most)
@@ -147,7 +175,7 @@ class PeopleService:
             actor.must_have(user.permissions)
             if roles is not None and set(roles) != set(user.roles):
                 wanted = tuple(sorted(set(roles)))
-                actor.must_have(_permissions_of(people, wanted))
+                actor.must_have(permissions_of(people.roles(), wanted))
                 people.set_roles(user_id, wanted)
                 people.record(
                     "user.roles_changed", to_wire("usr", user_id), {"before": list(user.roles), "after": list(wanted)}
@@ -175,7 +203,7 @@ class PeopleService:
         return self._store.organisation(tenant_id)
 
     def change_organisation(self, actor: Actor, changes: Mapping[str, Any]) -> Organisation:
-        """Change the given fields, `name` and `user_concurrency`, of the caller's own tenant."""
+        """Change the given fields, `name`, `user_concurrency` and `low_balance_points`, of the caller's own tenant."""
         with self._store.change(actor) as people:
             if changes:
                 before = people.change_organisation(changes)
@@ -220,8 +248,9 @@ class PeopleService:
             people.record("role.deleted", f"role:{name}", {"permissions": sorted(role.permissions)})
 
 
-def _permissions_of(people: PeopleTransaction, names: Sequence[str]) -> frozenset[str]:
-    known = {role.name: role.permissions for role in people.roles()}
+def permissions_of(roles: Sequence[Role], names: Sequence[str]) -> frozenset[str]:
+    """The permissions of the named roles together. Raises Refused for a role that does not exist."""
+    known = {role.name: role.permissions for role in roles}
     if unknown := sorted(set(names) - known.keys()):
         raise Refused("the request is not valid", fields=[{"field": "roles", "reason": f"no such role: {unknown[0]}"}])
     return frozenset().union(*(known[name] for name in names))
