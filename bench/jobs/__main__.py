@@ -1,4 +1,4 @@
-"""`python -m bench.jobs [--quick] [--no-peers] [--only part …]`: scheduled jobs at the load of the specification.
+"""`python -m bench.jobs [--quick] [--no-peers] [--only part …] [--http-rates n …]`: jobs at the specified load.
 
 300,000 definitions, 37,500 of them due each minute, on PostgreSQL and the emulator's SQS. Trigger, dispatcher, caller
 and result writer are the services of the functions in processes of their own.
@@ -11,7 +11,7 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,9 +79,9 @@ def show_story(row: dict[str, Any]) -> None:
     print(f"    {row['runs']:,} runs, {row['states']}, started twice {row['startedTwice']}, early {row['early']}")
 
 
-def http_path(place: World, *, minutes: int) -> list[dict[str, Any]]:
+def http_path(place: World, *, minutes: int, rates: Sequence[int]) -> list[dict[str, Any]]:
     rows = []
-    for rate in HTTP_RATES:
+    for rate in rates:
         rows.append(live.paced(place, per_minute=rate, minutes=minutes, is_http=True))
         row = rows[-1]
         print(f"  HTTP path, {rate / 60:.0f} runs/s: {'holds' if holds(row) else 'does not hold'}")
@@ -119,6 +119,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_MINUTES} minutes instead of {MINUTES}")
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--http-rates", nargs="+", type=int, default=HTTP_RATES, metavar="RUNS", help="a minute")
     arguments = parser.parse_args()
     minutes = QUICK_MINUTES if arguments.quick else MINUTES
     found: dict[str, Any] = {
@@ -144,7 +145,8 @@ def main() -> None:
 
     part("pace", pace)
     part("burst", lambda place: burst(place, count=live.PER_MINUTE, has_peers=not arguments.no_peers))
-    part("http", lambda place: http_path(place, minutes=1 if arguments.quick else 3))
+    http_minutes = 1 if arguments.quick else 3
+    part("http", lambda place: http_path(place, minutes=http_minutes, rates=arguments.http_rates))
     part("midnight", story)
     RESULTS.parent.mkdir(exist_ok=True)
     before = json.loads(RESULTS.read_text()) if RESULTS.exists() and len(arguments.only) < len(PARTS) else {}

@@ -89,8 +89,7 @@ def trigger(role: Role) -> None:
 def sweep(role: Role) -> None:
     services = role.services()
     while not role.stop.wait(SWEEP_S):
-        sent = services.relay.sweep(age_s=SWEEP_AGE_S, limit=SWEEP_LIMIT)
-        if sent:
+        while sent := services.relay.sweep(age_s=SWEEP_AGE_S, limit=SWEEP_LIMIT):
             role.notes.append({"swept": sent})
 
 
@@ -102,7 +101,8 @@ def dispatcher(lane: str) -> Callable[[Role], None]:
             run_ids = [run_id for data in batch for run_id in data["runIds"]]
             role.notes.append((time.time(), run_ids))
             if run_ids:
-                services.dispatch.admit([UUID(run_id) for run_id in run_ids])
+                due_at = min(datetime.fromisoformat(data["at"]) for data in batch if data["runIds"])
+                services.dispatch.admit([UUID(run_id) for run_id in run_ids], due_at=due_at)
             if not all(data["runIds"] for data in batch):
                 services.dispatch.wake()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -12,9 +13,10 @@ from artiway.platform.consumer import PoisonMessage, Received, consume_batch
 
 @dataclass(frozen=True)
 class Hint:
-    """Runs that may be due. Without any: a place may be free."""
+    """Runs that may be due, the first of them at `at`. Without any: a place may be free."""
 
     run_ids: tuple[UUID, ...]
+    at: datetime | None
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,9 @@ def _decode(message: Received) -> Hint | Submission | Cancellation:
     try:
         match message.type:
             case "runs_due":
-                return Hint(tuple(UUID(run_id) for run_id in data["runIds"]))
+                at = data.get("at")
+                run_ids = tuple(UUID(run_id) for run_id in data["runIds"])
+                return Hint(run_ids, None if at is None else datetime.fromisoformat(at))
             case "submit":
                 return Submission(
                     UUID(data["tenantId"]), UUID(data["runId"]), int(data["generation"]), int(data["attempt"])
@@ -56,7 +60,7 @@ def _decode(message: Received) -> Hint | Submission | Cancellation:
 def _handle(batch: list[Hint | Submission | Cancellation]) -> None:
     hints = [one for one in batch if isinstance(one, Hint)]
     if run_ids := [run_id for hint in hints for run_id in hint.run_ids]:
-        bootstrap.dispatch().admit(run_ids)
+        bootstrap.dispatch().admit(run_ids, due_at=min((hint.at for hint in hints if hint.at), default=None))
     if any(not hint.run_ids for hint in hints):
         bootstrap.dispatch().wake()
     for one in batch:

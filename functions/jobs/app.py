@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -16,8 +16,11 @@ from pydantic import AwareDatetime, Field
 from artiway import bootstrap
 from artiway.errors import NotFound
 from artiway.ids import from_wire, to_wire
+from artiway.jobs.backfills.model import Backfill, BackfillStatus, Reprocess
+from artiway.jobs.backfills.service import Range
 from artiway.jobs.definitions.model import (
     Actor,
+    CatchUp,
     Fire,
     ImportReport,
     JobShape,
@@ -29,6 +32,7 @@ from artiway.jobs.definitions.model import (
     TaskShape,
     document_of,
 )
+from artiway.jobs.fire_report import FireStatus, ReportedFire
 from artiway.jobs.model import (
     JobPriority,
     JobStatus,
@@ -49,6 +53,8 @@ FILE_TYPES = ("application/json", "application/yaml", "application/x-yaml", "tex
 LogLimit = Annotated[int, Query(ge=1, le=500)]
 ExportLimit = Annotated[int, Query(ge=1, le=500)]
 TenantId = Annotated[str | None, Query(alias="tenantId", max_length=64, description="of a platform administrator")]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST_MICROSECOND = 250_000_000_000 * 1_000_000  # in the year 9892
 NOTE: Any = Field(default=None, max_length=500)
 
 
@@ -78,6 +84,18 @@ class FireBody(http.Wire):
     at: datetime
     local: str = Field(description="as the clock of the job's time zone shows it")
     offset: str = Field(description="of that clock from UTC, +08:00")
+
+
+class ReportedFireBody(http.Wire):
+    scheduled_time: datetime = Field(description="the nominal time")
+    outcome: FireStatus = Field(description="RUN: see the run; UNACCOUNTED does not occur")
+    reason: str
+    run_id: str | None
+
+
+class ReportedFiresBody(http.Wire):
+    items: list[ReportedFireBody]
+    next_cursor: str | None
 
 
 class JobBody(http.Wire):
@@ -121,6 +139,47 @@ class JobsBody(http.Wire):
 
 class NoteBody(http.Wire):
     note: str | None = NOTE
+
+
+class ResumeBody(http.Wire):
+    note: str | None = NOTE
+    catch_up: CatchUp = Field(
+        default=CatchUp.NONE, description="fires of the pause: none, a run for the newest, a run for each (100 at most)"
+    )
+
+
+class BackfillRangeBody(http.Wire):
+    since: AwareDatetime = Field(alias="from")
+    until: AwareDatetime = Field(alias="to", description="exclusive")
+    parallelism: int = Field(default=1, ge=1, le=1_000, description="runs at once")
+    reprocess: Reprocess = Field(default=Reprocess.NONE, description="runs of the range that start again")
+    dry_run: bool = False
+
+
+class AcceptedBackfillBody(http.Wire):
+    backfill_id: str | None = Field(description="null after a dry run")
+    accepted_runs: int
+
+
+class BackfillBody(http.Wire):
+    backfill_id: str
+    job_id: str
+    since: datetime = Field(alias="from")
+    until: datetime = Field(alias="to")
+    parallelism: int
+    reprocess: Reprocess
+    status: BackfillStatus
+    total: int
+    done: int
+    failed: int = Field(description="failed or terminated")
+    remaining: int
+    created_at: datetime
+    ended_at: datetime | None
+
+
+class BackfillsBody(http.Wire):
+    items: list[BackfillBody]
+    next_cursor: str | None
 
 
 class PreviewBody(http.Wire):
@@ -354,10 +413,12 @@ def pause_job(job_id: str, body: NoteBody | None = None) -> JobBody:
 
 
 @api.post("/jobs/<job_id>/resume", permission="job.ops")
-def resume_job(job_id: str, body: NoteBody | None = None) -> JobBody:
-    """The next fire is the first one from now on."""
-    note = None if body is None else body.note
-    return JobBody(**_job(bootstrap.jobs().resume(_actor(None), from_wire("job", job_id), note)))
+def resume_job(job_id: str, body: ResumeBody | None = None) -> JobBody:
+    """The next fire is the first one from now on. `catchUp` makes up for fires of the pause."""
+    wanted = body or ResumeBody()
+    return JobBody(
+        **_job(bootstrap.jobs().resume(_actor(None), from_wire("job", job_id), wanted.note, catch_up=wanted.catch_up))
+    )
 
 
 @api.post("/jobs/<job_id>/trigger", permission="job.run", status=202, idempotent=True)
@@ -365,6 +426,29 @@ def trigger_job(job_id: str) -> tuple[RunIdBody, int]:
     """Start a run now. Over the tenant's rate: 429 SCHED_429_TENANT_THROTTLED."""
     run_id = bootstrap.jobs().trigger(_actor(None), from_wire("job", job_id))
     return RunIdBody(run_id=to_wire("run", run_id)), 202
+
+
+@api.get("/jobs/<job_id>/fires", permission="job.read")
+def list_fires(
+    job_id: str,
+    since: Annotated[AwareDatetime | None, Query(alias="from", description="a day before `to` if left out")] = None,
+    until: Annotated[AwareDatetime | None, Query(alias="to", description="exclusive; now if left out")] = None,
+    cursor: http.Cursor = None,
+    limit: http.Limit = 100,
+) -> ReportedFiresBody:
+    """Each nominal fire of a range and what became of it, oldest first."""
+    place = http.place_of(cursor)
+    found = bootstrap.job_fires().fires(
+        api.identity.tenant_id,
+        from_wire("job", job_id),
+        since=since,
+        until=until,
+        after=None if place is None else _moment(place),
+        limit=limit + 1,
+    )
+    last = found[limit - 1].scheduled_at if len(found) > limit else None
+    next_cursor = http.cursor_of(None if last is None else UUID(int=(last - _EPOCH) // timedelta(microseconds=1)))
+    return ReportedFiresBody(items=[_reported(fire) for fire in found[:limit]], next_cursor=next_cursor)
 
 
 @api.post("/jobs/<job_id>/replay", permission="job.ops", status=202)
@@ -378,6 +462,55 @@ def replay_range(job_id: str, body: ReplayRangeBody) -> tuple[ReplayedBody, int]
     )
     count, next_to = bootstrap.runs().replay_range(api.identity.tenant_id, wanted, actor_id=api.identity.user_id)
     return ReplayedBody(replayed_runs=count, has_more=next_to is not None, next_to=next_to), 202
+
+
+@api.post("/jobs/<job_id>/backfill", permission="job.run", status=202, idempotent=True)
+def start_backfill(job_id: str, body: BackfillRangeBody) -> tuple[AcceptedBackfillBody, int]:
+    """Run a job for the past times of a range that have no run, and for those that `reprocess` names."""
+    wanted = Range(body.since, body.until, body.parallelism, body.reprocess)
+    backfill_id, runs = bootstrap.backfills().start(
+        api.identity.tenant_id,
+        from_wire("job", job_id),
+        wanted,
+        actor_id=api.identity.user_id,
+        is_dry_run=body.dry_run,
+    )
+    wire_id = None if backfill_id is None else to_wire("bkf", backfill_id)
+    return AcceptedBackfillBody(backfill_id=wire_id, accepted_runs=runs), 202
+
+
+@api.get("/backfills", permission="job.run")
+def list_backfills(
+    job_id: Annotated[str | None, Query(alias="jobId", max_length=64)] = None,
+    cursor: http.Cursor = None,
+    limit: http.Limit = 50,
+) -> BackfillsBody:
+    """The tenant's backfills, newest first."""
+    try:
+        job = None if job_id is None else from_wire("job", job_id)
+    except NotFound:
+        return BackfillsBody(items=[], next_cursor=None)
+    found = bootstrap.backfills().backfills(
+        api.identity.tenant_id, job_id=job, before=http.place_of(cursor), limit=limit + 1
+    )
+    next_place = found[limit - 1].backfill_id if len(found) > limit else None
+    return BackfillsBody(items=[_backfill(one) for one in found[:limit]], next_cursor=http.cursor_of(next_place))
+
+
+@api.get("/backfills/<backfill_id>", permission="job.run")
+def get_backfill(backfill_id: str) -> BackfillBody:
+    """How far a backfill is."""
+    return _backfill(bootstrap.backfills().backfill(api.identity.tenant_id, from_wire("bkf", backfill_id)))
+
+
+@api.delete("/backfills/<backfill_id>", permission="job.run", errors=[409])
+def cancel_backfill(backfill_id: str) -> BackfillBody:
+    """Stop a backfill: runs that have not begun leave, a run that is under way ends as usual."""
+    return _backfill(
+        bootstrap.backfills().cancel(
+            api.identity.tenant_id, from_wire("bkf", backfill_id), actor_id=api.identity.user_id
+        )
+    )
 
 
 @api.get("/runs", permission="job.read", errors=[404])
@@ -530,6 +663,20 @@ def _fires(fires: Sequence[Fire]) -> list[FireBody]:
     return [FireBody(at=fire.at, local=fire.local, offset=fire.offset) for fire in fires]
 
 
+def _reported(fire: ReportedFire) -> ReportedFireBody:
+    return ReportedFireBody(
+        scheduled_time=fire.scheduled_at,
+        outcome=fire.status,
+        reason=fire.reason,
+        run_id=None if fire.run is None else to_wire("run", fire.run.run_id),
+    )
+
+
+def _moment(place: UUID) -> datetime:
+    """A cursor of fires is a time. One that was made up is bounded."""
+    return _EPOCH + timedelta(microseconds=min(place.int, _LAST_MICROSECOND))
+
+
 def _run(run: Run) -> RunBody:
     return RunBody(
         run_id=to_wire("run", run.run_id),
@@ -553,6 +700,24 @@ def _run(run: Run) -> RunBody:
         idempotency_key=idempotency_key(run.job_id, run.scheduled_at, run.generation),
         dead_letter_at=run.dead_at,
         created_at=run.created_at,
+    )
+
+
+def _backfill(one: Backfill) -> BackfillBody:
+    return BackfillBody(
+        backfill_id=to_wire("bkf", one.backfill_id),
+        job_id=to_wire("job", one.job_id),
+        since=one.since,
+        until=one.until,
+        parallelism=one.parallelism,
+        reprocess=one.reprocess,
+        status=one.status,
+        total=one.total,
+        done=one.done,
+        failed=one.failed,
+        remaining=one.remaining,
+        created_at=one.created_at,
+        ended_at=one.ended_at,
     )
 
 

@@ -26,7 +26,7 @@ from artiway.series.model import OTHER, SERIES, Point
 from artiway.settings.model import SettingState
 
 if TYPE_CHECKING:
-    from artiway.generations.model import Generation, Handled
+    from artiway.generations.model import Generation, Handled, TextModel
 
 api = http.Api("operations", origin=bootstrap.origin, access_check=bootstrap.access_check, warm_up=bootstrap.warm_up)
 handler = api.handler
@@ -47,6 +47,7 @@ SECOND_US = 1_000_000
 DIFFERENCES_LIMIT = 10_000
 # The dead letters of runs are rows, beside the queues of SQS.
 DEAD_RUNS = "runs"
+TEXT_POOL = "text"
 RUN_ID = re.compile(r"run_[0-9a-f]{32}")
 Window = Annotated[int, Query(alias="windowSeconds", ge=60, le=7_200)]
 
@@ -87,9 +88,10 @@ class ModelLoadBody(http.Wire):
 
 
 class ModelBody(http.Wire):
-    model: str
+    model: str = Field(description="of texts: the provider and its model, joined by a colon")
     steps: list[str] = Field(description="steps of the catalogue that use it")
-    limit: int | None = Field(description="nodes at once in each pool; null: no limit")
+    services: list[str] = Field(description="services of texts that use it")
+    limit: int | None = Field(description="nodes at once in each pool, or texts at once; null: no limit")
     running: int
     waiting: int
     pools: list[ModelLoadBody]
@@ -409,14 +411,18 @@ def _ops_generation(generation: Generation) -> OpsGenerationBody:
 
 @api.get("/ops/models", permission="ops.read")
 def list_models(cursor: http.Cursor = None, limit: http.Limit = 50) -> ModelsBody:
-    """The models of the catalogue: limits, running and waiting nodes."""
-    models, next_cursor = http.page_of(bootstrap.operations().models(), cursor, limit)
-    return ModelsBody(items=[_model(model) for model in models], next_cursor=next_cursor)
+    """The models of the catalogue and of texts: limits, running and waiting nodes or texts."""
+    texts = [_text_model(model) for model in bootstrap.text_models().all()]
+    every = [*(_model(model) for model in bootstrap.operations().models()), *texts]
+    models, next_cursor = http.page_of(every, cursor, limit)
+    return ModelsBody(items=list(models), next_cursor=next_cursor)
 
 
 @api.put("/ops/models/<model>", permission="ops.write")
 def limit_model(model: str, body: ModelLimitBody) -> ModelBody:
-    """Set how many nodes of a model may run at once in each pool. Running nodes are not stopped."""
+    """Set how many nodes in each pool, or texts, of a model may run at once. Those that run are not stopped."""
+    if ":" in model:
+        return _text_model(bootstrap.text_models().limit(model, body.limit, actor_id=api.identity.user_id))
     return _model(bootstrap.operations().limit_model(model, body.limit, actor_id=api.identity.user_id))
 
 
@@ -577,10 +583,23 @@ def _worker(worker: WorkerState) -> WorkerBody:
     )
 
 
+def _text_model(found: TextModel) -> ModelBody:
+    return ModelBody(
+        model=found.wire_name,
+        steps=[],
+        services=list(found.services),
+        limit=found.limit,
+        running=found.running,
+        waiting=found.waiting,
+        pools=[ModelLoadBody(pool=TEXT_POOL, running=found.running, waiting=found.waiting)],
+    )
+
+
 def _model(state: ModelState) -> ModelBody:
     return ModelBody(
         model=state.model,
         steps=list(state.steps),
+        services=[],
         limit=state.limit,
         running=sum(load.running for load in state.pools),
         waiting=sum(load.waiting for load in state.pools),

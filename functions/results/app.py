@@ -22,3 +22,4 @@ def _decode(message: Received) -> list[Result]:
 
 def _handle(batch: list[list[Result]]) -> None:
     bootstrap.results().apply([result for results in batch for result in results])
+    bootstrap.backfill_release().release()  # the next runs of a backfill follow those that have ended

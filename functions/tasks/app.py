@@ -37,6 +37,7 @@ Params = dict[Annotated[str, Field(max_length=64)], Any]
 
 
 DRAFT = "only the preview engine serves a step that needs a network: the result is a draft"
+DRAFT_NOTES = "what each draft step can and cannot do, by language (en, zh); empty unless isDraft"
 
 
 class ToolBody(http.Wire):
@@ -51,6 +52,7 @@ class ToolBody(http.Wire):
     node_types: list[str]
     input_help: dict[str, str] = Field(description="what an input is, where its name does not say it")
     is_draft: bool = Field(description=DRAFT)
+    draft_notes: list[dict[str, str]] = Field(description=DRAFT_NOTES)
 
 
 class ToolsBody(http.Wire):
@@ -150,6 +152,7 @@ class EstimateBody(http.Wire):
     detail: str | None = Field(description="why there is no expected start, in words")
     nodes: int
     is_draft: bool = Field(description=DRAFT)
+    draft_notes: list[dict[str, str]] = Field(description=DRAFT_NOTES)
 
 
 class FaultBody(http.Wire):
@@ -284,6 +287,7 @@ def list_tools(cursor: http.Cursor = None, limit: http.Limit = 50) -> ToolsBody:
                 node_types=list(tool.node_types),
                 input_help=tool.input_help,
                 is_draft=bool(tool.steps & drafts),
+                draft_notes=bootstrap.catalogue().draft_notes(tool.steps & drafts),
             )
             for tool in tools
         ],
@@ -367,6 +371,7 @@ def estimate_task(body: SubmitBody) -> EstimateBody:
         detail=found.timing.detail,
         nodes=found.nodes,
         is_draft=found.is_draft,
+        draft_notes=bootstrap.catalogue().draft_notes(found.draft_steps),
     )
 
 

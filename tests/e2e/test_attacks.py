@@ -32,6 +32,7 @@ PREFIXES = {
     "delivery_id": "dlv",
     "job_id": "job",
     "run_id": "run",
+    "backfill_id": "bkf",
     "generation_id": "gen",
 }
 # Ids of what belongs to the platform, and names that each tenant chooses for itself: there is no other tenant's.
@@ -180,6 +181,14 @@ def _foreign_job(cast: Cast) -> str:
     return str(made.body["jobId"])
 
 
+def _foreign_backfill(cast: Cast) -> str:
+    """One without runs, of the job above."""
+    past = {"from": "2026-02-23T00:00:00Z", "to": "2026-02-23T06:00:00Z"}
+    made = cast.client.call("POST", f"/jobs/{_foreign_job(cast)}/backfill", past, token=cast.victim["token"])
+    assert made.status == 202, made
+    return str(made.body["backfillId"])
+
+
 def _foreign_run(cast: Cast) -> str:
     """A run that is over, of the job above."""
     run_id = new_id()
@@ -223,6 +232,7 @@ FOREIGN: dict[str, Callable[[Cast], str]] = {
     "delivery_id": _foreign_delivery,
     "job_id": _foreign_job,
     "run_id": _foreign_run,
+    "backfill_id": _foreign_backfill,
     "generation_id": _foreign_generation,
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -71,6 +72,32 @@ def writer(platform: Platform) -> Iterator[Writer]:
     made = Writer(platform, points=100)
     with contextlib.closing(made.client):
         yield made
+
+
+def test_structured_service_answers_with_its_result(writer: Writer) -> None:
+    body = {"service": "title", "input": {"text": "a red cotton dress"}}
+    made = writer.call("POST", "/generations", body, headers={"idempotency-key": uuid4().hex})
+    assert made["queueId"] == "paid_batch"
+    ended = writer.ended(made["generationId"])
+    assert ended["status"] == "COMPLETED", ended
+    assert ended["result"].keys() == {"title", "keywords"}
+    assert json.loads(ended["text"]) == ended["result"]
+    assert writer.points() == (100 - ended["chargedPoints"], 0)
+
+
+def test_text_models_are_limited_by_operators(writer: Writer) -> None:
+    writer.ended(writer.submit("healthy"))
+    models = {one["model"]: one for one in writer.operate("GET", "/ops/models")["items"]}
+    name = next(name for name in models if ":" in name)
+    assert "copywriting" in models[name]["services"]
+    writer.operate("PUT", f"/ops/models/{name}", {"limit": 0})
+    try:
+        waiting = writer.submit("healthy")
+        wait_for(lambda: writer.lane("paid_stream")["depth"] >= 1, seconds=30)
+        assert writer.get(waiting)["status"] == "QUEUED"
+    finally:
+        writer.operate("PUT", f"/ops/models/{name}", {"limit": None})
+    assert writer.ended(waiting)["status"] == "COMPLETED"
 
 
 def test_texts_with_parallelism_one_run_in_turn(writer: Writer) -> None:

@@ -18,6 +18,8 @@ from typing import Any
 import psycopg
 import pytest
 
+from artiway import ids
+from local.emulator import ROOT, client
 from local.stack import Stack
 from tests.e2e.conftest import RECEIVER_PORT, Platform, wait_for
 from tests.e2e.people import Client
@@ -213,8 +215,59 @@ def test_killed_functions_lose_and_double_nothing(owner: Owner, receiver: Receiv
     assert [check["name"] for check in health.body["checks"] if not check["ok"]] == []
 
 
-def test_jobs_survive_an_emulator_that_is_away(owner: Owner, receiver: Receiver, stack: Stack) -> None:
-    """SQS is away when the runs are due: the outbox keeps the messages, and they are delivered once it is back."""
+@contextlib.contextmanager
+def held(process: int) -> Iterator[None]:
+    """The process does not run: it takes connections and answers none."""
+    os.kill(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(process, signal.SIGCONT)
+
+
+def unsent(platform: Platform, destination: str, *, age_s: int) -> int:
+    """Messages that have waited so long in the outbox."""
+    with psycopg.connect(platform.facts["databaseUrl"]) as connection:
+        rows = connection.execute(
+            "SELECT count(*) FROM outbox WHERE destination = %s AND sent_at IS NULL"
+            " AND created_at < clock_timestamp() - make_interval(secs => %s)",
+            [destination, age_s],
+        )
+        return int((rows.fetchone() or (0,))[0])
+
+
+def test_outbox_keeps_calls_while_sqs_is_away(
+    owner: Owner, receiver: Receiver, stack: Stack, platform: Platform
+) -> None:
+    """The dispatcher starts runs while SQS answers nothing. Their calls are stored, and sent once it is back."""
+    at = in_seconds(4)
+    jobs = [create(owner, f"/kept-{number}", at=at) for number in range(3)]
+    runs = [owner("GET", f"/runs?jobId={job['jobId']}").body["items"][0]["runId"] for job in jobs]
+    data = {"lane": "run_normal", "at": at, "runIds": [str(ids.from_wire("run", run)) for run in runs]}
+    body = {"type": "runs_due", "aggregate": "runs:test", "traceId": "-", "at": at, "data": data}
+    event = json.loads((ROOT / "events/dispatch.hint.json").read_text())
+    event["Records"][0]["body"] = json.dumps(body)
+    lambdas = client("lambda", platform.facts["lambdaUrl"])
+    idle = json.loads((ROOT / "events/dispatch.hint.json").read_text())
+    idle["Records"][0]["body"] = json.dumps({**body, "data": {**data, "runIds": []}})
+    lambdas.invoke(FunctionName="DispatchFunction", Payload=json.dumps(idle).encode())  # it runs, with its secrets
+    with held(stack.servers["emulator"].process.pid):
+        wait_for(lambda: datetime.now(UTC) >= datetime.fromisoformat(at), 10)
+        lambdas.invoke(FunctionName="DispatchFunction", InvocationType="Event", Payload=json.dumps(event).encode())
+        # Longer than the sweep waits, so that it has tried too.
+        wait_for(lambda: unsent(platform, "run_calls", age_s=12) > 0, 60)
+        assert [call[0] for call in receiver.calls if call[0].startswith("/kept")] == []
+    assert {ended(owner, job["jobId"])["state"] for job in jobs} == {"SUCCESS"}
+    for number in range(3):
+        calls = receiver.of(f"/kept-{number}")
+        assert 1 <= len(calls) <= 2  # a request that timed out may have been read after all
+        assert len({headers["idempotency-key"] for _, headers, _, _ in calls}) == 1
+        assert {headers["artiway-attempt"] for _, headers, _, _ in calls} == {"1"}
+    assert wait_for(lambda: unsent(platform, "run_calls", age_s=0) == 0, 30)
+
+
+def test_jobs_survive_an_emulator_that_forgets(owner: Owner, receiver: Receiver, stack: Stack) -> None:
+    """The emulator is killed with the messages of runs that are not due yet. The trigger publishes them again."""
     jobs = [create(owner, f"/away-{number}", at=in_seconds(6)) for number in range(3)]
     stack.servers["emulator"].kill()
     runs = [ended(owner, job["jobId"]) for job in jobs]

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from artiway import ids
 from artiway.errors import ArtiwayError
+from artiway.jobs.definitions.model import Actor
 from artiway.jobs.messages import Call, Outcome
 from tests.simulation.chaos import Crash
 from tests.simulation.jobs_world import JobsWorld
@@ -46,7 +47,11 @@ class KnownJob:
 class JobsStory:
     def __init__(self, world: JobsWorld) -> None:
         self.world, self.random = world, world.random
-        self.tenants = [world.tenant("enterprise"), world.tenant("vip", **LIMITS), world.tenant("free")]
+        self.tenants = [
+            world.tenant("enterprise"),
+            world.tenant("vip", **LIMITS, job_period_s=1),
+            world.tenant("free", job_period_s=1),
+        ]
         world.answer = self.answer
         for name in ("w1", "w2"):
             world.worker(name)
@@ -75,6 +80,7 @@ class JobsStory:
             self.terminate: 3,
             self.replay: 3,
             self.fire_now: 3,
+            self.delete: 1,
             self.sweep: 9,
             self.outage: 1,
             self.step_clock: 2,
@@ -171,21 +177,26 @@ class JobsStory:
             self.deliver()
         job = next(job for job in self.jobs if job.job_id == row["job_id"])
         if self.random.random() < 0.5:
-            self.world.edit(job.tenant_id, job.job_id, status="PAUSED")
+            self.world.definitions.pause(self.world.actor(job.tenant_id), job.job_id, "at its fire time")
         elif job.once_at is None:
             self.world.edit(job.tenant_id, job.job_id, expr=self.random.choice(EXPRESSIONS))
 
     def pause(self) -> None:
-        self._set_status("ACTIVE", "PAUSED")
+        if job := self._job("ACTIVE"):
+            self.world.definitions.pause(*job, "a note")
 
     def resume(self) -> None:
-        self._set_status("PAUSED", "ACTIVE")
+        if job := self._job("PAUSED"):
+            self.world.definitions.resume(*job, None)
 
-    def _set_status(self, before: str, after: str) -> None:
-        rows = self.world.rows("SELECT tenant_id, job_id FROM job WHERE status = %s ORDER BY job_id", before)
-        if rows:
-            row = self.random.choice(rows)
-            self.world.edit(row["tenant_id"], row["job_id"], status=after)
+    def delete(self) -> None:
+        if len(self.jobs) > 3 and (job := self._job("ACTIVE")):
+            self.world.definitions.delete(*job)
+
+    def _job(self, status: str) -> tuple[Actor, UUID] | None:
+        rows = self.world.rows("SELECT tenant_id, job_id FROM job WHERE status = %s ORDER BY job_id", status)
+        row = self.random.choice(rows) if rows else None
+        return None if row is None else (self.world.actor(row["tenant_id"]), row["job_id"])
 
     def terminate(self) -> None:
         if run := self._run("state IN ('PENDING', 'RUNNING', 'RETRYING') AND due_at <= now()"):
@@ -198,8 +209,7 @@ class JobsStory:
     def fire_now(self) -> None:
         if self.jobs:
             job = self.random.choice(self.jobs)
-            with self.world.database.tenant_transaction(job.tenant_id) as tx:
-                self.world.fires.fire_now(tx, self.world.stored_job(tx, job.tenant_id, job.job_id))
+            self.world.definitions.trigger(self.world.actor(job.tenant_id), job.job_id)
 
     def _run(self, condition: str) -> dict[str, UUID] | None:
         condition = condition.replace("now()", f"'{self.world.now.isoformat()}'")
@@ -276,7 +286,7 @@ class JobsStory:
         world.tick(100)
         crons = "SELECT tenant_id, job_id FROM job WHERE status = 'ACTIVE' AND expr IS NOT NULL ORDER BY job_id"
         for row in world.rows(crons):
-            world.edit(row["tenant_id"], row["job_id"], status="PAUSED")
+            world.definitions.pause(world.actor(row["tenant_id"]), row["job_id"], None)
         self.note_changes()
         live: list[dict[str, object]] = []
         for number in range(rounds):

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from artiway import bootstrap, ids
 from artiway.bootstrap.base import pause
+from artiway.bootstrap.jobs import job_secret_cipher
 from artiway.jobs import fires, zones
+from artiway.jobs.definitions.model import Actor
 from artiway.jobs.messages import CALLS, RESULTS, SUBMISSIONS, Call, Outcome, Result
 from artiway.jobs.model import RUN_LANES, Schedule, ScheduleType
 from tests.simulation.chaos import until_crash
@@ -47,6 +49,13 @@ class Attempt:
     at: float
 
 
+class NoCipher:
+    """Stands for KMS. No simulated call uses what it returns."""
+
+    def encrypt(self, *, tenant_id: UUID, name: str, value: str) -> bytes:
+        return f"{tenant_id} {name} {len(value)}".encode()
+
+
 class JobsWorld(SimulatedWorld):
     """`answer` decides for a call its outcome and how many seconds it takes; None: the caller crashes."""
 
@@ -60,6 +69,9 @@ class JobsWorld(SimulatedWorld):
             bootstrap.run_control(),
         )
         self.submissions = bootstrap.submissions()
+        job_secret_cipher.supply(NoCipher())
+        self.definitions = bootstrap.jobs()
+        self.users: dict[UUID, UUID] = {}
         self.calls: list[Attempt] = []
         self.answer: Callable[[Call], tuple[Outcome, float] | None] = lambda _: (Outcome.SUCCEEDED, 0.2)
         self.most_running: Counter[UUID] = Counter()
@@ -79,6 +91,7 @@ class JobsWorld(SimulatedWorld):
         trigger."""
         is_stored_only = changes.pop("is_stored_only", False)
         job_id, (tenant_id, user_id) = ids.new_id(), tenant
+        self.users[tenant_id] = user_id
         row = {**COLUMNS, **changes, "expr": expr, "tenant_id": tenant_id, "user_id": user_id, "job_id": job_id}
         row.setdefault("name", f"job {job_id.hex[-6:]}")
         row["schedule_type"] = "CRON" if expr else "ONCE"
@@ -103,44 +116,18 @@ class JobsWorld(SimulatedWorld):
         return job_id
 
     def stored_job(self, tx: Any, tenant_id: UUID, job_id: UUID) -> Any:
-        from artiway.jobs.repository import SQL, _job
+        from artiway.jobs.repository import SQL
+        from artiway.jobs.rows import job_of
 
         row = tx.one(SQL["job"].rstrip(b";") + b" FOR UPDATE", {"tenant_id": tenant_id, "job_id": job_id})
-        return _job(row)
+        return job_of(row)
 
-    def edit(self, tenant_id: UUID, job_id: UUID, *, expr: str | None = None, status: str | None = None) -> None:
-        """As the service of definitions does: retract, note what is lost, store, make the first runs."""
-        with self.database.tenant_transaction(tenant_id) as tx:
-            job = self.stored_job(tx, tenant_id, job_id)
-            now = self.now
-            lost = [at for at in self.fires.retract(tx, tenant_id=tenant_id, job_id=job_id) if at <= now]
-            for at in lost:
-                tx.run(
-                    b"INSERT INTO job_fire_note (tenant_id, job_id, first_at, last_at, outcome, fires, reason)"
-                    b" VALUES (%(tenant_id)s, %(job_id)s, %(at)s, %(at)s, 'CANCELLED_BY_EDIT', 1, 'edited')"
-                    b" ON CONFLICT DO NOTHING",
-                    {"tenant_id": tenant_id, "job_id": job_id, "at": at},
-                )
-            status = status or str(job.status)
-            schedule = replace(job.definition.schedule, expr=expr or job.definition.schedule.expr)
-            last = None if job.last_fire_at is None else min(job.last_fire_at, now)
-            following = fires.first_fire(schedule, max(now, last or now)) if status == "ACTIVE" else None
-            if status == "ACTIVE" and following is None:
-                status = "COMPLETED"
-            tx.run(
-                b"UPDATE job SET expr = %(expr)s, status = %(status)s, next_fire_at = %(next)s,"
-                b" last_fire_at = %(last)s, version = version + 1, updated_at = %(now)s WHERE job_id = %(job_id)s",
-                {
-                    "expr": schedule.expr,
-                    "status": status,
-                    "next": following,
-                    "last": last,
-                    "now": now,
-                    "job_id": job_id,
-                },
-            )
-            if following is not None:
-                self.fires.fire_ahead(tx, self.stored_job(tx, tenant_id, job_id))
+    def edit(self, tenant_id: UUID, job_id: UUID, *, expr: str) -> None:
+        self.definitions.update(self.actor(tenant_id), job_id, {"schedule": {"expr": expr}})
+
+    def actor(self, tenant_id: UUID) -> Actor:
+        """The user who made the jobs of a tenant."""
+        return Actor(tenant_id, self.users[tenant_id], may_submit=True)
 
     def terminate(self, tenant_id: UUID, run_id: UUID) -> None:
         with self.database.tenant_transaction(tenant_id) as tx:
@@ -162,12 +149,16 @@ class JobsWorld(SimulatedWorld):
         self.chaos.act(kind)
         if kind in RUN_LANES:
             run_ids = [UUID(run_id) for run_id in data["runIds"]]
-            self.dispatch.admit(run_ids) if run_ids else self.dispatch.wake()
+            if run_ids:
+                self.dispatch.admit(run_ids, due_at=datetime.fromisoformat(data["at"]))
+            else:
+                self.dispatch.wake()
         elif kind == CALLS:
             for one in data["calls"]:
                 self._call(Call.from_data(one))
         elif kind == RESULTS:
             self.results.apply([Result.from_data(one) for one in data["results"]])
+            bootstrap.backfill_release().release()
         elif message.body["type"] == "cancel":
             self.submissions.cancel(tenant_id=UUID(data["tenantId"]), task_id=UUID(data["taskId"]))
         else:

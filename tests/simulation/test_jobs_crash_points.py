@@ -18,6 +18,7 @@ SHARDS = 4
 # A new actor of runs must be listed, or its crashes would not be tested.
 ACTORS = {
     "create",
+    "edit",
     "progress",
     "trigger",
     "run_normal",
@@ -30,7 +31,8 @@ ACTORS = {
 
 
 def play(world, crash_at=None):
-    """Three jobs: one fires often, one flow, one attempt fails. A run is terminated. A crashed process is replaced."""
+    """Three jobs: one fires often and is edited, one flow, one attempt fails. A run is terminated. A crashed process
+    is replaced."""
     world.worker(slots=8)
     tenant = world.tenant("vip", points=1_000)
     failed = set()
@@ -60,6 +62,10 @@ def play(world, crash_at=None):
             for holding in list(worker.held):
                 world.finish(worker, holding)
         world.sweep_runs()
+        if number == 2 and (jobs := world.rows("SELECT job_id FROM job WHERE expr IS NOT NULL")):
+            world.chaos.act("edit")
+            with contextlib.suppress(Crash):
+                world.edit(tenant[0], jobs[0]["job_id"], expr="*/10 * * * * ?")
         if number == 4 and (
             runs := world.rows("SELECT run_id FROM job_run WHERE state = 'PENDING' ORDER BY run_id DESC")
         ):
@@ -73,7 +79,7 @@ def end(world):
     """Without further faults every run ends."""
     world.chaos.stop()
     for row in world.rows("SELECT tenant_id, job_id FROM job WHERE status = 'ACTIVE' AND expr IS NOT NULL"):
-        world.edit(row["tenant_id"], row["job_id"], status="PAUSED")
+        world.definitions.pause(world.actor(row["tenant_id"]), row["job_id"], None)
     for number in range(60):
         world.tick(10)
         for worker in world.workers:

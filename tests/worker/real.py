@@ -1,7 +1,9 @@
-"""Photographs that test packages carry, and subjects of known alpha before ten of them."""
+"""Photographs that packages carry, products with alpha among them, and these products before ten real grounds."""
 
 from __future__ import annotations
 
+import os
+import tomllib
 from functools import cache
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import skimage.data
 import sklearn.datasets
 from PIL import Image
 
-from tests.worker.photos import PRODUCTS, Photo
+from tests.worker.photos import Photo
 from worker.pictures import Picture
 
 SCIKIT_IMAGE = Path(skimage.data.__file__).parent
@@ -31,6 +33,18 @@ FILES = {
     "china": SCIKIT_LEARN / "china.jpg",
 }
 SIDE = 640
+# Fetched by `make test-worker`: products of a sample shop, photographed, with the alpha of their maker.
+PRODUCT_FILES = {
+    row["key"]: row["sha256"]
+    for row in tomllib.loads(Path(__file__).with_name("photographs.toml").read_text())["files"]
+}
+PRODUCTS_FOLDER = Path(
+    os.environ.get("ARTIWAY_PHOTOGRAPHS") or Path(__file__).resolve().parents[2] / ".tools/photographs"
+)
+SUBJECTS = (
+    *("flower", "hoodie", "tee", "polo", "cushion"),
+    *("sneakers", "white_hoodie", "red_tee", "sneaker", "bus_tee"),
+)
 
 
 @cache
@@ -80,18 +94,45 @@ def flower() -> tuple[np.ndarray, np.ndarray]:
     return whole[window], mask[window]
 
 
+@cache
+def product(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Colours and alpha of a product, with the soft shadow that its maker painted."""
+    with Image.open(PRODUCTS_FOLDER / PRODUCT_FILES[name]) as image:
+        whole = np.asarray(image.convert("RGBA"))
+    return np.ascontiguousarray(whole[:, :, :3]), np.ascontiguousarray(whole[:, :, 3])
+
+
+def is_product(alpha: np.ndarray) -> np.ndarray:
+    """Alpha of the product without its shadow, which is at most three quarters dense."""
+    return np.clip((alpha.astype(np.float32) - 192) * (255 / 58), 0, 255).astype(np.uint8)
+
+
+def shop_photo(name: str, ground: tuple[int, int, int] = (246, 246, 244)) -> Picture:
+    """A product as a shop photographs it: on a plain ground, with its shadow."""
+    rgb, alpha = product(name)
+    cover = alpha[:, :, None].astype(np.float32) / 255
+    return Picture((rgb * cover + np.array(ground) * (1 - cover)).round().astype(np.uint8))
+
+
+def striped_photo(name: str) -> Picture:
+    """The same photograph with stripes printed on the cloth. No package carries a striped long sleeve."""
+    shot = shop_photo(name)
+    rgb = shot.rgb.astype(np.float32)
+    rows = (np.arange(shot.height) // 26 % 2 == 1)[:, None] * (is_product(product(name)[1]).astype(np.float32) / 255)
+    rgb *= 1 - rows[:, :, None] * np.array([0.78, 0.74, 0.58])
+    return Picture(rgb.round().astype(np.uint8))
+
+
 def subject(name: str) -> tuple[np.ndarray, np.ndarray]:
     """Colours and alpha of a subject in the middle of a square of SIDE."""
-    if name != "flower":
-        rgb, mask = PRODUCTS[name](SIDE, SIDE)
-        return rgb, mask
-    colors, cover = flower()
-    size = int(SIDE * 0.55)
-    tall = round(size * colors.shape[0] / colors.shape[1])
+    colors, cover = flower() if name == "flower" else product(name)
+    factor = SIDE * (0.55 if name == "flower" else 0.9) / max(cover.shape)
+    wide, tall = round(colors.shape[1] * factor), round(colors.shape[0] * factor)
     rgb, mask = np.zeros((SIDE, SIDE, 3), np.uint8), np.zeros((SIDE, SIDE), np.uint8)
-    y, x = (SIDE - tall) // 2, (SIDE - size) // 2
-    rgb[y : y + tall, x : x + size] = cv2.resize(colors, (size, tall), interpolation=cv2.INTER_CUBIC)
-    mask[y : y + tall, x : x + size] = cv2.resize(cover, (size, tall), interpolation=cv2.INTER_LINEAR)
+    y, x = (SIDE - tall) // 2, (SIDE - wide) // 2
+    how = cv2.INTER_AREA if factor < 1 else cv2.INTER_LINEAR
+    rgb[y : y + tall, x : x + wide] = cv2.resize(colors, (wide, tall), interpolation=how)
+    mask[y : y + tall, x : x + wide] = cv2.resize(cover, (wide, tall), interpolation=how)
     return rgb, mask
 
 
@@ -101,10 +142,11 @@ def before(name: str, ground: str) -> Photo:
     rgb, mask = subject(name)
     behind = cv2.resize(GROUNDS[ground](), (SIDE, SIDE), interpolation=cv2.INTER_AREA).astype(np.float32)
     behind = cv2.GaussianBlur(behind, (0, 0), 2.0)
+    truth = mask if name == "flower" else is_product(mask)
+    if name == "flower":  # the products bring a shadow of their own
+        shade = np.roll(mask, (SIDE // 40, SIDE // 60), (0, 1)).astype(np.float32) / 255
+        behind *= 1 - 0.35 * cv2.GaussianBlur(shade, (0, 0), SIDE / 50)[:, :, None]
     cover = mask[:, :, None].astype(np.float32) / 255
-    shade = cv2.GaussianBlur(
-        np.roll(mask, (SIDE // 40, SIDE // 60), (0, 1)).astype(np.float32) / 255, (0, 0), SIDE / 50
-    )
-    picture = behind * (1 - 0.35 * shade[:, :, None]) * (1 - cover) + rgb * cover
+    picture = behind * (1 - cover) + rgb * cover
     grain = np.random.default_rng(5).normal(0, 1.5, picture.shape)
-    return Photo(Picture(np.clip(picture + grain, 0, 255).astype(np.uint8)), mask)
+    return Photo(Picture(np.clip(picture + grain, 0, 255).astype(np.uint8)), truth)

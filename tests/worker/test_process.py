@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -206,6 +206,48 @@ def test_model_photo_from_upload_to_picture(stack, shirt):
     assert all(stack.is_empty(kind) for kind in TYPES)
     assert stack.internal.of("register")[0]["types"] == list(TYPES)
     assert stack.internal.of("beat")
+
+
+class TestWeights:
+    """A worker whose weights are missing or damaged, in its folder and in the store."""
+
+    @pytest.fixture
+    def run(self, stack: Stack, shirt: bytes, tmp_path: Path) -> Callable[[str], dict[str, Any]]:
+        def run(engines: str) -> dict[str, Any]:
+            variables = {
+                "ARTIWAY_ENGINES": json.dumps({**dict.fromkeys(TYPES, "preview"), "cutout": engines}),
+                "ARTIWAY_MODEL_FOLDER": str(tmp_path),
+                "AWS_ENDPOINT_URL_S3": stack.url,
+            }
+            with stack.worker(**variables):
+                return stack.end_of(stack.submit("cutout", "cutout", {"product": stack.upload(shirt)}))
+
+        return run
+
+    def test_missing_weights_fall_back_and_the_result_says_so(self, stack, run):
+        end = run("onnx,preview")
+        assert end["type"] == "result"
+        engine = end["data"]["engine"]
+        assert (engine["name"], engine["isNeural"]) == ("preview", False)
+        assert "no neural model was used" in engine["detail"]
+        assert "not made by onnx: there are no weights at models/isnet-medium.onnx" in engine["detail"]
+        assert stack.internal.of("register")[0]["neural"] == []
+
+    def test_damaged_weights_fall_back_and_the_result_says_so(self, stack, run):
+        stack.s3.put_object(Bucket=stack.bucket, Key="models/isnet-medium.onnx", Body=b"damaged")
+        engine = run("onnx,preview")["data"]["engine"]
+        assert engine["name"] == "preview"
+        assert "the weights at models/isnet-medium.onnx do not have the configured checksum" in engine["detail"]
+
+    def test_damaged_weights_without_fallback_are_a_clear_error(self, stack, run):
+        stack.s3.put_object(Bucket=stack.bucket, Key="models/isnet-medium.onnx", Body=b"damaged")
+        end = run("onnx")
+        assert end["type"] == "failure"
+        assert end["data"]["error"] == {
+            "code": "MODEL_CHECKSUM",
+            "message": "the weights at models/isnet-medium.onnx do not have the configured checksum",
+            "isRetryable": False,
+        }
 
 
 def test_addresses_that_expire_while_working_are_renewed(stack, big):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from uuid import uuid4
@@ -18,6 +19,7 @@ from artiway.platform.outbound import (
     TargetRefused,
     parse_targets,
 )
+from worker.engines.base import EngineInfo, Report
 from worker.engines.inputs import main_input
 from worker.engines.preview.raster import blur, layer, resize, to_pixels
 from worker.engines.preview.reshape import margins, region_mask
@@ -99,6 +101,39 @@ def finished(ask: Ask, made: Picture, params: Params) -> Picture:
         soft = np.clip(blur(layer(ask.hole) / 255, 2.0), 0, 1) * (ask.hole > 0)
         rgb = to_pixels(layer(rgb) * soft[:, :, None] + layer(original.rgb) * (1 - soft[:, :, None]))
     return Picture(rgb, original.alpha)
+
+
+class ServerEngine(ABC):
+    """An engine whose pictures are made by a server of the operator. Errors of the way there are those of a step."""
+
+    name: str
+    address_variable: str
+    steps: frozenset[str]
+
+    def __init__(self, url: str) -> None:
+        if not url:
+            raise EngineNotInstalled(f"the {self.name} engine needs {self.address_variable}")
+        self._url = url.rstrip("/")
+        with translated():
+            self._client = client_of(self._url)
+
+    def load(self, step: Step, model: str | None) -> None:
+        if step.name not in self.steps:
+            raise EngineNotInstalled(f"the {self.name} engine does not do the step {step.name}")
+
+    def run(
+        self, step: Step, model: str | None, inputs: Mapping[str, Picture], params: Params, report: Report
+    ) -> tuple[Picture, EngineInfo]:
+        self.load(step, model)
+        ask = ask_of(step, inputs, params)
+        report(3)
+        with translated():
+            made, detail = self._make(step, ask, report)
+        return finished(ask, made, params), EngineInfo(self.name, "1", is_neural=True, detail=detail)
+
+    @abstractmethod
+    def _make(self, step: Step, ask: Ask, report: Report) -> tuple[Picture, str]:
+        """The server's picture, and what made it."""
 
 
 def up(value: float) -> int:

@@ -15,23 +15,12 @@ from urllib.parse import urlencode
 from uuid import uuid4
 
 from artiway.platform.outbound import OutboundError
-from worker.engines.ask import (
-    ANSWER_BYTES,
-    Ask,
-    ask_of,
-    checked,
-    client_of,
-    finished,
-    multipart,
-    png,
-    received,
-    translated,
-)
-from worker.engines.base import EngineInfo, Report
+from worker.engines.ask import ANSWER_BYTES, Ask, ServerEngine, checked, multipart, png, received
+from worker.engines.base import Report
 from worker.engines.websocket import SocketClosed, WebSocket
 from worker.errors import EngineBusy, EngineFailed, EngineNotInstalled
 from worker.pictures import Picture
-from worker.steps import Params, Step
+from worker.steps import Step
 
 # The workflow of each step. An operator's folder may replace any of them.
 WORKFLOWS: Mapping[str, str] = {
@@ -80,30 +69,21 @@ def filled(value: Any, values: Mapping[str, Any]) -> Any:
     return values[whole[1]] if whole else _PLACE.sub(lambda found: str(values[found[1]]), value)
 
 
-class ComfyEngine:
+class ComfyEngine(ServerEngine):
+    name = "comfyui"
+    address_variable = "ARTIWAY_COMFYUI_URL"
+    steps = frozenset(WORKFLOWS)
+
     def __init__(self, settings: ComfySettings) -> None:
-        if not settings.url:
-            raise EngineNotInstalled("the comfyui engine needs ARTIWAY_COMFYUI_URL")
-        self._settings, self._url = settings, settings.url.rstrip("/")
-        with translated():
-            self._client = client_of(self._url)
+        super().__init__(settings.url)
+        self._settings = settings
 
-    def load(self, step: Step, model: str | None) -> None:
-        if step.name not in WORKFLOWS:
-            raise EngineNotInstalled(f"no workflow is shipped for the step {step.name}")
-
-    def run(
-        self, step: Step, model: str | None, inputs: Mapping[str, Picture], params: Params, report: Report
-    ) -> tuple[Picture, EngineInfo]:
-        ask = ask_of(step, inputs, params)
-        report(3)
-        with translated():
-            graph = filled(workflow(WORKFLOWS[step.name], self._settings.folder), self._values(ask))
-            report(8)
-            made = self._made(graph, report)
-        detail = f"workflow {WORKFLOWS[step.name]} on the operator's ComfyUI, checkpoint {self._settings.checkpoint}"
-        info = EngineInfo("comfyui", "1", is_neural=True, detail=detail)
-        return finished(ask, made, params), info
+    def _make(self, step: Step, ask: Ask, report: Report) -> tuple[Picture, str]:
+        name = WORKFLOWS[step.name]
+        graph = filled(workflow(name, self._settings.folder), self._values(ask))
+        report(8)
+        made = self._made(graph, report)
+        return made, f"workflow {name} on the operator's ComfyUI, checkpoint {self._settings.checkpoint}"
 
     def _values(self, ask: Ask) -> Json:
         values: Json = {

@@ -11,22 +11,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from artiway.platform.outbound import Answer
-from worker.engines.ask import (
-    ANSWER_BYTES,
-    Ask,
-    ask_of,
-    checked,
-    client_of,
-    finished,
-    multipart,
-    png,
-    received,
-    translated,
-)
-from worker.engines.base import EngineInfo, Report
-from worker.errors import EngineFailed, EngineNotInstalled
+from worker.engines.ask import ANSWER_BYTES, Ask, ServerEngine, checked, multipart, png, received
+from worker.engines.base import Report
+from worker.errors import EngineFailed
 from worker.pictures import Picture
-from worker.steps import IMAGES_API_STEPS, Params, Step
+from worker.steps import IMAGES_API_STEPS, Step
 
 CALL_S, CONNECT_S, WATCH_S = 600.0, 10.0, 0.25
 SIZES = ((1024, 1024), (1536, 1024), (1024, 1536))
@@ -41,34 +30,24 @@ class ImagesSettings:
     model: str = "gpt-image-1"
 
 
-class ImagesEngine:
+class ImagesEngine(ServerEngine):
+    name = "images_api"
+    address_variable = "ARTIWAY_IMAGES_API_URL"
+    steps = frozenset(IMAGES_API_STEPS)
+
     def __init__(self, settings: ImagesSettings) -> None:
-        if not settings.url:
-            raise EngineNotInstalled("the images_api engine needs ARTIWAY_IMAGES_API_URL")
-        self._settings, self._url = settings, settings.url.rstrip("/")
-        with translated():
-            self._client = client_of(self._url)
+        super().__init__(settings.url)
+        self._settings = settings
 
-    def load(self, step: Step, model: str | None) -> None:
-        if step.name not in IMAGES_API_STEPS:
-            raise EngineNotInstalled(f"the images API does not do the step {step.name}")
-
-    def run(
-        self, step: Step, model: str | None, inputs: Mapping[str, Picture], params: Params, report: Report
-    ) -> tuple[Picture, EngineInfo]:
-        self.load(step, model)
-        ask = ask_of(step, inputs, params)
-        report(5)
+    def _make(self, step: Step, ask: Ask, report: Report) -> tuple[Picture, str]:
         kind, body = form_of(ask, self._settings.model)
         headers = {"Content-Type": kind}
         if self._settings.key:
             headers["Authorization"] = f"Bearer {self._settings.key}"
-        with translated():
-            answer = self._post(body, headers, report)
+        answer = self._post(body, headers, report)
         made = picture_of(checked(answer, "/images/edits").body)
         report(92)
-        detail = f"model {self._settings.model} of the operator's images API"
-        return finished(ask, made, params), EngineInfo("images_api", "1", is_neural=True, detail=detail)
+        return made, f"model {self._settings.model} of the operator's images API"
 
     def _post(self, body: bytes, headers: Mapping[str, str], report: Report) -> Answer:
         with self._client.exchange(

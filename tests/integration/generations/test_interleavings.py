@@ -1,18 +1,21 @@
-"""Any interleaving of crash, duplicate delivery, retry, cancel and lost Redis: one end, one settlement, one text."""
+"""Any interleaving of crash, duplicate delivery, retry, cancel, reconnect and lost Redis: one end, one text."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import random
+from uuid import UUID
 
 import pytest
 
-from artiway.generations.feed.model import TERMINAL, sha256_of
+from artiway.generations.feed.model import TERMINAL, EntryId, Info, Restart, Usage, UsageSource, sha256_of
 from artiway.generations.feed.model import Text as Written
 from artiway.generations.model import Generation, GenerationEnded, Outcome, Status, end_of
 from artiway.generations.providers.model import FailureCode, Finish, FinishReason, ProviderFailed, Text
 from tests.conftest import soaked
 from tests.fakes.router import ScriptedRouter, whole
+from tests.integration.generations.clients import Client
 from tests.integration.generations.texts import Texts
 
 LANES = ("paid_stream", "free_stream")
@@ -23,6 +26,25 @@ class Crash(BaseException):
     """The process of a worker ends in mid-text."""
 
 
+class Reader:
+    """A client that keeps only the text and the last id between two connections."""
+
+    def __init__(self, texts: Texts, generation: Generation) -> None:
+        self.texts, self.generation, self.client = texts, generation, Client()
+
+    def read(self, most: int = 1_000) -> None:
+        frames = self.texts.reader.frames(
+            tenant_id=self.generation.tenant_id,
+            user_id=self.generation.user_id,
+            generation_id=self.generation.generation_id,
+            last=EntryId.parse(self.client.last),
+            life_ms=0,  # what is there, without a wait
+        )
+        with contextlib.closing(frames):
+            for frame in itertools.islice(frames, most):
+                self.client.receive(frame)
+
+
 class Story:
     """Random steps on some texts of two users. Time passes by changing rows."""
 
@@ -31,11 +53,12 @@ class Story:
         self.users = [texts.user(points=200), texts.user()]
         self.made: list[Generation] = []
         self.lost: list[Generation] = []
-        self.is_flushed = False
+        self.readers: list[Reader] = []
+        self.erased: set[UUID] = set()  # texts whose stream was lost after their end
 
     def submit(self) -> None:
-        if len(self.made) < 6:
-            self.made.append(self.texts.submit(self.random.choice(self.users), max_tokens=100))
+        if len(self.made) < 10:
+            self._submit(self.random.choice(self.users))
 
     def write(self) -> None:
         self._work(whole(*self._pieces(), usage=None if self.random.random() < 0.3 else whole("x")[-1].usage))
@@ -68,19 +91,47 @@ class Story:
     def finish_late(self) -> None:
         """A worker that was lost comes back: its end counts only if no newer attempt has begun."""
         if self.lost:
-            late = self.lost.pop(self.random.randrange(len(self.lost)))
-            ended = self.texts.lifecycle.finish(late, Outcome(Status.COMPLETED, text="late"))
-            if ended is not None:
-                self.texts.lifecycle.publish(ended, ended.attempt, [*self._late_text(ended), end_of(ended)])
+            self._come_back(self.lost.pop(self.random.randrange(len(self.lost))))
 
     def overtake(self) -> None:
-        """A lost worker comes back while a newer attempt has written and holds its lease."""
-        self.lose()
+        """A lost worker comes back in mid-text of a newer attempt, which goes on."""
+        lane = self.random.choice(LANES)
+        late = self._claim(lane)
+        if late is None:
+            return
+        if self.random.random() < 0.5:
+            self._write_as(late, "la")
         self.texts.pass_time(31)
         self.sweep()
-        for _ in range(2):
-            self.crash()
-        self.finish_late()
+        self.texts.pass_time(3)
+
+        def come_back() -> None:
+            now = self.texts.get(late)
+            self._watch(late)  # a viewer sees the newer attempt
+            if now.status is Status.RUNNING and now.attempt > late.attempt:
+                self._come_back(late)
+
+        pieces = [Text(piece) for piece in self._pieces()]
+        self.texts.router = ScriptedRouter([*pieces, come_back, *pieces, *whole("end")])
+        for _ in range(len(self.made)):  # texts of the lane that were there before have their turn first
+            if self.texts.get(late).attempt > late.attempt:
+                break
+            self.texts.work(lane)
+
+    def reconnect(self) -> None:
+        """A reader connects with the last id that it has, and is cut after some frames."""
+        if self.readers:
+            self.random.choice(self.readers).read(most=self.random.choice([1, 3, 1_000]))
+
+    def end_again(self) -> None:
+        """A worker whose commit had no answer repeats it, with what it has written since."""
+        if self.made:
+            now = self.texts.get(self.random.choice(self.made))
+            if now.is_ended:
+                usage = Usage(now.input_tokens, self.random.randint(1, 100))
+                again = Outcome(Status.COMPLETED, text="again", usage=usage, usage_source=UsageSource.PROVIDER)
+                self.texts.lifecycle.finish(now, again)
+                self.texts.feed.append(now.generation_id, now.attempt, [Info("stream_idle")])
 
     def deliver_again(self) -> None:
         if self.made:
@@ -103,7 +154,7 @@ class Story:
     def flush(self) -> None:
         if self.random.random() < 0.3:
             self.texts.valkey.flushdb()
-            self.is_flushed = True
+            self.erased |= {one.generation_id for one in self.made if self.texts.get(one).is_ended}
 
     STEPS = (
         submit,
@@ -117,6 +168,10 @@ class Story:
         finish_late,
         overtake,
         overtake,
+        reconnect,
+        reconnect,
+        reconnect,
+        end_again,
         deliver_again,
         cancel,
         pass_time,
@@ -138,6 +193,33 @@ class Story:
                     pass
         self.texts.sweeps.holds()
 
+    def _submit(self, who: tuple[UUID, UUID]) -> None:
+        made = self.texts.submit(who, max_tokens=100)
+        self.made.append(made)
+        self.readers += [Reader(self.texts, made), Reader(self.texts, made)]
+
+    def _claim(self, lane: str) -> Generation | None:
+        """A text of the lane; if none waits, a new one."""
+        claimed = self.texts.claim(lane)
+        if claimed is None and len(self.made) < 14:
+            self._submit(self.users[LANES.index(lane)])
+            claimed = self.texts.claim(lane)
+        return claimed if isinstance(claimed, Generation) else None
+
+    def _watch(self, generation: Generation) -> None:
+        next(one for one in self.readers if one.generation.generation_id == generation.generation_id).read()
+
+    def _come_back(self, late: Generation) -> None:
+        """It writes on and ends the text, as if its lease had not ended."""
+        self._write_as(late, "late")
+        ended = self.texts.lifecycle.finish(late, Outcome(Status.COMPLETED, text="late"))
+        if ended is not None:
+            self.texts.lifecycle.publish(ended, ended.attempt, [end_of(ended)])
+
+    def _write_as(self, late: Generation, text: str) -> None:
+        begun = [Restart()] if late.attempt > 1 else []
+        self.texts.feed.append(late.generation_id, late.attempt, [*begun, Written(text, 0)])
+
     def _work(self, script: list) -> None:
         self.texts.router = ScriptedRouter(script)
         with contextlib.suppress(Crash):
@@ -146,14 +228,11 @@ class Story:
     def _pieces(self) -> list[str]:
         return [self.random.choice(WORDS) for _ in range(self.random.randint(1, 5))]
 
-    def _late_text(self, ended: Generation) -> list:
-        return [Written(ended.text, 0)]
-
 
 @pytest.mark.parametrize("seed", range(soaked(10)))
 def test_each_text_ends_and_settles_once(texts: Texts, seed: int) -> None:
     story = Story(texts, seed)
-    story.play(40)
+    story.play(50)
     for made in story.made:
         ended = texts.get(made)
         assert ended.is_ended, ended
@@ -165,7 +244,7 @@ def test_each_text_ends_and_settles_once(texts: Texts, seed: int) -> None:
             assert terminal[0].name == end_of(ended).name
             assert terminal[0].body["points"] == ended.charged_points
             assert terminal[0].body["sha256"] == sha256_of(ended.text)
-        if not story.is_flushed:
+        if made.generation_id not in story.erased:
             assert terminal, texts.names(made)
             assert texts.read(made) == ended.text
         if not ended.is_free:
@@ -174,6 +253,10 @@ def test_each_text_ends_and_settles_once(texts: Texts, seed: int) -> None:
                 [f"settle:{made.generation_id}"],
             )
             assert [row["charged"] for row in settled] == [ended.charged_points]
+    for reader in story.readers:
+        reader.read()
+        assert reader.client.end is not None, reader.client.names
+        assert reader.client.text == texts.get(reader.generation).text
     assert texts.running() == 0
     for user in story.users:
         assert texts.balance(user)[1] == 0

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from artiway.generations import services
 from artiway.generations.providers.model import (
     Alive,
     FailureCode,
@@ -39,6 +40,7 @@ SCHEMA = {
     "additionalProperties": False,
 }
 LOADED_S = 60
+TITLE = services.load()["title"]
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,14 @@ def test_answer_keeps_to_its_schema(server, is_streamed):
     assert set(answer) == {"title", "color"}
     assert answer["color"] in ("red", "blue")
     assert items[-1].reason is FinishReason.STOP
+
+
+def test_title_service_gets_its_result(server):
+    rows = TITLE.messages({"text": "a red cotton dress with pockets"}, TITLE.checked_params({}))
+    messages = tuple(Message(Role(role), text) for role, text in rows)
+    asked = {"json_schema": TITLE.json_schema, "max_tokens": TITLE.usual_tokens, "is_streamed": False}
+    found = TITLE.parsed(text_of(list(server.stream(messages=messages, **asked))))
+    assert found["title"]
 
 
 def test_cancel_ends_the_text_early(server):

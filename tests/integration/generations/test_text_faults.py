@@ -15,9 +15,11 @@ from artiway.circuits.repository import PostgresCircuits
 from artiway.circuits.service import CircuitService
 from artiway.generations import settings
 from artiway.generations.feed.model import Name, UsageSource
+from artiway.generations.model import FailureCode as GenerationFailure
 from artiway.generations.model import Status
 from artiway.generations.providers.model import FailureCode, Limits
 from artiway.generations.providers.outbound import ChatProvider, OperatorsClient
+from artiway.generations.providers.protocol import MESSAGES
 from artiway.generations.providers.quota import RedisQuota
 from artiway.generations.providers.router import ProviderRouter
 from artiway.generations.providers.routes import StoredRoutes
@@ -246,7 +248,8 @@ def test_busy_provider_lets_text_wait(faults, model):
         faults.texts.pass_time(10)
     faults.texts.pass_time(600)
     faults.work(generation)
-    assert_failed(faults, generation, code)
+    ended = assert_failed(faults, generation, GenerationFailure.WAITED_TOO_LONG)
+    assert ended.error.message.endswith(MESSAGES[code])
 
 
 def test_text_waits_for_a_valid_document(faults):

@@ -282,7 +282,8 @@ class TestFailed:
         texts.pass_time(601)
         texts.work()
         failed = texts.get(accepted)
-        assert (failed.status, failed.error.code) == (Status.FAILED, FailureCode.AWAY)
+        assert (failed.status, failed.error.code) == (Status.FAILED, "GEN_504_WAITED_TOO_LONG")
+        assert failed.error.message.endswith("nobody answers")
         assert texts.balance(who) == (100, 0)
 
     def test_service_that_was_removed_fails(self, texts):
@@ -549,3 +550,59 @@ class TestFairness:
     def test_message_group_is_the_tenant(self, texts):
         accepted = texts.submit(texts.user(points=100))
         assert [one.tenant_id for one in texts.sent] == [accepted.tenant_id]
+
+
+class TestStructured:
+    """A service with a JSON schema, on the batch lanes."""
+
+    ANSWER = '{"title": "Red cotton dress", "keywords": ["dress", "red"]}'
+
+    def submit(self, texts, who):
+        return texts.submit(who, service="title")
+
+    def test_answer_of_the_schema_is_the_result(self, texts):
+        texts.router = ScriptedRouter(whole(self.ANSWER[:20], self.ANSWER[20:]))
+        accepted = self.submit(texts, texts.user(points=100))
+        assert accepted.lane == "paid_batch"
+        texts.work("paid_batch")
+        ended = texts.get(accepted)
+        assert (ended.status, ended.text) == (Status.COMPLETED, self.ANSWER)
+        assert ended.result == {"title": "Red cotton dress", "keywords": ["dress", "red"]}
+        assert texts.names(accepted) == ["start", "token", "done"]
+        assert texts.router.prompts[0].json_schema is not None
+        assert not texts.router.prompts[0].is_streamed
+
+    def test_wrong_answer_is_tried_again_unseen(self, texts):
+        texts.router = ScriptedRouter(whole('{"title": 3}'), whole(self.ANSWER))
+        who = texts.user(points=100)
+        accepted = self.submit(texts, who)
+        texts.work("paid_batch")
+        waiting = texts.get(accepted)
+        assert (waiting.status, waiting.failures, waiting.text) == (Status.QUEUED, 1, "")
+        assert waiting.error.code == FailureCode.ANSWER
+        assert texts.read(accepted) == ""
+        texts.pass_time(60)
+        texts.work("paid_batch")
+        assert texts.get(accepted).status is Status.COMPLETED
+        assert texts.read(accepted) == self.ANSWER
+
+    def test_model_that_never_answers_so_costs_nothing(self, texts):
+        texts.router = ScriptedRouter(whole("Sure! Here is a title."))
+        who = texts.user(points=100)
+        accepted = self.submit(texts, who)
+        for _ in range(3):
+            texts.work("paid_batch")
+            texts.pass_time(60)
+        failed = texts.get(accepted)
+        assert (failed.status, failed.error.code) == (Status.FAILED, FailureCode.ANSWER)
+        assert (failed.result, failed.text) == (None, "")
+        assert texts.balance(who) == (100, 0)
+        assert texts.running() == 0
+
+    def test_cancelled_answer_has_no_result(self, texts):
+        accepted = self.submit(texts, texts.user(points=100))
+        texts.router = ScriptedRouter([Text(self.ANSWER[:9]), lambda: texts.cancel(accepted), *whole("x")])
+        texts.work("paid_batch")
+        ended = texts.get(accepted)
+        assert (ended.status, ended.text, ended.result) == (Status.CANCELLED, "", None)
+        assert ended.charged_points == 0

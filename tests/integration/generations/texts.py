@@ -11,9 +11,13 @@ import redis
 from psycopg.rows import dict_row
 
 from artiway.audit.repository import AuditLog
+from artiway.delivery.feed.model import ListenerLimits
+from artiway.delivery.feed.queue import RedisListeners
 from artiway.generations import services, settings
 from artiway.generations.feed.model import Entry, EntryId, Name
 from artiway.generations.feed.queue import RedisFeed
+from artiway.generations.feed.reader import FeedReader
+from artiway.generations.feed.stored import StoredTexts
 from artiway.generations.lifecycle import Lifecycle
 from artiway.generations.model import Generation, Refusal, Requester, Wishes
 from artiway.generations.providers.model import Limits
@@ -58,6 +62,7 @@ class Texts:
         self.sent: list[Envelope] = []
         self.router, self.values = ScriptedRouter(), LiveValues()
         self.feed = RedisFeed(valkey)
+        listeners = RedisListeners(valkey, ListenerLimits(1_000, 1_000, 1_000))
         self.points = PointsService(PostgresLedger(self.database, AuditLog()), self.clock)
         outbox = Outbox(lambda _tenant, envelopes: self.sent.extend(envelopes))
         self.store = PostgresGenerations(self.database, outbox)
@@ -66,6 +71,7 @@ class Texts:
             self.service_database, AuditLog(), silence_s=30, window_s=3_600, samples=20, prefetch=1
         )
         self.lifecycle = Lifecycle(self.store, self.points, self.feed, rules=lambda: settings.rules(self.values))
+        self.reader = FeedReader(StoredTexts(self.store), self.feed, listeners, pause=lambda _seconds: None)
         self.catalogue = services.Services(services.load(), self.values)
         self.service = GenerationService(
             self.store,
@@ -199,8 +205,9 @@ class Texts:
             if entry.name is Name.RESTART:
                 text = ""
             elif entry.name in (Name.TOKEN, Name.TOKEN_BATCH):
-                assert entry.offset == len(text)
-                text += entry.text
+                assert entry.offset <= len(text)  # a text that was written again begins before the end of the other
+                assert entry.text.startswith(text[entry.offset :])
+                text = text[: entry.offset] + entry.text
         return text
 
     def running(self) -> int:

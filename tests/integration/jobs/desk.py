@@ -62,9 +62,9 @@ class Desk:
         self._databases = [self.database, service]
         self.sent: list[Any] = []
         outbox = Outbox(lambda _, envelopes: self.sent.extend(envelopes))
-        settings = Fixed(values or {})
+        settings = self.settings = Fixed(values or {})
         self.store = PostgresDefinitions(self.database, AuditLog(), settings)
-        runs = PostgresRuns(self.database, outbox)
+        runs = self.run_store = PostgresRuns(self.database, outbox)
         self.uploads, self.control = Uploads(), RunControl(runs)
         check = SubmissionCheck(catalogue.load(), self.uploads, refusal_of=_refusal)
         self.jobs = JobService(

@@ -33,3 +33,21 @@ def test_failed_attempts_back_off_to_dead_letters(world):
     assert [row["outcome"] for row in world.rows("SELECT outcome FROM run_result")] == ["FAILED"] * 3
     (stored,) = world.rows("SELECT status FROM job WHERE job_id = %s", job)
     assert stored["status"] == "COMPLETED"
+
+
+def test_edit_notes_each_lost_fire(world):
+    """Late fires wait for their slot while newer ones run: an edit loses the former, with the latter in between."""
+    tenant = world.tenant("vip", job_period_s=1)
+    job = world.job(tenant, "*/10 * * * * ?", misfire_policy="FIRE_ALL", catchup_window_s=600)
+    world.play(5)
+    world.advance(200)
+    world.play(40)
+    world.edit(tenant[0], job, expr="0 * * * * ?")
+    ran = {run["scheduled_at"] for run in world.runs(job)}
+    notes = world.notes(job)
+    assert {(note["outcome"], note["fires"]) for note in notes} == {("CANCELLED_BY_EDIT", 1)}
+    lost = {note["first_at"] for note in notes}
+    assert len(lost) > 1
+    assert not lost & ran
+    due = {NOON + timedelta(seconds=10 * n) for n in range(1, 25)}
+    assert due <= lost | ran

@@ -7,10 +7,18 @@ import json
 import threading
 from collections import Counter
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 
+from artiway import bootstrap
+from artiway.audit.repository import AuditLog
+from artiway.bootstrap.live_settings import service_setting_values, setting_values
+from artiway.bootstrap.tasks import drafts, durations
 from artiway.jobs.control import RunControl
+from artiway.jobs.definitions.repository import PostgresDefinitions
+from artiway.jobs.definitions.service import JobService
+from artiway.jobs.definitions.submissions import SubmissionCheck
 from artiway.jobs.dispatch import DispatchService
 from artiway.jobs.messages import Outcome, Result
 from artiway.jobs.repository import PostgresRuns
@@ -18,8 +26,12 @@ from artiway.jobs.results import ResultService
 from artiway.jobs.trigger import FireAhead, TriggerService
 from artiway.outbox.repository import Outbox
 from artiway.settings.model import Defaults
+from artiway.tasks import catalogue
 from tests.fakes.clock import NOON
+from tests.simulation.jobs_story import PICTURE
+from tests.simulation.jobs_world import NoCipher
 from tests.simulation.seeded import SimulatedDatabase
+from tests.simulation.world import Pictures, flow
 
 
 class Process:
@@ -35,9 +47,15 @@ class Process:
         self.dispatch = DispatchService(store, Defaults(), pause=lambda _: None)
         self.trigger = TriggerService(store, Defaults(), wake=self.dispatch.wake)
         self.results = ResultService(store, self.dispatch, jitter=lambda: 0.0)
-        self.fires, self.control = (
-            FireAhead(PostgresRuns(self.app, outbox), Defaults()),
-            RunControl(PostgresRuns(self.app, outbox)),
+        runs = PostgresRuns(self.app, outbox)
+        self.fires, self.control = FireAhead(runs, Defaults()), RunControl(runs)
+        self.definitions = JobService(
+            PostgresDefinitions(self.app, AuditLog(), Defaults()),
+            self.fires,
+            SubmissionCheck(catalogue.load(), Pictures(), refusal_of=lambda _: None),
+            NoCipher(),
+            Defaults(),
+            refusal_of=lambda _: None,
         )
 
     def close(self):
@@ -169,7 +187,7 @@ def test_edit_at_fire_time_leaves_whole_runs(world, processes, turn):
 
     at_once(
         lambda: processes[0].dispatch.admit(runs),
-        lambda: _edit(processes[1], world, tenant[0], job),
+        lambda: processes[1].definitions.update(world.actor(tenant[0]), job, {"schedule": {"expr": "*/20 * * * * ?"}}),
         processes[2].trigger.run_pass,
     )
     left = world.runs(job)
@@ -181,12 +199,82 @@ def test_edit_at_fire_time_leaves_whole_runs(world, processes, turn):
     assert row["next_fire_at"] > max(later)
 
 
-def _edit(process, world, tenant_id, job):
-    before, world.database, world.fires = (world.database, world.fires), process.app, process.fires
-    try:
-        world.edit(tenant_id, job, expr="*/20 * * * * ?")
-    finally:
-        world.database, world.fires = before
+class NoScheduler:
+    """Places of the fair queue are no part of these races."""
+
+    def release(self, *_):
+        return None
+
+
+def services_of(process, world):
+    """The services of tasks and submissions on the connections of a process."""
+    before, settings = (world.database, world.service_database), bootstrap.settings()
+    world.database, world.service_database = process.app, process.database
+    world._replace_outside(settings)
+    world.database, world.service_database = before
+    setting_values.supply(Defaults())
+    service_setting_values.supply(Defaults())
+    bootstrap.scheduler.supply(NoScheduler())
+    measured = durations().of("gpu")
+    # Two providers are asked when a task is submitted, and would use the connections of the last process.
+    durations.supply(SimpleNamespace(of=lambda _: measured))
+    drafts.supply(SimpleNamespace(priced=lambda plan, _: plan))
+    return bootstrap.tasks(), bootstrap.submissions()
+
+
+class TestSubmissions:
+    """Four processes submit the same at once: one task, one hold."""
+
+    @pytest.fixture
+    def services(self, world, processes):
+        return [services_of(process, world) for process in processes]
+
+    @pytest.mark.parametrize("turn", range(3))
+    def test_one_run_submits_one_task(self, world, services, turn):
+        tenant = world.tenant("vip", points=1_000)
+        task = {"tool": "derive", "inputs": {"product": PICTURE}, "count": 1}
+        job = world.job(tenant, None, at=NOON + timedelta(seconds=1), task_type="TASK", task=task, timeout_s=300)
+        world.advance(1)
+        (run,) = world.runs(job)
+        assert world.dispatch.admit([run["run_id"]]) == 1
+        at_once(
+            *(
+                lambda one=one: one.submit(tenant_id=tenant[0], run_id=run["run_id"], generation=1, attempt=1)
+                for _, one in services
+            )
+        )
+        (stored,) = world.rows("SELECT task_id, submission_key FROM task")
+        assert stored["submission_key"] == f"run:{run['run_id'].hex}:1"
+        assert [one["task_id"] for one in world.runs(job)] == [stored["task_id"]]
+        self.check_one_hold(world, tenant)
+
+    @pytest.mark.parametrize("turn", range(3))
+    def test_one_key_submits_one_task(self, world, services, turn):
+        tenant_id, user_id = tenant = world.tenant("vip", points=1_000)
+        accepted = []
+
+        def submit(tasks):
+            found = tasks.submit_flow(
+                tenant_id=tenant_id,
+                user_id=user_id,
+                name="",
+                nodes=flow("a"),
+                webhook_url=None,
+                submission_key="import:7",
+            )
+            accepted.append(found.task.task_id)
+
+        at_once(*(lambda tasks=tasks: submit(tasks) for tasks, _ in services))
+        assert [task["task_id"] for task in world.rows("SELECT task_id FROM task")] == [accepted[0]]
+        assert accepted == [accepted[0]] * 4
+        self.check_one_hold(world, tenant)
+
+    @staticmethod
+    def check_one_hold(world, tenant):
+        (task,) = world.rows("SELECT task_id, price_points FROM task")
+        (hold,) = world.rows("SELECT hold_id FROM points_hold")
+        assert hold["hold_id"] == task["task_id"]
+        assert world.balance(*tenant) == (1_000 - task["price_points"], task["price_points"])
 
 
 def test_run_of_unknown_id_is_ignored(world, processes):

@@ -14,12 +14,14 @@ def run(*arguments):
     )
 
 
-@pytest.mark.parametrize("tier", ["paid", "free"])
-def test_all_texts_are_written_and_charged(tier):
-    done = run("stream", tier, "copywriting", "--texts", "3", "--at-once", "2", "--scene", "healthy")
+@pytest.mark.parametrize(
+    ("kind", "points"), [(("stream", "paid", "copywriting"), "3"), (("batch", "free", "title"), "0")], ids=str
+)
+def test_all_texts_are_written_and_charged(kind, points):
+    done = run(*kind, "--texts", "3", "--at-once", "2", "--scene", "healthy")
     assert done.returncode == 0, done.stderr
     row = next(line.split() for line in done.stdout.splitlines() if line.startswith("COMPLETED"))
-    assert row[:4] == ["COMPLETED", "3", "300", "3" if tier == "paid" else "0"]
+    assert row[:4] == ["COMPLETED", "3", "300", points]
 
 
 def test_failed_texts_are_shown_with_their_code():

@@ -11,6 +11,8 @@ from uuid import UUID, uuid4
 import pytest
 
 from artiway import bootstrap
+from artiway.generations.model import GuardLimits
+from artiway.generations.ports import Decision
 from artiway.ids import to_wire
 from artiway.jobs.limits import limits_of
 from artiway.jobs.repository import PostgresRuns
@@ -201,6 +203,15 @@ class TestModels:
     def test_unknown_model_is_not_found(self, call, model):
         status, answer = call("PUT", f"/ops/models/{model}", {"limit": 1})
         assert (status, answer["code"]) == (404, "REQUEST_404_NOT_FOUND")
+
+    def test_models_of_texts_stand_beside(self, call):
+        limits = GuardLimits(10, 3, {"paid": 50, "free": 10})
+        models = {"copywriting": ["hub/org/large-1"]}
+        bootstrap.text_claims().note_routes(Decision("paid_stream", [], limits, models))
+        status, answer = call("PUT", "/ops/models/hub:org:large-1", {"limit": 2})
+        assert (status, answer["limit"], answer["services"]) == (200, 2, ["copywriting"])
+        assert answer in call("GET", "/ops/models")[1]["items"]
+        assert call("PUT", "/ops/models/hub:org:large-2", {"limit": 2})[0] == 404
 
     def test_reader_cannot_set_a_limit(self, call):
         assert call("PUT", "/ops/models/diffusion", {"limit": 1}, may="ops.read")[0] == 403

@@ -156,6 +156,9 @@ def test_healthy_platform_is_normal_with_readings(call: Call):
         "redisBreaker",
         "oldestWaiting",
         "poolsWithoutWorkers",
+        "triggerLag",
+        "runBacklog",
+        "runFailures",
     }
     assert answer["circuits"] == []
     assert readings["outboxOldest"] == {"name": "outboxOldest", "ok": True, "value": 0, "limit": 60, "unit": "s"}
@@ -212,6 +215,39 @@ def test_waiting_node_without_worker_degrades(call: Call, addresses):
     assert answer["state"] == "DEGRADED"
     assert 3_600 <= readings["oldestWaiting"]["value"] < 3_700
     assert readings["poolsWithoutWorkers"]["value"] == 1
+
+
+def test_readings_show_late_and_failing_jobs(call: Call, addresses):
+    """A fire that is an hour old, three runs that are due, and of a hundred that ended four failed."""
+    with psycopg.connect(addresses.superuser) as connection:
+        connection.execute("SET session_replication_role = replica")
+        connection.execute(
+            "SELECT job_partition_ensure(day::date) FROM unnest(ARRAY[now(), now() - interval '1 day']) day"
+        )
+        connection.execute(
+            "INSERT INTO job (tenant_id, job_id, user_id, name, schedule_type, expr, tzdata_version, next_fire_at,"
+            " task_type, task, priority, max_attempts, base_delay_ms, max_delay_ms, concurrency_limit, overlap_policy,"
+            " misfire_policy, catchup_window_s, timeout_s)"
+            " VALUES (%s, %s, %s, 'j', 'CRON', '0 * * * *', '2026a', now() - interval '1 hour', 'HTTP', '{}', 'LOW',"
+            " 1, 0, 0, 1, 'ALLOW_ALL', 'SKIP', 0, 1)",
+            [TENANT, TENANT, TENANT],
+        )
+        connection.execute(
+            "INSERT INTO job_run (tenant_id, run_id, job_id, scheduled_at, assigned_at, due_at, kind, state, task_type,"
+            " lane, job_version, ended_at, dead_at)"
+            " SELECT %s, gen_random_uuid(), %s, at, at, at, 'SCHEDULED', state, 'HTTP', 'run_low', 1,"
+            " CASE WHEN state <> 'PENDING' THEN now() END, CASE WHEN state = 'FAILED' THEN now() END"
+            " FROM (SELECT now() - n * interval '1 second' AS at,"
+            " CASE WHEN n > 100 THEN 'PENDING' WHEN n > 96 THEN 'FAILED' ELSE 'SUCCESS' END AS state"
+            " FROM generate_series(1, 103) AS n) AS runs",
+            [TENANT, TENANT],
+        )
+    answer = call("/ops/health")[1]
+    readings = {one["name"]: one for one in answer["readings"]}
+    assert answer["state"] == "DEGRADED"
+    assert [name for name, one in readings.items() if not one["ok"]] == ["triggerLag", "runFailures"]
+    assert 3_600 <= readings["triggerLag"]["value"] < 3_700
+    assert (readings["runBacklog"]["value"], readings["runFailures"]["value"]) == (3, 4)
 
 
 class TestReader:

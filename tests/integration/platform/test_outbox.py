@@ -13,7 +13,7 @@ import redis
 from artiway.errors import Refused
 from artiway.outbox.model import Envelope, Message
 from artiway.outbox.repository import Outbox, PostgresStore
-from artiway.outbox.service import Relay
+from artiway.outbox.service import DELIVER_MESSAGES, DELIVER_S, Relay
 from artiway.platform import tracing
 from artiway.platform.database import Database
 from artiway.retention.settings import OUTBOX_HOURS
@@ -160,6 +160,29 @@ def test_message_refused_after_commit_is_swept(database, service_database, sende
     say(database, outbox, *(Message("queue", "a:1", "happened", {"n": n}) for n in range(3)))
     assert [body["data"]["n"] for _, body in sender.arrived()] == [0, 2]
     assert Relay(PostgresStore(service_database), sender).sweep(age_s=0, limit=100) == 1
+
+
+class Slow:
+    """Each send takes so long."""
+
+    def __init__(self, sender: ListSender, seconds: float) -> None:
+        self.sender, self.seconds, self.now = sender, seconds, 0.0
+
+    def send(self, envelopes: list[Envelope]) -> set[int]:
+        self.now += self.seconds
+        return self.sender.send(envelopes)
+
+
+@pytest.mark.parametrize(("seconds", "sent"), [(0.1, 250), (DELIVER_S + 1, DELIVER_MESSAGES)])
+def test_slow_writer_leaves_the_rest_to_the_sweep(database, service_database, sender, seconds, sent):
+    """Else the sweep, which takes old messages, would send the same ones at the same time."""
+    slow = Slow(sender, seconds)
+    relay = Relay(PostgresStore(database), slow, elapsed=lambda: slow.now)
+    messages = [Message("queue", "a:1", "happened", {"n": n}) for n in range(250)]
+    say(database, Outbox(relay.deliver), *messages)
+    assert len(sender.arrived()) == sent
+    assert Relay(PostgresStore(service_database), sender).sweep(age_s=0, limit=500) == 250 - sent
+    assert [body["data"]["n"] for _, body in sender.arrived()] == list(range(250))
 
 
 def test_sent_message_leaves_the_table(database, service_database, sender):

@@ -24,7 +24,7 @@ CLEARED = (
     "task_event, node_history, node_token, node_dependency, artefact, task_node, task, points_hold_lot, points_hold,"
     " points_lot, webhook_delivery, webhook, pay_alert, upload, session, login_event, login_failure, idempotency_key,"
     " outbox, audit_log, pay_refund, pay_transaction, pay_order, bill_difference, sweep_position,"
-    " generation, generation_allowance"
+    " generation, generation_allowance, job_change, job_fire_note"
 )
 
 
@@ -57,6 +57,7 @@ class Rows:
         for _ in range(20):
             self.text()
             self.allowance()
+            self.job_note()
 
     # One feature each: it adds rows, and the keys of those that must stay.
 
@@ -247,6 +248,38 @@ class Rows:
             user_id=user_id,
             day=self.ago(age).date(),
             tokens=9,
+        )
+
+    def job_note(self) -> None:
+        """A job with three versions of its schedule, the last of them in force, and a fire that made no run."""
+        job_id, ages = uuid4(), sorted((self.random.choice(AGES) for _ in range(3)), reverse=True)
+        most = days.JOB_NOTE_DAYS.default
+        for version, (age, next_age) in enumerate(pairwise([*ages, None]), start=1):
+            self.add(
+                "job_change",
+                (job_id, version),
+                next_age is None or next_age < most,
+                tenant_id=TENANT,
+                job_id=job_id,
+                version=version,
+                action="updated",
+                schedule=Jsonb({}),
+                at=self.ago(age),
+                superseded_at=None if next_age is None else self.ago(next_age),
+            )
+        age = self.random.choice(AGES)
+        self.add(
+            "job_fire_note",
+            job_id,
+            age < most,
+            tenant_id=TENANT,
+            job_id=job_id,
+            first_at=self.ago(AGES[-1]),
+            last_at=self.now,
+            outcome="MISFIRED",
+            fires=1,
+            reason="late",
+            at=self.ago(age),
         )
 
     def webhook(self) -> UUID:
@@ -551,6 +584,8 @@ KEYS = {
     "pay_transaction": "mchid, transaction_id",
     "generation": "generation_id",
     "generation_allowance": "user_id",
+    "job_change": "job_id, version",
+    "job_fire_note": "job_id",
 }
 
 

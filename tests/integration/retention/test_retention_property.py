@@ -63,6 +63,8 @@ MUTANTS = [
     ("generations", "text.ended_at < statement_timestamp() - %(age)s", "text.ended_at IS NOT NULL"),
     ("generations", "text.ended_at <", "text.created_at <"),
     ("generations", "hold.status = 'HELD'", "false"),
+    ("job_changes", "superseded_at < statement_timestamp() - %(age)s", "at < statement_timestamp() - %(age)s"),
+    ("job_notes", "at < statement_timestamp() - %(age)s", "first_at < statement_timestamp() - %(age)s"),
     ("allowances", "day < (statement_timestamp() - %(age)s)::date", "true"),
 ]
 SEEDS_OF_MUTANTS = 40

@@ -291,7 +291,7 @@ class TestStreams:
         next(frames)
         with feed._listeners.lease(tenant_id=task["tenant_id"], user_id=task["user_id"], ttl_ms=60_000):
             assert list(frames) == ["retry: 5000\n\n"]
-        assert clock.ms == 3_000
+        assert clock.ms == 1_000
 
     def test_stream_of_ended_task_ends_at_once(self, world, valkey):
         tenant = world.tenant()

@@ -110,6 +110,22 @@ def test_suspended_tenant_starts_nothing():
     assert reasons(decisions) == {"tenant_quota": 1}
 
 
+@pytest.mark.parametrize("capacity", [1, 2, 3])
+def test_every_lane_starts_where_places_are_few(capacity):
+    """Each lane always has a run that waits. A place is free again at every step."""
+    started, running = Counter(), []
+    for step in range(1_500):
+        loads = {Track(tenant(1), lane, True): Load(running=running.count(lane), deferred=9) for lane in LANES}
+        admission = Admission(NOON + timedelta(seconds=step), rules(capacity=capacity), loads, {}, {})
+        admission.offer([])
+        grants = [track.lane for track, count in admission.wanted().items() for _ in range(count)]
+        started.update(grants)
+        running = [*running, *grants][1:]
+    assert sum(started.values()) >= 1_500
+    critical, high, normal, low = (started[lane] for lane in LANES)
+    assert critical > high > normal > low > 40
+
+
 class TestRate:
     def test_runs_over_rate_move_to_spread_slots(self):
         decisions = admit([run(n) for n in range(1, 9)], rules(per_minute=4))

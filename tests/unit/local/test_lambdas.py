@@ -18,11 +18,13 @@ from urllib.parse import urlsplit
 import pytest
 from botocore.exceptions import ClientError
 
+from artiway.platform.streaming import DELIMITER
 from local import lambdas
 from local.emulator import client
-from local.lambdas import Configuration, Function, LambdaServer, LogFile, function_name, trace_of
+from local.lambdas import Configuration, Function, LambdaServer, LogFile, StreamFailed, function_name, trace_of
 from local.servers import free_port
 
+LAYER = Path(lambdas.__file__).parent.parent / "layers/core"
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
 HANDLER = """
 import json, os, pathlib, time
@@ -53,6 +55,18 @@ def handler(event, context):
     return {"calls": calls, "pid": os.getpid(), "greeting": GREETING, "trace": os.environ.get("_X_AMZN_TRACE_ID"),
             "request": context.aws_request_id, "arn": context.invoked_function_arn,
             "left": context.get_remaining_time_in_millis()}
+"""
+
+
+STREAMER = """
+from artiway.platform.streaming import Prelude
+
+def handler(event, context):
+    yield Prelude(200, {})
+    yield b"one "
+    if event["fails"]:
+        raise OSError("no such yarn")
+    yield b"two"
 """
 
 
@@ -93,6 +107,7 @@ def call(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     monkeypatch.setenv("SHELL_SECRET", "of the caller")
     write(tmp_path / "functions/sample/app.py", HANDLER)
     write(tmp_path / "functions/broken/app.py", "import no_such_package\n")
+    write(tmp_path / "functions/streamer/app.py", STREAMER)
     write(tmp_path / "layer/shared.py", "GREETING = 'hello'\n")
 
     def function(name: str, folder: str, concurrency: int = 4) -> Function:
@@ -103,11 +118,15 @@ def call(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> Iterator[
         function("Single", "sample", 1),
         function("Hasty", "sample"),
         function("Broken", "broken"),
+        Function("Streamer", tmp_path / "functions/streamer", LAYER, 1),
     ]
 
     async def lookup(name: str) -> Configuration:
         seconds = 1 if name == "Hasty" else 30
-        return Configuration("app.handler", seconds, 512, {"OWN": "value", lambdas.PROXY_VARIABLE: "hidden"})
+        variables = {"OWN": "value", lambdas.PROXY_VARIABLE: "hidden"}
+        if name == "Streamer":
+            variables |= {lambdas.WRAPPER_VARIABLE: "/opt/bin/stream"}
+        return Configuration("app.handler", seconds, 512, variables)
 
     port = free_port()
     server = LambdaServer(
@@ -131,6 +150,21 @@ def test_warm_sandbox_keeps_its_module_state(call: Caller) -> None:
     assert first.payload["request"] != second.payload["request"]
     assert 0 < first.payload["left"] <= 30_000
     assert first.payload["arn"] == "arn:aws:lambda:us-east-1:000000000000:function:Sample"
+
+
+def test_stream_that_breaks_off_fails_its_caller(call: Caller, run: Run) -> None:
+    async def read(*, fails: bool) -> bytes:
+        parts = b""
+        try:
+            async for part in call.server.stream("Streamer", json.dumps({"fails": fails}).encode(), "Root=1"):
+                parts += part
+        except StreamFailed:
+            parts += b"broken"
+        return parts.rpartition(DELIMITER)[2]
+
+    assert run(read(fails=False)) == b"one two"
+    assert run(read(fails=True)) == b"one broken"
+    assert run(read(fails=False)) == b"one two"
 
 
 def test_exception_is_returned_with_name_and_stack(call: Caller) -> None:

@@ -103,3 +103,16 @@ def test_result_after_a_step_without_network_is_draft(figure, cut, expected):
     ]
     edges = {UUID(int=2): [UUID(int=1)], UUID(int=3): [UUID(int=2)]}
     assert CATALOGUE.drafts_of(nodes, edges) == expected
+
+
+def test_every_draft_step_says_what_it_can_do():
+    for step in CATALOGUE.steps.values():
+        assert set(step.draft) == ({"en", "zh"} if step.needs_network else set()), step.name
+        assert all(text for text in step.draft.values())
+
+
+def test_notes_are_those_of_the_draft_steps():
+    steps = drafts({"gpu": frozenset({"cutout"})}).steps("gpu")
+    notes = CATALOGUE.draft_notes(steps & CATALOGUE.tools["model_photo"].steps)
+    assert [note["en"] for note in notes] == [CATALOGUE.steps["figure"].draft["en"]]
+    assert CATALOGUE.draft_notes(steps & CATALOGUE.tools["style"].steps) == []

@@ -131,7 +131,10 @@ def test_worker_environment_matches_settings_without_secrets(template: Template,
     ours = {name for name in variables if name.startswith("ARTIWAY_")}
     assert required
     assert required <= ours <= known
-    assert "Secrets" not in container(template, pool)
+    condition, (key,), otherwise = container(template, pool)["Secrets"]["Fn::If"]
+    assert (key["Name"], otherwise) == ("ARTIWAY_IMAGES_API_KEY", {"Ref": "AWS::NoValue"})
+    assert template.body["Parameters"]["WorkerImagesApiKeyArn"]["Default"] == ""
+    assert "ImagesApiKey" in condition
     assert not re.search(r"secret|password|database|redis", json.dumps(variables), re.IGNORECASE)
 
 
@@ -251,6 +254,22 @@ def test_workers_accept_no_traffic_and_send_tls(template: Template) -> None:
     assert [(rule["FromPort"], rule["ToPort"]) for rule in group["SecurityGroupEgress"]] == [(443, 443)]
     for admitting in ("ProxySecurityGroup", "CacheSecurityGroup", "DatabaseSecurityGroup"):
         assert "Workers" not in json.dumps(template.resources[f"Data{admitting}"])
+
+
+@pytest.mark.parametrize("pool", IMAGE_POOLS)
+def test_image_servers_of_the_operator_reach_the_worker(template: Template, pool: str) -> None:
+    variables = environment(template, pool)
+    for name in ("COMFYUI_URL", "COMFYUI_CHECKPOINT", "IMAGES_API_URL", "IMAGES_API_MODEL"):
+        parameter = f"Worker{name.title().replace('_', '')}"
+        assert variables[f"ARTIWAY_{name}"] == {"Ref": parameter}
+        assert template.body["Parameters"][parameter]["Type"] == "String"
+    egress = template.resources[f"{pool.capitalize()}WorkersImageServerEgress"]
+    assert "OwnImageServerPort" in egress["Condition"]
+    rule = egress["Properties"]
+    assert rule["GroupId"] == {"Ref": f"{pool.capitalize()}WorkersSecurityGroup"}
+    assert rule["FromPort"] == rule["ToPort"] == {"Ref": "WorkerImageServerPort"}
+    assert rule["CidrIp"] == {"Ref": "WorkerImageServerCidr"}
+    assert template.body["Parameters"]["WorkerImageServerPort"]["Default"] == 443
 
 
 def test_workers_have_no_route_out_with_endpoints(template: Template) -> None:

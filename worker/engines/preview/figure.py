@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 
 from worker.engines.preview.cutout import cut_out
-from worker.engines.preview.garment import Garment, Sleeve, bent, read_garment
+from worker.engines.preview.garment import Garment, Sleeve, across, defringed, even, read_garment, without_scraps
 from worker.engines.preview.poses import (
     FOREARM,
     HEAD_Y,
@@ -41,7 +41,10 @@ TROUSERS = ((58, 64, 78), (196, 186, 168), (44, 46, 52), (96, 104, 116), (70, 84
 MANNEQUIN = (226, 222, 216)
 CUFF = 0.012  # trousers end this far below the ankle
 DRESS_LENGTH = 0.66  # to below the knees
-TOP_LENGTH = 0.375  # of the figure: from the collar to just below the hips
+TOP_LENGTH = 0.365  # of the figure: from the shoulders to just below the hips
+ARM_RADII = ((0.0, 0.037), (0.165, 0.029), (0.315, 0.020))  # along the arm, as it is drawn
+EASE, LOOSE = 1.22, 1.65  # a sleeve is at least and at most so much wider than the arm in it
+STRIP = 3.0  # pixels between two points of a sleeve's line on the canvas
 
 
 @dataclass(frozen=True)
@@ -183,10 +186,8 @@ def figure(product: Picture, params: Params) -> Picture:
     product = crop_to(product, box)
     factor = min(1.0, 900 / max(product.width, product.height))
     product = resized(product, max(2, round(product.width * factor)), max(2, round(product.height * factor)))
-    garment = read_garment(product)
+    garment = read_garment(defringed(without_scraps(product)))
     wear = garment.wear if params.wear == "auto" else params.wear
-    if wear == "torso":
-        garment = read_garment(shortened(product, garment))
     rng = rng_of("figure", params.seed)
     pose = pose_for(params.pose, start=int(rng.integers(0, 8)), variant=params.variant)
     if wear == "hold":
@@ -194,23 +195,17 @@ def figure(product: Picture, params: Params) -> Picture:
     look = look_of(params, rng_of("look", params.seed, params.variant if params.look == "real" else 0))
     if wear == "torso":
         look = replace(look, top=mean_color(garment.picture))  # what shows at a seam is cloth
-        if garment.picture.height * garment_scale(garment) > 1.45 * TOP_LENGTH * UNIT:
+        if worn_length(garment) > 1.2 * TOP_LENGTH:
             look = replace(look, trousers=look.skin)  # a dress is worn without
     canvas = Canvas()
     draw(canvas, pose, look, garment, wear)
     return fit(canvas, params.width, params.height)
 
 
-def shortened(product: Picture, garment: Garment) -> Picture:
-    """A top laid flat is longer than it hangs; a dress keeps its length."""
-    length = product.height * garment_scale(garment) / UNIT
-    if length > TOP_LENGTH * 1.45:
-        return (
-            product
-            if length < DRESS_LENGTH
-            else resized(product, product.width, max(2, round(product.height * DRESS_LENGTH / length)))
-        )
-    return resized(product, product.width, max(2, round(product.height * min(1.0, TOP_LENGTH / length))))
+def worn_length(garment: Garment) -> float:
+    """From the shoulders to the hem, of the figure. A top laid flat is longer than it hangs; none is drawn out."""
+    length = (garment.picture.height - garment.shoulder_y) * garment_scale(garment) / UNIT
+    return min(length, DRESS_LENGTH) if length > TOP_LENGTH * 1.45 else min(length, TOP_LENGTH)
 
 
 def mean_color(picture: Picture) -> tuple[int, int, int]:
@@ -243,16 +238,21 @@ def draw(canvas: Canvas, pose: Pose, look: Appearance, garment: Garment, wear: s
     seat(canvas, pose, hip, look)
     for side, angles in ((-1, pose.left_leg), (1, pose.right_leg)):
         leg(canvas, (side * hip, HIP_Y), angles, side, look, garment if wear == "feet" else None)
-    torso(canvas, pose, half, hip, look)
+    # Under cloth the body is a little smaller, so that it shows nowhere beside the garment.
+    torso(canvas, pose, half - (0.024 if wear == "torso" and garment.has_sleeves else 0), hip, look)
     if wear == "torso":
         matrix = body_matrix(canvas, garment, pose)
         canvas.put(garment.body, matrix)
-    is_sleeveless = garment.left_sleeve is None and garment.right_sleeve is None
-    sleeve_share = 0.62 if wear != "torso" else 0.0 if is_sleeveless else 0.4
     for arm, side in ((left, -1), (right, 1)):
-        draw_arm(canvas, arm, look.skin, look.top, sleeve_share, is_worn=wear == "torso")
-        if wear == "torso":
-            sleeve(canvas, garment, arm, side, matrix)
+        if wear != "torso":
+            draw_arm(canvas, arm, look.skin, look.top, 0.62)
+            continue
+        piece = garment.left_sleeve if side < 0 else garment.right_sleeve
+        draw_arm(
+            canvas, arm, look.skin, look.top, 0.0, bare_from=0.0 if piece is None else 1.8 if piece.is_long else 0.4
+        )
+        if piece is not None:
+            wear_sleeve(canvas, garment, piece, arm, side)
     draw_head(canvas, head, pose.tilt, look)
     if wear == "hold":
         hold(canvas, garment.picture, right, look.skin)
@@ -336,19 +336,16 @@ def draw_arm(
     skin: tuple[int, int, int],
     sleeve_color: tuple[int, int, int],
     sleeve_share: float,
-    *,
-    is_worn: bool,
+    bare_from: float = 0.0,
 ) -> None:
-    """With a short sleeve; under a garment that is worn it only fills what the garment's own leaves open."""
-    canvas.limb(arm.shoulder, arm.elbow, (0.037, 0.029), skin)
-    canvas.limb(arm.elbow, arm.hand, (0.029, 0.020), skin)
+    """With a short sleeve of its own, if the product is not worn. What a sleeve hides is left out: 1 is the elbow."""
+    if bare_from < 1:
+        canvas.limb(between(arm.shoulder, arm.elbow, bare_from), arm.elbow, (0.037 - 0.008 * bare_from, 0.029), skin)
+    start = max(0.0, bare_from - 1)
+    canvas.limb(between(arm.elbow, arm.hand, start), arm.hand, (0.029 - 0.009 * start, 0.020), skin)
     hand(canvas, arm, skin)
     if sleeve_share > 0:
-        end = between(arm.shoulder, arm.elbow, sleeve_share)
-        if is_worn:
-            canvas.limb(arm.shoulder, end, (0.037, 0.036), sleeve_color, is_lit=False)
-        else:
-            canvas.limb(arm.shoulder, end, (0.041, 0.038), sleeve_color)
+        canvas.limb(arm.shoulder, between(arm.shoulder, arm.elbow, sleeve_share), (0.041, 0.038), sleeve_color)
 
 
 def between(a: Point, b: Point, share: float) -> Point:
@@ -427,45 +424,126 @@ def features(canvas: Canvas, place: object, look: Appearance) -> None:
 
 
 def body_matrix(canvas: Canvas, garment: Garment, pose: Pose) -> Layer:
-    """The garment's collar at our neck, its shoulders on ours, following the lean."""
+    """The garment's shoulders on ours, its hem where it hangs to, following the lean."""
     scale = garment_scale(garment)
-    collar = canvas.at((pose.lean, NECK_Y + 0.002))
-    shear = -pose.lean / (NECK_Y - HIP_Y) * scale  # over the hips it hangs straight down
+    down = worn_length(garment) * UNIT / max(1.0, garment.picture.height - garment.shoulder_y)
+    top = canvas.at((pose.lean, SHOULDER_Y + 0.030 if garment.has_sleeves else NECK_Y + 0.002))
+    shear = -pose.lean / (NECK_Y - HIP_Y) * down  # over the hips it hangs straight down
     across = scale * pose.turn
-    return layer([[across, shear, collar[0] - across * garment.center_x], [0, scale, collar[1]]])
+    left = top[0] - across * garment.center_x - shear * garment.shoulder_y
+    return layer([[across, shear, left], [0, down, top[1] - down * garment.shoulder_y]])
 
 
 def garment_scale(garment: Garment) -> float:
     """Shoulder seam to shoulder seam, with a little ease: cloth is wider than the body in it."""
-    return 2 * (SHOULDER_HALF + 0.028) * UNIT / max(1.0, garment.shoulder_width)
+    ease = 0.016 if garment.has_sleeves else 0.028
+    return 2 * (SHOULDER_HALF + ease) * UNIT / max(1.0, garment.shoulder_width)
 
 
-def sleeve(canvas: Canvas, garment: Garment, arm: Arm, side: int, matrix: Layer) -> None:
-    """The sleeve turned to follow the arm; a long one bends where the elbow is."""
-    whole = garment.left_sleeve if side < 0 else garment.right_sleeve
-    if whole is None:
-        return
+def wear_sleeve(canvas: Canvas, garment: Garment, piece: Sleeve, arm: Arm, side: int) -> None:
+    """The sleeve as a strip along the arm: it starts on the shoulder, bends with the elbow and ends at its cuff."""
     scale = garment_scale(garment)
-    upper, lower = bent(whole, UPPER_ARM * UNIT / scale)
-    joint, elbow, hand_at = canvas.at(arm.shoulder), canvas.at(arm.elbow), canvas.at(arm.hand)
-    seam = matrix @ layer([*upper.pivot, 1])
-    pivot = seam * 0.55 + layer(joint) * 0.45  # between the garment's seam and the shoulder
-    if lower is not None:
-        canvas.put(lower.picture, turned(lower, scale, elbow, direction(elbow, hand_at)))
-    canvas.put(upper.picture, turned(upper, scale, (float(pivot[0]), float(pivot[1])), direction(joint, elbow)))
+    own = piece.length * scale / UNIT
+    whole = UPPER_ARM + FOREARM
+    length = whole * 0.985 if piece.is_long else min(max(own, 0.06), UPPER_ARM * 0.92)
+    path, places = arm_path(canvas, arm, side, length)
+    strip = along_sleeve(piece, places / (length * UNIT))
+    half = (strip[:, 3] - strip[:, 2]) / 2 * scale
+    radius = np.interp(places / UNIT, [way for way, _ in ARM_RADII], [radius for _, radius in ARM_RADII]) * UNIT
+    share = np.clip(places / (0.10 * UNIT), 0, 1)
+    # At the shoulder it is as deep as the shoulder is round, further down it follows the arm.
+    loose = np.minimum(half, radius * LOOSE) * share + 0.043 * UNIT * (1 - share)
+    width = layer(np.maximum(loose, radius * EASE))
+    paint_strip(canvas, garment.picture, path, width, strip, places)
 
 
-def direction(start: Point, end: Point) -> float:
-    return float(np.arctan2(end[1] - start[1], end[0] - start[0]))
+def arm_path(canvas: Canvas, arm: Arm, side: int, length: float) -> tuple[Layer, Layer]:
+    """Points on the canvas from the shoulder's slope over the joint and down the arm, with round bends.
+
+    The second value is the way of each point from the joint in pixels, negative on the shoulder.
+    """
+    lead = 0.045
+    start = (arm.shoulder[0] - side * lead, arm.shoulder[1] - 0.006)
+    beyond = between(arm.elbow, arm.hand, 1.3)
+    corners = [layer(canvas.at(point)) for point in (start, arm.shoulder, arm.elbow, beyond)]
+    pieces = [corners[0][None]]
+    for number, bend in ((1, 0.040), (2, 0.045)):
+        before, at, after = corners[number - 1 : number + 2]
+        one, two = at + unit(before - at) * bend * UNIT, at + unit(after - at) * bend * UNIT
+        t = np.linspace(0, 1, 12, dtype=np.float32)[:, None]
+        pieces.append(layer((1 - t) ** 2 * one + 2 * t * (1 - t) * at + t**2 * two))
+    line = np.vstack([*pieces, corners[3][None]])
+    total = float(np.hypot(*np.diff(line, axis=0).T).sum())
+    points = even(layer(line), max(8, round(total / STRIP)))
+    places = np.linspace(-lead * UNIT, total - lead * UNIT, len(points))
+    kept = places <= length * UNIT
+    return points[kept], layer(places[kept])
 
 
-def turned(piece: Sleeve, scale: float, pivot: Point, angle: float) -> Layer:
-    turn = angle - piece.angle
-    cosine, sine = scale * float(np.cos(turn)), scale * float(np.sin(turn))
-    px, py = piece.pivot
-    return layer(
-        [[cosine, -sine, pivot[0] - cosine * px + sine * py], [sine, cosine, pivot[1] - sine * px - cosine * py]]
+def unit(vector: Layer) -> Layer:
+    return layer(vector / max(1e-6, float(np.hypot(*vector))))
+
+
+def along_sleeve(piece: Sleeve, places: Layer) -> Layer:
+    """For each place (share of the sleeve, negative on the shoulder): x, y, the reach to both sides and its way."""
+    count = len(piece.line)
+    way = np.linspace(0, 1, count)
+    ahead = unit(piece.line[min(4, count - 1)] - piece.line[0])
+    inner = np.minimum(places, 0)[:, None] * piece.length * ahead[None]
+    found = layer(np.stack([np.interp(places, way, piece.line[:, axis]) for axis in (0, 1)], axis=1) + inner)
+    sides = np.stack([np.interp(places, way, piece.sides[:, side]) for side in (0, 1)], axis=1)
+    return layer(np.column_stack([found, sides, across(found)]))
+
+
+def paint_strip(canvas: Canvas, picture: Picture, path: Layer, width: Layer, strip: Layer, places: Layer) -> None:
+    """Each pixel near the path takes the cloth at the same way along the sleeve and the same share across it."""
+    assert picture.alpha is not None
+    box = canvas.box([(float(x), float(y)) for x, y in path], float(width.max()) + 4)
+    x0, y0, x1, y1 = box
+    y, x = np.mgrid[y0:y1, x0:x1].astype(np.float32)
+    nearest, away = np.zeros(x.shape, np.int32), np.full(x.shape, np.inf, np.float32)
+    for number, (px, py) in enumerate(path):
+        distance = (x - px) ** 2 + (y - py) ** 2
+        closer = distance < away
+        nearest[closer], away[closer] = number, distance[closer]
+    normal = across(path)[nearest]
+    dx, dy = x - path[nearest, 0], y - path[nearest, 1]
+    beside = dx * normal[:, :, 0] + dy * normal[:, :, 1]
+    beyond = dx * normal[:, :, 1] - dy * normal[:, :, 0]  # before the first and after the last point
+    share = beside / width[nearest]
+    # Between two points of the line, so that stripes run straight across.
+    exact = np.clip(nearest + beyond / STRIP, 0, len(path) - 1)
+    first = np.minimum(exact.astype(np.int32), len(path) - 2)
+    rest = layer(exact - first)[:, :, None]
+    own = strip[first] * (1 - rest) + strip[first + 1] * rest
+    # A little inside its rim, where the cloth is whole.
+    reach = own[:, :, 2] + (own[:, :, 3] - own[:, :, 2]) * (np.clip(share, -1, 1) * 0.94 + 1) / 2
+    weight = layer(picture.alpha) / 255
+    source_x, source_y = layer(own[:, :, 0] + own[:, :, 4] * reach), layer(own[:, :, 1] + own[:, :, 5] * reach)
+    color = cv2.remap(layer(picture.rgb) * weight[:, :, None], source_x, source_y, cv2.INTER_LINEAR)
+    mass = cv2.remap(weight, source_x, source_y, cv2.INTER_LINEAR)
+    way = places[nearest]
+    # On the shoulder it is laid over the garment's own cloth and fades into it; the joint itself is its own.
+    lies_on = np.clip(
+        (way + 0.034 * UNIT) / (0.014 * UNIT), covered(canvas, box) * np.clip(1 - way / places[0], 0, 1), 1
     )
+    is_end = (nearest == 0) | (nearest == len(path) - 1)
+    end = np.where(is_end, np.clip(1.5 - np.abs(beyond) / STRIP, 0, 1), 1)
+    cover = layer(np.clip(width[nearest] - np.abs(beside) + 0.5, 0, 1) * end * lies_on)
+    # Where the sleeve was folded the strip may miss it: the cloth beside it goes on.
+    mean = layer(mean_color(picture))
+    near_color = (blur(color, 5.0) + 0.01 * mean) / (blur(mass, 5.0) + 0.01)[:, :, None]
+    cloth = np.where((mass > 0.6)[:, :, None], color / np.maximum(mass, 1e-3)[:, :, None], near_color)
+    shadow = np.zeros((canvas.height, canvas.width), np.float32)
+    shadow[y0:y1, x0:x1] = cover * np.clip(way / (0.07 * UNIT), 0, 1)
+    canvas.shade(blur(shadow, 8), 0.25)
+    round_light = 1 - 0.22 * np.clip(np.abs(share), 0, 1) ** 3 * np.clip(way / (0.05 * UNIT), 0, 1)
+    canvas.paint(layer(cloth * round_light[:, :, None]), cover, box)
+
+
+def covered(canvas: Canvas, box: tuple[int, int, int, int]) -> Layer:
+    x0, y0, x1, y1 = box
+    return canvas.alpha[y0:y1, x0:x1]
 
 
 def hold(canvas: Canvas, product: Picture, arm: Arm, skin: tuple[int, int, int]) -> None:

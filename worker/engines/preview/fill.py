@@ -18,8 +18,8 @@ Mask = NDArray[np.bool_]
 Index = NDArray[np.int32]
 
 
-def fill(rgb: Pixels, hole: Mask, *, seed: int = 0) -> Pixels:
-    """`rgb` with the hole filled; what is outside the hole is returned untouched."""
+def fill(rgb: Pixels, hole: Mask, *, seed: int = 0, barred: Mask | None = None) -> Pixels:
+    """`rgb` with the hole filled; what is outside the hole is returned untouched. Barred pixels are not copied."""
     if not hole.any() or hole.all():
         return rgb
     height, width = hole.shape
@@ -30,16 +30,21 @@ def fill(rgb: Pixels, hole: Mask, *, seed: int = 0) -> Pixels:
     if small_hole.mean() > 0.85 or not (~small_hole).any():
         return smooth_fill(rgb, hole)
     small = layer(resize(layer(rgb), *size)) if factor < 1 else layer(rgb)
-    source = pyramid(small, small_hole, seed)
+    closed = np.zeros(small_hole.shape, bool)
+    if barred is not None:
+        closed = cv2.resize(barred.astype(np.uint8), size, interpolation=cv2.INTER_AREA) > 0
+        closed = closed if (~(closed | small_hole)).mean() > 0.05 else np.zeros_like(closed)
+    source = pyramid(small, small_hole, closed, seed)
     return transfer(rgb, hole, source, size)
 
 
 def smooth_fill(rgb: Pixels, hole: Mask) -> Pixels:
     """Each row goes on from its left rim to its right one; columns stand in where a row has no rim."""
     mixed = bridge_rows(layer(rgb), hole)
-    lost = hole.all(axis=1)
-    if lost.any():
-        mixed[lost] = bridge_rows(layer(rgb).transpose(1, 0, 2), hole.T).transpose(1, 0, 2)[lost]
+    lost = np.asarray(hole.all(axis=1))
+    if lost.any() and not lost.all():
+        gap = np.broadcast_to(lost[:, None], hole.shape)
+        mixed = bridge_rows(mixed.transpose(1, 0, 2), gap.T).transpose(1, 0, 2)
     soft = blur(mixed, max(1.0, max(hole.shape) / 150), max(0.8, max(hole.shape) / 400))
     filled = to_pixels(soft)
     filled[~hole] = rgb[~hole]
@@ -60,20 +65,36 @@ def bridge_rows(image: Layer, hole: Mask) -> Layer:
     return result
 
 
-def pyramid(image: Layer, hole: Mask, seed: int) -> Index:
+def spread(values: Layer, weight: Layer) -> Layer:
+    """Values where they are known (weight 1), and between and beyond them a smooth continuation."""
+    height, width = weight.shape
+    if min(height, width) <= 2:
+        mean = (values * weight[:, :, None]).sum(axis=(0, 1)) / max(1e-6, float(weight.sum()))
+        return layer(np.broadcast_to(mean, values.shape))
+    half = (width + 1) // 2, (height + 1) // 2
+    mass = layer(cv2.resize(weight, half, interpolation=cv2.INTER_AREA))
+    mixed = layer(cv2.resize(values * weight[:, :, None], half, interpolation=cv2.INTER_AREA))
+    mixed = mixed.reshape(half[1], half[0], -1)
+    coarse = spread(layer(mixed / np.maximum(mass, 1e-6)[:, :, None]), layer(np.minimum(mass * 4, 1)))
+    grown = layer(cv2.resize(coarse, (width, height), interpolation=cv2.INTER_LINEAR)).reshape(values.shape)
+    return layer(values * weight[:, :, None] + grown * (1 - weight[:, :, None]))
+
+
+def pyramid(image: Layer, hole: Mask, barred: Mask, seed: int) -> Index:
     """For each pixel of the hole, the pixel outside it that belongs there (row, column)."""
-    levels = [(image, hole)]
+    levels = [(image, hole, barred)]
     while min(levels[-1][1].shape) > 40 and thickness(levels[-1][1]) > PATCH:
         height, width = levels[-1][1].shape
         half = (max(8, width // 2), max(8, height // 2))
         smaller = cv2.resize(levels[-1][1].astype(np.uint8), half, interpolation=cv2.INTER_AREA) > 0
         if smaller.mean() > 0.9:
             break
-        levels.append((layer(resize(levels[-1][0], *half)), smaller))
+        closed = cv2.resize(levels[-1][2].astype(np.uint8), half, interpolation=cv2.INTER_AREA) > 0
+        levels.append((layer(resize(levels[-1][0], *half)), smaller, closed))
     rng = rng_of("fill", seed)
     current = layer(smooth_fill(to_pixels(levels[-1][0]), levels[-1][1]))
     source: Index | None = None
-    for picture, gap in reversed(levels):
+    for picture, gap, closed in reversed(levels):
         height, width = gap.shape
         if source is not None:
             grown = cv2.resize(source.astype(np.float32), (width, height), interpolation=cv2.INTER_NEAREST) * 2
@@ -81,7 +102,7 @@ def pyramid(image: Layer, hole: Mask, seed: int) -> Index:
             source = np.clip(grown, 0, [height - 1, width - 1]).astype(np.int32)
             current = layer(resize(current, width, height))
         current = np.where(gap[:, :, None], current, picture)
-        source, current = match(current, gap, source, rng)
+        source, current = match(current, gap, closed, source, rng)
     assert source is not None
     return source
 
@@ -95,10 +116,10 @@ def thickness(hole: Mask) -> float:
     return float(cv2.distanceTransform(hole.astype(np.uint8), cv2.DIST_L2, 3).max())
 
 
-def match(image: Layer, hole: Mask, start: Index | None, rng: np.random.Generator) -> tuple[Index, Layer]:
+def match(image: Layer, hole: Mask, barred: Mask, start: Index | None, rng: np.random.Generator) -> tuple[Index, Layer]:
     height, width = hole.shape
-    # A patch may be copied only if all of it is known.
-    usable = dilate(hole.astype(np.uint8), PATCH) == 0
+    # A patch may be copied only if all of it is known and none of it barred.
+    usable = dilate((hole | barred).astype(np.uint8), PATCH) == 0
     usable[:PATCH], usable[-PATCH:], usable[:, :PATCH], usable[:, -PATCH:] = False, False, False, False
     if not usable.any():
         usable = ~hole
@@ -191,21 +212,27 @@ def transfer(rgb: Pixels, hole: Mask, source: Index, size: tuple[int, int]) -> P
     rough = layer(resize(base, width, height))
     copied = layer(rgb)[take_row, take_column]
     filled[rows, columns] = np.where(still_hole[:, None], rough[rows, columns], copied)
-    return level(rgb, filled, hole, rough)
+    return level(rgb, filled, hole)
 
 
 def small_hole_of(hole: Mask, size: tuple[int, int]) -> Mask:
     return dilate((cv2.resize(hole.astype(np.uint8), size, interpolation=cv2.INTER_AREA) > 0).astype(np.uint8), 1) > 0
 
 
-def level(rgb: Pixels, filled: Layer, hole: Mask, rough: Layer) -> Pixels:
-    """Light differs across a picture: near its rim the fill is brought to the tone of what surrounds it."""
-    sigma = max(2.0, max(hole.shape) / 60)
-    tone = blur(filled, sigma)
+def level(rgb: Pixels, filled: Layer, hole: Mask) -> Pixels:
+    """Light differs across a picture: the fill takes the tone of what surrounds it, from each part of its rim.
+
+    What differs much at the rim is another thing and not another light; it has no say.
+    """
+    sigma = max(2.0, max(hole.shape) / 120)
     inside = hole.astype(np.float32)
+    mass_in, mass_out = blur(inside, sigma), blur(1 - inside, sigma)
+    within = blur(filled * inside[:, :, None], sigma) / np.maximum(mass_in, 1e-3)[:, :, None]
+    around = blur(layer(rgb) * (1 - inside)[:, :, None], sigma) / np.maximum(mass_out, 1e-3)[:, :, None]
     reach = cv2.distanceTransform(hole.astype(np.uint8), cv2.DIST_L2, 3)
-    weight = np.exp(-reach / (3 * sigma)) * inside
-    corrected = filled + np.clip(blur(rough, sigma) - tone, -20, 20) * weight[:, :, None]
+    gap = layer(around - within)
+    weight = ((reach > 0) & (reach <= sigma)) * np.exp(-((np.abs(gap).max(axis=2) / 22) ** 2))
+    corrected = filled + np.clip(spread(gap, layer(weight)), -24, 24) * inside[:, :, None]
     soft = blur(corrected, 0.8)
     seam = np.exp(-((reach / 2.0) ** 2)) * inside
     corrected = corrected * (1 - seam[:, :, None]) + soft * seam[:, :, None]

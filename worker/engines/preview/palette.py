@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
 from worker.engines.preview.raster import Layer, blur, fractal, layer
 
@@ -57,6 +58,44 @@ def pattern_named(prompt: str, ground: Layer, rng: np.random.Generator) -> Layer
     else:
         return ground
     return layer(ground * (1 - plane[:, :, None]) + light * plane[:, :, None])
+
+
+def motif_named(prompt: str, hole: NDArray[np.bool_]) -> Layer | None:
+    """The shape that a prompt names, 0..1, as large as the hole's box allows; None if it names no shape."""
+    text = prompt.lower()
+    shape = next((draw for words, draw in MOTIFS.items() if any(word in text for word in words)), None)
+    if shape is None:
+        return None
+    rows, columns = np.flatnonzero(hole.any(axis=1)), np.flatnonzero(hole.any(axis=0))
+    size = 0.42 * min(len(rows), len(columns))
+    center = np.array([columns.mean(), rows.mean()])
+    points = (center + shape * size) * 16
+    plane = np.zeros(hole.shape, np.uint8)
+    cv2.fillPoly(plane, [points.astype(np.int32)], 255, cv2.LINE_AA, 4)
+    return layer(plane) / np.float32(255)
+
+
+def _heart() -> NDArray[np.float64]:
+    t = np.linspace(0, 2 * np.pi, 90)
+    x = 16 * np.sin(t) ** 3
+    y = -(13 * np.cos(t) - 5 * np.cos(2 * t) - 2 * np.cos(3 * t) - np.cos(4 * t))
+    return np.stack([x, y], axis=1) / 17
+
+
+def _polygon(count: int, inner: float = 1.0) -> NDArray[np.float64]:
+    angle = np.linspace(0, 2 * np.pi, count, endpoint=False) - np.pi / 2
+    radius = np.where(np.arange(count) % 2 == 0, 1.0, inner)
+    return np.stack([np.cos(angle) * radius, np.sin(angle) * radius], axis=1)
+
+
+# Outlines about the origin, in -1..1.
+MOTIFS: dict[tuple[str, ...], NDArray[np.float64]] = {
+    ("heart", "爱心", "心形"): _heart(),
+    ("star", "星"): _polygon(10, 0.42),
+    ("triangle", "三角"): _polygon(3),
+    ("diamond", "菱形"): _polygon(4),
+    ("circle", "round", "圆形"): _polygon(96),
+}
 
 
 def flowers(width: int, height: int, unit: float, rng: np.random.Generator) -> Layer:

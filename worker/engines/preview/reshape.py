@@ -7,8 +7,8 @@ import numpy as np
 
 from worker.engines.preview.cutout import find_alpha, saliency
 from worker.engines.preview.effects import MAX_OUTPUT_PIXELS
-from worker.engines.preview.fill import Mask, fill
-from worker.engines.preview.palette import color_named, pattern_named
+from worker.engines.preview.fill import Mask, fill, spread
+from worker.engines.preview.palette import color_named, motif_named, pattern_named
 from worker.engines.preview.raster import (
     Layer,
     blur,
@@ -29,6 +29,7 @@ from worker.errors import InputEmptySubject, InputTooManyPixels, StepBadParams
 from worker.pictures import Picture, Pixels
 from worker.steps import Params
 
+EDGE = 0.12  # of the shorter side
 MAX_GROWTH = 4.0  # of the area; beyond it little of the result would be the picture
 
 
@@ -65,19 +66,26 @@ def aspect_of(text: str) -> float:
 
 
 def extend(picture: Picture, params: Params) -> Picture:
-    """More room around the picture. The background goes on from the edge; the subject is never mirrored."""
+    """More room around the picture. The ground goes on from the edge; nothing is mirrored and no subject repeated."""
     left, right, top, bottom = margins(picture, params)
     if left + right + top + bottom == 0:
         return picture
-    plate = background_plate(picture.rgb, params.seed)
-    grown = cv2.copyMakeBorder(plate, top, bottom, left, right, cv2.BORDER_REFLECT_101)
-    result = soften_outwards(layer(grown), (left, right, top, bottom), params.seed + params.variant)
-    y, x = slice(top, top + picture.height), slice(left, left + picture.width)
-    result[y, x] = picture.rgb
+    grown = np.asarray(cv2.copyMakeBorder(picture.rgb, top, bottom, left, right, cv2.BORDER_REPLICATE), np.uint8)
+    hole = np.ones(grown.shape[:2], bool)
+    hole[top : top + picture.height, left : left + picture.width] = False
+    subject = subject_of(picture.rgb)
+    room = np.pad(subject, ((top, bottom), (left, right)))
+    seed = params.seed + params.variant
+    if is_plain(picture.rgb, subject):
+        result = continued(grown, hole, room, seed)
+    else:
+        # What stands out near the border is the place rather than a subject, and may go on.
+        room &= cv2.distanceTransform((~hole).astype(np.uint8), cv2.DIST_L2, 3) > EDGE * min(picture.rgb.shape[:2])
+        result = fill(grown, hole, seed=seed, barred=room)
     alpha = None
     if picture.alpha is not None:
         alpha = np.pad(picture.alpha, ((top, bottom), (left, right)))
-    return Picture(to_pixels(result), alpha)
+    return Picture(result, alpha)
 
 
 def margins(picture: Picture, params: Params) -> tuple[int, int, int, int]:
@@ -97,45 +105,61 @@ def margins(picture: Picture, params: Params) -> tuple[int, int, int, int]:
     return left, right, top, bottom
 
 
-def background_plate(rgb: Pixels, seed: int) -> Pixels:
-    """The picture without its subject, equal to it along the edge, so that what is grown from the edge fits on."""
+def subject_of(rgb: Pixels) -> Mask:
+    """Where the subject is, with its shadow; nowhere if the picture has none that stands out."""
     small = shrink(rgb, 640)
     alpha = find_alpha(small)
     if alpha.mean() < 0.002 or alpha.mean() > 0.7:
-        return rgb
-    # Wide enough to take the subject's shadow along.
-    hole = dilate((alpha > 0.05).astype(np.uint8), max(3, max(alpha.shape) * 0.035)) > 0
+        return np.zeros(rgb.shape[:2], bool)
+    found = dilate((alpha > 0.05).astype(np.uint8), max(3, max(alpha.shape) * 0.035)) > 0
     box = box_of(alpha, 0.3)
-    if box is not None:  # and the pool of shadow around its foot
+    if box is not None:  # the pool of shadow around its foot
         wide, tall = box[2] - box[0], box[3] - box[1]
         left, right = max(0, round(box[0] - 0.15 * wide)), round(box[2] + 0.2 * wide)
-        hole[round(box[3] - 0.08 * tall) : round(box[3] + 0.08 * tall), left:right] = True
-    hole[:2], hole[-2:], hole[:, :2], hole[:, -2:] = False, False, False, False
-    plate = layer(resize(layer(fill(small, hole, seed=seed)), rgb.shape[1], rgb.shape[0]))
-    cover = np.clip(blur(resize(layer(hole), rgb.shape[1], rgb.shape[0]), rgb.shape[1] / 200), 0, 1)
-    depth = max(2, round(min(rgb.shape[:2]) * 0.004))
-    cover[:depth], cover[-depth:], cover[:, :depth], cover[:, -depth:] = 0, 0, 0, 0
-    return to_pixels(layer(rgb) * (1 - cover[:, :, None]) + plate * cover[:, :, None])
+        found[round(box[3] - 0.08 * tall) : round(box[3] + 0.08 * tall), left:right] = True
+    size = (rgb.shape[1], rgb.shape[0])
+    return np.asarray(cv2.resize(found.astype(np.uint8), size, interpolation=cv2.INTER_NEAREST) > 0)
 
 
-def soften_outwards(grown: Layer, sides: tuple[int, int, int, int], seed: int) -> Layer:
-    """Mirrored detail far from the edge would be recognised: it is drawn out along the edge's own direction."""
-    left, right, top, bottom = sides
-    height, width = grown.shape[:2]
-    x, y = np.arange(width), np.arange(height)
-    beside = np.maximum(left - x, x - (width - right - 1)).clip(0) / max(left, right, 1)
-    above = np.maximum(top - y, y - (height - bottom - 1)).clip(0) / max(top, bottom, 1)
-    # Sideways only: a horizon, a table edge and the grain of wood run that way, and stay sharp.
-    drawn_out = blur(grown, max(left, right, 1) / 16, 0.6)
-    across = (np.clip((beside - 0.05) / 0.6, 0, 1) * 0.8)[None, :, None]
-    result = grown * (1 - across) + drawn_out * across
-    faded = blur(result, max(top, bottom, 1) / 90)
-    down = (np.clip((above - 0.1) / 0.8, 0, 1) * 0.7)[:, None, None]
-    result = result * (1 - down) + faded * down
-    grain = np.abs(grown - blur(grown, 1.2))[top : height - bottom, left : width - right]
-    noise = rng_of("grain", seed).standard_normal((height, width, 1), np.float32)
-    amount = layer(np.maximum(across, down)) * np.float32(max(float(np.percentile(grain[::4, ::4], 50)), 0.1))
-    return layer(result + noise * amount)
+def ring_of(shape: tuple[int, ...], subject: Mask) -> Mask:
+    """The picture's border without the subject."""
+    depth = max(3, round(min(shape[:2]) * 0.03))
+    ring = np.ones(shape[:2], bool)
+    ring[depth:-depth, depth:-depth] = False
+    return ring & ~subject
+
+
+def is_plain(rgb: Pixels, subject: Mask) -> bool:
+    """A wall, a sky or a paper roll: along the border there is light and grain, and no thing."""
+    ring = ring_of(rgb.shape, subject)
+    if ring.mean() < 0.5 * ring_of(rgb.shape, np.zeros_like(subject)).mean():
+        return False
+    smooth = blur(layer(rgb), max(2.0, min(rgb.shape[:2]) / 60))
+    wide = spread(layer(shrink(smooth, 160)), layer(resize(layer(ring), *shrink(smooth, 160).shape[1::-1]) > 0.9))
+    away = np.abs(smooth - resize(blur(wide, 8), rgb.shape[1], rgb.shape[0]))[ring].max(axis=1)
+    return bool(np.percentile(away, 95) < 7)
+
+
+def continued(grown: Pixels, hole: Mask, subject: Mask, seed: int) -> Pixels:
+    """The light of the border goes on smoothly, with the picture's own grain on it."""
+    height, width = hole.shape
+    known = ~hole & ~subject
+    sigma = max(1.5, min(height, width) / 150)
+    # At the border the mean of what is known near it, so that grain is not drawn out into streaks.
+    mass = blur(known.astype(np.float32), sigma)
+    near = blur(layer(grown) * known[:, :, None], sigma) / np.maximum(mass, 1e-3)[:, :, None]
+    light = spread(layer(near), (known & (mass > 0.3)).astype(np.float32))
+    light = blur(light, sigma)
+    grain = layer(grown) - blur(layer(grown), 1.5)
+    amount = float(np.percentile(np.abs(grain[known]), 68)) if known.any() else 0.0
+    noise = rng_of("grain", seed).standard_normal((height, width, 1), np.float32) * np.float32(amount)
+    # From the edge itself to the light at large within a few pixels: no line shows where the picture ends.
+    reach = cv2.distanceTransform(hole.astype(np.uint8), cv2.DIST_L2, 3)
+    step = np.exp(-reach / (2 * sigma))[:, :, None]
+    edge = blur(layer(grown), 0.6)
+    result = to_pixels(edge * step + light * (1 - step) + noise * (1 - step))
+    result[~hole] = grown[~hole]
+    return result
 
 
 def region_mask(picture: Picture, mask: Picture | None, regions: list[tuple[float, float, float, float]]) -> Mask:
@@ -160,24 +184,34 @@ def erase(picture: Picture, mask: Picture | None, params: Params) -> Picture:
 
 
 def repaint(picture: Picture, mask: Picture | None, params: Params) -> Picture:
-    """New colour or pattern inside the mask, lit as what was there; outside not one pixel changes."""
+    """A motif, a colour or a pattern inside the mask, lit as the cloth there; outside not one pixel changes.
+
+    What was printed there is removed first, so that nothing of it shows through.
+    """
     hole = region_mask(picture, mask, list(params.regions))
     rng = rng_of("repaint", params.seed, params.variant)
-    old = lab(picture.rgb)
+    seed = params.seed + params.variant
     named = hex_color(params.color) if params.color else color_named(params.prompt)
     color = named or tuple(int(value) for value in rng.integers(40, 216, 3))
     flat = np.empty_like(picture.rgb)
     flat[:] = color
-    new = lab(pattern_named(params.prompt, layer(flat), rng))
-    inside = old[hole]
-    # Shading is the light at large: it keeps roundness under the new paint, and no print or outline shows through.
-    light = blur(old[:, :, 0], max(picture.width, picture.height) * 0.03)
-    shading = (light - float(np.median(inside[:, 0]))) * 0.75
-    new[:, :, 0] = np.clip(
-        new[:, :, 0] * 0.9 + shading + 3 * fractal(rng, picture.width, picture.height, (40.0, 9.0)), 2, 98
-    )
-    soft = np.clip(cv2.distanceTransform(hole.astype(np.uint8), cv2.DIST_L2, 3) / 2, 0, 1)
-    mixed = from_lab(new) * soft[:, :, None] + layer(picture.rgb) * (1 - soft[:, :, None])
+    paint = lab(pattern_named(params.prompt, layer(flat), rng))
+    # Without a mask a box was drawn around the place: its own rim is not part of the painting.
+    soft = rim_of(hole, 2.0 if mask is not None else max(2.0, 0.02 * min(picture.width, picture.height)))
+    motif = motif_named(params.prompt, hole)
+    ground = fill(picture.rgb, hole, seed=seed) if motif is not None else picture.rgb
+    light = blur(lab(ground)[:, :, 0], max(picture.width, picture.height) * (0.006 if motif is not None else 0.03))
+    shading = (light - float(np.median(light[hole]))) * 0.75
+    weave = 3 * fractal(rng, picture.width, picture.height, (40.0, 9.0))
+    paint[:, :, 0] = np.clip(paint[:, :, 0] * 0.9 + shading + weave, 2, 98)
+    cover = soft if motif is None else motif * soft
+    mixed = from_lab(paint) * cover[:, :, None] + layer(ground) * (1 - cover[:, :, None])
     result = to_pixels(mixed)
     result[~hole] = picture.rgb[~hole]
     return Picture(result, picture.alpha)
+
+
+def rim_of(hole: Mask, width: float) -> Layer:
+    """1 inside the hole, falling to 0 over `width` towards its rim."""
+    reach = cv2.distanceTransform(np.pad(hole.astype(np.uint8), 1, mode="edge"), cv2.DIST_L2, 3)[1:-1, 1:-1]
+    return layer(np.clip(reach / width, 0, 1))

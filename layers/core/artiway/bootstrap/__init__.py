@@ -18,7 +18,7 @@ from artiway.bootstrap.base import (
 )
 from artiway.bootstrap.caching import caches, dictionaries, warm_up
 from artiway.bootstrap.circuits import circuits
-from artiway.bootstrap.definitions import definitions, job_secrets, jobs, run_operations, runs
+from artiway.bootstrap.definitions import backfills, definitions, job_fires, job_secrets, jobs, run_operations, runs
 from artiway.bootstrap.delivery import artefact_objects, due_deliveries, outbound, task_feed, uploads, webhooks
 from artiway.bootstrap.deployment import owner_database_url
 from artiway.bootstrap.generations import (
@@ -28,6 +28,7 @@ from artiway.bootstrap.generations import (
     generations,
     text_claims,
     text_consumer,
+    text_models,
     text_sweeps,
     wake_lane,
 )
@@ -51,6 +52,7 @@ from artiway.bootstrap.identity import (
     token_verifier,
 )
 from artiway.bootstrap.jobs import (
+    backfill_release,
     caller,
     dispatch,
     fire_ahead,
@@ -102,6 +104,8 @@ __all__ = [
     "audit_trail",
     "auth",
     "authorizer",
+    "backfill_release",
+    "backfills",
     "bills",
     "cache",
     "cached_access",
@@ -133,6 +137,7 @@ __all__ = [
     "idempotency",
     "invariants",
     "invitations",
+    "job_fires",
     "job_limits",
     "job_secret_cipher",
     "job_secrets",
@@ -187,6 +192,7 @@ __all__ = [
     "tenants",
     "text_claims",
     "text_consumer",
+    "text_models",
     "text_router",
     "text_routes",
     "text_sweeps",

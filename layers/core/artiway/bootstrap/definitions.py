@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 from artiway.bootstrap import base
 from artiway.bootstrap.audit import audit
 from artiway.bootstrap.delivery import uploads, webhook_post
-from artiway.bootstrap.jobs import fire_ahead, job_secret_cipher, run_control
+from artiway.bootstrap.jobs import fire_ahead, job_secret_cipher, run_control, tenant_runs
 from artiway.bootstrap.live_settings import setting_values
 from artiway.bootstrap.once import once
 from artiway.bootstrap.tasks import live_catalogue
 
 if TYPE_CHECKING:
+    from artiway.jobs.backfills.service import BackfillService
+    from artiway.jobs.definitions.fires import FireService
     from artiway.jobs.definitions.repository import PostgresDefinitions
     from artiway.jobs.definitions.runs import RunOperations, RunService
     from artiway.jobs.definitions.service import JobService
@@ -65,3 +67,19 @@ def job_secrets() -> SecretService:
     from artiway.jobs.definitions.vault import SecretService
 
     return SecretService(definitions(), job_secret_cipher(), setting_values())
+
+
+@once
+def job_fires() -> FireService:
+    from artiway.jobs.definitions.fires import FireService
+    from artiway.jobs.definitions.history import PostgresHistory
+
+    return FireService(definitions(), PostgresHistory())
+
+
+@once
+def backfills() -> BackfillService:
+    from artiway.jobs.backfills.repository import PostgresBackfills
+    from artiway.jobs.backfills.service import BackfillService
+
+    return BackfillService(PostgresBackfills(definitions(), tenant_runs()), run_control(), setting_values())

@@ -14,7 +14,7 @@ from artiway.bootstrap.providers import text_router
 if TYPE_CHECKING:
     from artiway.generations.feed.queue import RedisFeed
     from artiway.generations.lifecycle import Lifecycle
-    from artiway.generations.operations import GenerationOperations
+    from artiway.generations.operations import GenerationOperations, TextModels
     from artiway.generations.queue import TextConsumer
     from artiway.generations.repository import PostgresGenerations, PostgresWorkerStore
     from artiway.generations.service import GenerationService
@@ -115,8 +115,8 @@ def text_sweeps() -> GenerationSweeps:
     )
 
 
-def wake_lane(lane: str) -> int:
-    """Messages for the free slots of a lane that an operator has changed."""
+def wake_lane(lane: str | None = None) -> int:
+    """Messages for the free slots of a lane that an operator has changed, or of all lanes."""
     from artiway.generations import settings
 
     parallelism = settings.guard_limits(setting_values()).parallelism
@@ -129,6 +129,14 @@ def generation_operations() -> GenerationOperations:
     from artiway.generations.operations import GenerationOperations
 
     return GenerationOperations(generations(), text_claims(), audit_journal())
+
+
+@once
+def text_models() -> TextModels:
+    from artiway.bootstrap.scheduling import scheduling_store
+    from artiway.generations.operations import TextModels
+
+    return TextModels(text_claims(), scheduling_store(), wake=wake_lane)
 
 
 @once

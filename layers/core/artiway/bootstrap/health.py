@@ -46,12 +46,22 @@ def guard() -> Guard:
     from artiway.health.meters import RedisMeters
     from artiway.health.model import Meter
     from artiway.health.service import Guard, waiting_nodes
-    from artiway.health.settings import OUTBOX_S, QUEUE_AGE_S, REDIS_CONNECTIONS, REDIS_MEMORY_PERCENT, WAITING
+    from artiway.health.settings import (
+        OUTBOX_S,
+        QUEUE_AGE_S,
+        REDIS_CONNECTIONS,
+        REDIS_MEMORY_PERCENT,
+        RUN_BACKLOG,
+        RUN_FAILURES_PERCENT,
+        TRIGGER_LAG_S,
+        WAITING,
+    )
+    from artiway.jobs.repository import PostgresReadings
     from artiway.outbox.repository import PostgresStore
 
     values, redis = service_setting_values(), RedisMeters(base.redis())
     outbox_age_s = PostgresStore(base.service_database()).oldest_unsent_age_s
-    breaker = base.redis_breaker()
+    breaker, runs = base.redis_breaker(), PostgresReadings(base.service_database())
     return Guard(
         _parts(),
         [
@@ -62,6 +72,9 @@ def guard() -> Guard:
             Meter("redisBreaker", lambda: float(breaker.is_resting()), lambda: 0, "open"),
             Meter("oldestWaiting", operations().oldest_waiting_s, lambda: values.get(QUEUE_AGE_S), "s"),
             Meter("poolsWithoutWorkers", operations().pools_without_workers, lambda: 0, "pools"),
+            Meter("triggerLag", runs.lag_s, lambda: values.get(TRIGGER_LAG_S), "s"),
+            Meter("runBacklog", runs.backlog, lambda: values.get(RUN_BACKLOG), "runs"),
+            Meter("runFailures", runs.failed_percent, lambda: values.get(RUN_FAILURES_PERCENT), "%"),
         ],
         stopped=circuits().stopped,
     )

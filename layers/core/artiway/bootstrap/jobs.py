@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
+    from artiway.jobs.backfills.service import BackfillRelease
     from artiway.jobs.caller import Caller
     from artiway.jobs.control import RunControl
     from artiway.jobs.dispatch import DispatchService
@@ -82,14 +83,27 @@ def tenant_runs() -> PostgresRuns:
 def dispatch() -> DispatchService:
     from artiway.jobs.dispatch import DispatchService
 
-    return DispatchService(run_store(), service_setting_values(), pause=base.pause())
+    return DispatchService(run_store(), service_setting_values(), pause=base.pause(), clock=base.clock())
+
+
+@once
+def backfill_release() -> BackfillRelease:
+    """Makes the runs of backfills due, of all tenants."""
+    from artiway.jobs.backfills.repository import PostgresRelease
+    from artiway.jobs.backfills.service import BackfillRelease
+
+    return BackfillRelease(PostgresRelease(run_store()), service_setting_values())
 
 
 @once
 def trigger() -> TriggerService:
     from artiway.jobs.trigger import TriggerService
 
-    return TriggerService(run_store(), service_setting_values(), wake=dispatch().wake)
+    def wake() -> None:
+        backfill_release().release()
+        dispatch().wake()
+
+    return TriggerService(run_store(), service_setting_values(), wake=wake)
 
 
 @once

@@ -135,6 +135,22 @@ class GuardLimits:
     model: Mapping[str, int]
 
 
+@dataclass(frozen=True)
+class TextModel:
+    """A model that texts may use, as `provider/model`. `limit` counts texts of both tiers at once; None: no limit."""
+
+    model: str
+    services: tuple[str, ...]
+    limit: int | None
+    running: int
+    waiting: int
+
+    @property
+    def wire_name(self) -> str:
+        """A slash would end the name inside a path."""
+        return self.model.replace("/", ":")
+
+
 def tier_of(lane: str) -> str:
     """`paid` or `free`."""
     return lane.partition("_")[0]

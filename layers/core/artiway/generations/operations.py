@@ -6,14 +6,43 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 from uuid import UUID
 
-from artiway.errors import ArtiwayError, Unavailable
-from artiway.generations.model import Generation, GenerationFilter, Handled, NoSuchGeneration, Requester
+from artiway.errors import ArtiwayError, NotFound, Unavailable
+from artiway.generations.model import Generation, GenerationFilter, Handled, NoSuchGeneration, Requester, TextModel
 from artiway.generations.ports import WorkerStore
 from artiway.generations.service import GenerationService
 
 
 class Journal(Protocol):
     def record(self, *, actor_id: UUID, action: str, target: str, details: Mapping[str, object]) -> None: ...
+
+
+class ModelLimits(Protocol):
+    def set_model_limit(self, model: str, limit: int | None, *, actor_id: UUID | None) -> None:
+        """Store the limit of a model, or with None remove it, and record who did."""
+
+
+class TextModels:
+    """The models that texts may use. Workers make them known with their first text."""
+
+    def __init__(self, workers: WorkerStore, limits: ModelLimits, *, wake: Callable[[], object]) -> None:
+        """`wake` sends messages for the free slots of all lanes."""
+        self._workers, self._limits, self._wake = workers, limits, wake
+
+    def all(self) -> Sequence[TextModel]:
+        return self._workers.models()
+
+    def limit(self, name: str, limit: int | None, *, actor_id: UUID | None) -> TextModel:
+        """Set how many texts of a model may run at once. The next claim counts by it; running texts are not stopped."""
+        found = self._named(name)
+        self._limits.set_model_limit(found.model, limit, actor_id=actor_id)
+        self._wake()
+        return self._named(name)
+
+    def _named(self, name: str) -> TextModel:
+        for model in self._workers.models():
+            if model.wire_name == name:
+                return model
+        raise NotFound("there is no such model")
 
 
 class GenerationOperations:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Protocol
 from uuid import UUID
@@ -20,6 +20,7 @@ from artiway.generations.model import (
     Overdue,
     Refusal,
     Status,
+    TextModel,
 )
 from artiway.outbox.model import Message
 
@@ -79,6 +80,8 @@ class Decision:
     lane: str
     routes: Sequence[Route]
     limits: GuardLimits
+    # All models of each service in the order in which they are asked, as `provider/model`.
+    models: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 class WorkerStore(Protocol):
@@ -86,6 +89,11 @@ class WorkerStore(Protocol):
 
     def claim(self, decision: Decision, *, worker_id: str, lease_s: int) -> Generation | Refusal | None:
         """The text of the lane whose turn it is, with all of its guards; or why there is none; None if none waits."""
+
+    def note_routes(self, decision: Decision) -> None:
+        """Store which models the lane's texts would use, for operators."""
+
+    def models(self) -> Sequence[TextModel]: ...
 
     def waiting_attempt(self, generation_id: UUID) -> int | None:
         """The last attempt of a text that waits; None if it does not wait."""

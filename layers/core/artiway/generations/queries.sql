@@ -250,3 +250,26 @@ UPDATE generation SET message_at = clock_timestamp()
   FROM due
  WHERE generation.generation_id = due.generation_id AND generation.status = 'QUEUED'
 RETURNING generation.tenant_id, generation.generation_id, generation.lane, generation.trace_id;
+
+-- name: note_routes
+-- Writes nothing if the routes are those that are stored.
+WITH given AS (
+    SELECT * FROM unnest(%(services)s::text[], %(positions)s::smallint[], %(models)s::text[]) AS given (service, position, model)
+), gone AS (
+    DELETE FROM text_route
+     WHERE lane = %(lane)s
+       AND NOT EXISTS (SELECT FROM given WHERE given.service = text_route.service AND given.position = text_route.position)
+)
+INSERT INTO text_route (lane, service, position, model) SELECT %(lane)s, service, position, model FROM given
+ON CONFLICT (lane, service, position) DO UPDATE SET model = excluded.model WHERE text_route.model <> excluded.model;
+
+-- name: text_models
+-- A waiting text counts for the model that would be asked first.
+SELECT route.model, array_agg(DISTINCT route.service ORDER BY route.service) AS services, setting.max_running AS limit,
+       (SELECT count(*) FROM generation
+         WHERE status = 'RUNNING' AND lease_until > statement_timestamp() AND provider || '/' || model_id = route.model) AS running,
+       (SELECT count(*) FROM generation JOIN text_route AS first USING (lane, service)
+         WHERE generation.status = 'QUEUED' AND first.position = 0 AND first.model = route.model) AS waiting
+  FROM text_route AS route LEFT JOIN model_setting AS setting USING (model)
+ GROUP BY route.model, setting.max_running
+ ORDER BY route.model;

@@ -26,6 +26,7 @@ from artiway.generations.model import (
     Refusal,
     Scope,
     Status,
+    TextModel,
     tier_of,
 )
 from artiway.generations.ports import Decision
@@ -202,6 +203,24 @@ class PostgresWorkerStore:
                 return _generation(row)
             refusal = tx.one(SQL["refusal"], parameters)
         return None if refusal is None or not refusal["has_waiting"] else Refusal(_scope(refusal))
+
+    def note_routes(self, decision: Decision) -> None:
+        rows = [
+            (service, position, model)
+            for service, models in decision.models.items()
+            for position, model in enumerate(models)
+        ]
+        parameters = {
+            "lane": decision.lane,
+            "services": [service for service, _, _ in rows],
+            "positions": [position for _, position, _ in rows],
+            "models": [model for _, _, model in rows],
+        }
+        with self._database.service_transaction() as tx:
+            tx.run(SQL["note_routes"], parameters)
+
+    def models(self) -> Sequence[TextModel]:
+        return [TextModel(**{**row, "services": tuple(row["services"])}) for row in self._all("text_models")]
 
     def waiting_attempt(self, generation_id: UUID) -> int | None:
         rows = self._all("waiting_attempt", generation_id=generation_id)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +16,7 @@ from artiway.settings.model import Defaults, Setting, SettingValues
 from artiway.tasks import parameters
 
 HIGHEST_PRICE = 10_000
+_PLACE = re.compile(r"\{([a-z_]+)\}")
 HIGHEST_TOKENS = 128_000
 
 
@@ -91,6 +94,23 @@ class Service:
             raise InvalidGeneration("maxTokens", f"more than {self.most_tokens}")
         return wanted or self.usual_tokens
 
+    def parsed(self, text: str) -> dict[str, Any]:
+        """The result of a structured service, by its JSON schema. Raises NotOfSchema."""
+        assert self.json_schema is not None
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError):
+            raise NotOfSchema("the answer is not JSON") from None
+        if not isinstance(found, dict) or not _is_storable(text) or "\\u0000" in text:
+            raise NotOfSchema("the answer is no JSON object")
+        schemas = self.json_schema["properties"]
+        if found.keys() != schemas.keys():
+            raise NotOfSchema(f"the answer has other fields than {', '.join(schemas)}")
+        for name, schema in schemas.items():
+            if reason := parameters.fault(schema, found[name]):
+                raise NotOfSchema(f"{name}: {reason}")
+        return found
+
     def messages(self, input_: Mapping[str, Any], params: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
         """Role and text of each message to the model."""
         values = {**params, **input_}
@@ -103,6 +123,10 @@ class Service:
         if tokens > limit:
             raise PromptTooLarge(tokens=tokens, limit=limit)
         return tokens
+
+
+class NotOfSchema(ValueError):
+    """A model's answer is not what the service promises. The message may be shown."""
 
 
 class Services:
@@ -167,9 +191,5 @@ def _is_storable(text: str) -> bool:
 
 
 def _filled(template: str, values: Mapping[str, Any]) -> str:
-    """Replace each `{name}` once: braces in a tenant's own text are text."""
-    parts: list[str] = []
-    for head in template.split("{"):
-        name, closed, tail = head.partition("}")
-        parts.append(str(values.get(name, "")) + tail if closed else head)
-    return "".join(parts)
+    """Replace each `{name}` once: braces in a tenant's own text are text, and so are those around anything else."""
+    return _PLACE.sub(lambda place: str(values.get(place[1], "")), template)

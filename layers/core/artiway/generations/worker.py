@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from artiway.errors import Unavailable
@@ -55,6 +55,7 @@ class TextWorker:
         self._router, self._feed, self._clock = router, feed, clock
         self._rules, self._limits, self._phases = rules, limits, phases
         self._worker_id, self._jitter, self._cancel_check_s = worker_id, jitter, cancel_check_s
+        self._noted: dict[str, Mapping[str, Sequence[str]]] = {}
 
     def serve(self, wake_up: WakeUp, *, receive_count: int, remaining_s: Callable[[], float]) -> Served:
         """Write texts of the lane until none can be claimed, or the next might not end in time."""
@@ -77,6 +78,9 @@ class TextWorker:
         """The generation that was claimed and written, or why there is none."""
         limits, rules = self._limits(), self._rules()
         decision = decide.decide(lane, self._services, self._router, limits)
+        if self._noted.get(lane) != decision.models:
+            self._store.note_routes(decision)
+            self._noted[lane] = decision.models
         found = guard.take(self._store, decision, worker_id=self._worker_id, lease_s=rules.lease_s)
         if isinstance(found, Generation):
             with tracing.traced(found.trace_id or None):
@@ -111,6 +115,7 @@ class TextWorker:
                     publication=publication,
                     limits=limits,
                     phases=self._phases,
+                    parsed=self._services.get(generation.service).parsed if prompt.json_schema else None,
                 )
             except ProviderFailed as failure:  # no route
                 execution = execute.refused(generation, failure)

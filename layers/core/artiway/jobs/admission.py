@@ -8,7 +8,9 @@ they take turns, by weight.
 
 from __future__ import annotations
 
+import hashlib
 import heapq
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -79,6 +81,10 @@ class WaitingRun:
     def may_be_skipped(self) -> bool:
         """A run that a user asked for, or that has begun, waits instead."""
         return self.is_new and not self.is_deferred and self.kind in _SKIPPABLE
+
+    @property
+    def is_backfill(self) -> bool:
+        return self.kind is RunKind.BACKFILL
 
     @property
     def is_new(self) -> bool:
@@ -259,7 +265,7 @@ class Admission:
 
     def _passes_job(self, run: WaitingRun) -> bool:
         """Count the run as running if its job lets it run now; else block or skip it."""
-        job = self._jobs.setdefault(run.job, JobLoad())
+        job = self._job(run)
         if run.overlap_policy is OverlapPolicy.ALLOW_ALL:
             if job.running >= run.concurrency_limit:
                 self._block(run, DeferReason.JOB_CONCURRENCY)
@@ -267,7 +273,7 @@ class Admission:
             self._enter_job(run)
             return True
         is_retry = run.state is RunState.RETRYING
-        is_replacing = run.overlap_policy is OverlapPolicy.CANCEL_OTHER and not is_retry
+        is_replacing = run.overlap_policy is OverlapPolicy.CANCEL_OTHER and not is_retry and not run.is_backfill
         if is_replacing and self._lack(run.track, is_alone=True) is None:
             self._replace_others(run)
         active = job.running + job.retrying - is_retry
@@ -284,14 +290,18 @@ class Admission:
             self._block(run, DeferReason.OVERLAP)
         return False
 
+    def _job(self, run: WaitingRun) -> JobLoad:
+        """A backfill has a parallelism of its own: its runs and those of the schedule do not wait for each other."""
+        return JobLoad() if run.is_backfill else self._jobs.setdefault(run.job, JobLoad())
+
     def _enter_job(self, run: WaitingRun) -> None:
-        job = self._jobs[run.job]
+        job = self._job(run)
         job.running += 1
         job.retrying -= run.state is RunState.RETRYING
         job.waiting -= run.is_deferred
 
     def _leave_job(self, run: WaitingRun) -> None:
-        job = self._jobs[run.job]
+        job = self._job(run)
         job.running -= 1
         job.retrying += run.state is RunState.RETRYING
         job.waiting += run.is_deferred
@@ -344,7 +354,7 @@ class Admission:
         minute.put_off += 1
         if run.is_deferred:
             self._change(run.track, **{_counter(run): -1})
-            self._jobs[run.job].waiting -= 1
+            self._job(run).waiting -= 1
         self.decisions.put_off.append((run, at))
 
     # Places
@@ -400,9 +410,13 @@ class Admission:
             tenant_id, weight = track.tenant_id, max(1, self._limits(track.tenant_id).weight)
             return (in_lane[tenant_id, track.lane] / weight, started[tenant_id] / weight, draw[tenant_id])
 
-        def lane_turn(lane: str) -> tuple[float, int, str]:
+        is_lottery = self._rules.capacity < len(LANE_WEIGHTS)
+
+        def lane_turn(lane: str) -> tuple[float, float, str]:
+            """Of lanes without a run the most urgent one is next. Where not every lane can have a place, that would
+            leave the last lane without any for ever, so the lanes draw lots by weight."""
             weight = LANE_WEIGHTS.get(lane, 1)
-            return (used[lane] / weight, -weight, lane)
+            return (used[lane] / weight, _lot(lane, self._now) / weight if is_lottery else -weight, lane)
 
         for track in demand:
             if not self._rules.lanes.get(track.lane, LaneRule()).is_paused:
@@ -461,7 +475,7 @@ class Admission:
             if run.is_blocked:
                 self._change(run.track, blocked=-1)
             else:
-                self._jobs[run.job].waiting += 1
+                self._job(run).waiting += 1
             self._change(run.track, deferred=1)
         self.decisions.deferrals.append((run, reason))
 
@@ -472,13 +486,19 @@ class Admission:
         if run.is_deferred:
             self._change(run.track, deferred=-1)
         else:
-            self._jobs[run.job].waiting += 1
+            self._job(run).waiting += 1
         self._change(run.track, blocked=1)
         self.decisions.deferrals.append((run, reason))
 
     def _skip(self, run: WaitingRun) -> None:
         self._gone.add(run.run_id)
         self.decisions.skips.append(run)
+
+
+def _lot(lane: str, now: datetime) -> float:
+    """An exponential variate: of several lanes, each divided by its weight, one is the least as often as its weight."""
+    digest = hashlib.sha256(f"{lane} {now.isoformat()}".encode()).digest()
+    return -math.log((int.from_bytes(digest[:8], "big") + 1) / 2**64)
 
 
 def _counter(run: WaitingRun | OtherRun) -> str:

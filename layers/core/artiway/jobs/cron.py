@@ -175,6 +175,15 @@ class Cron:
         distances += [(b - a) * 3600 + minutes_back for a, b in pairwise(self._hours)]
         return min(*distances, SINGLE_FIRE_S)
 
+    @property
+    def is_every_hour(self) -> bool:
+        return len(self._hours) == 24
+
+    def first_local(self, low: int, high: int) -> int | None:
+        """The first matching time of a local clock in [low, high), in seconds since 1970 on that clock."""
+        found = self._local_at_or_after(low) if low < high else None
+        return None if found is None or found >= high else found
+
     def matches_a_day(self) -> bool:
         return next(self._ordinals(), None) is not None
 

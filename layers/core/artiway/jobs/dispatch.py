@@ -34,6 +34,7 @@ from artiway.jobs.runs import CallKeys, LogLine, StartedRun
 from artiway.jobs.settings import CAPACITY
 from artiway.outbox.model import Message
 from artiway.platform import metrics
+from artiway.platform.clock import Clock, SystemClock
 from artiway.platform.logs import Logger
 from artiway.settings.model import SettingValues
 
@@ -82,15 +83,22 @@ class DispatchStore(Protocol):
 
 
 class DispatchService:
-    def __init__(self, store: DispatchStore, values: SettingValues, *, pause: Callable[[float], None]) -> None:
+    def __init__(
+        self, store: DispatchStore, values: SettingValues, *, pause: Callable[[float], None], clock: Clock | None = None
+    ) -> None:
         """`pause` waits for a number of seconds."""
-        self._store, self._values, self._pause = store, values, pause
+        self._store, self._values, self._pause, self._clock = store, values, pause, clock or SystemClock()
 
-    def admit(self, run_ids: Sequence[UUID]) -> int:
+    def admit(self, run_ids: Sequence[UUID], *, due_at: datetime | None = None) -> int:
         """Start the named runs that are due, or note what they wait for. Returns how many runs started.
 
-        A run that is due within a second is waited for, so it starts at its second and never before it.
+        A run that is due within a second is waited for, so it starts at its second and never before it. `due_at` is the
+        time of the first of them by the message: it is waited for without a transaction. The database's clock decides.
         """
+        if due_at is not None:
+            early_s = (due_at - self._clock.now()).total_seconds()
+            if 0 < early_s <= EARLY_S:
+                self._pause(early_s)
         started, wanted = 0, list(run_ids)
         for _ in range(MOST_ROUNDS):
             with self._store.open() as tx:
@@ -112,8 +120,9 @@ class DispatchService:
 
     def place(self, tx: DispatchTransaction, now: datetime, due: Sequence[WaitingRun], freed: Iterable[JobKey]) -> int:
         """Under the lock of admissions: decide about due runs, runs of the freed jobs and deferred runs."""
-        offered = [*due, *tx.blocked_runs(sorted(set(freed)))]
         loads = tx.loads()
+        blocked = {track.tenant_id for track, load in loads.items() if load.blocked}
+        offered = [*due, *tx.blocked_runs(sorted({key for key in freed if key.tenant_id in blocked}))]
         if not offered and not any(load.deferred for load in loads.values()):
             return 0
         tenants = {run.tenant_id for run in offered} | {
@@ -223,7 +232,7 @@ def _body(task: Mapping[str, Any]) -> str | None:
 
 
 def _call(run: StartedRun, keys: CallKeys, now: datetime) -> Call:
-    task, timeout_s = keys.definitions[JobKey(run.tenant_id, run.job_id)]
+    task = run.task or {}
     names = secret_names(task)
     return Call(
         tenant_id=run.tenant_id,
@@ -238,7 +247,7 @@ def _call(run: StartedRun, keys: CallKeys, now: datetime) -> Call:
         method=str(task.get("method") or "POST"),
         headers={str(name): str(value) for name, value in (task.get("headers") or {}).items()},
         body=_body(task),
-        timeout_s=timeout_s,
+        timeout_s=run.timeout_s,
         success_statuses=[int(status) for status in task.get("successStatuses") or ()],
         secrets={name: value for name, value in keys.secrets.get(run.tenant_id, {}).items() if name in names},
         signing_keys=list(keys.signing_keys.get(run.tenant_id, ())),

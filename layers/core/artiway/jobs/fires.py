@@ -21,6 +21,8 @@ CATCHUP_SPREAD_S = 300
 MOST_CATCHUP = 100
 # Nominal times of one job in one pass; after a long outage the next pass continues.
 MOST_FIRES = 1_000
+# Fires of a pause that a resumed job may make up for, the newest ones; older ones stay paused.
+MOST_MADE_UP = 100_000
 _SECOND = timedelta(seconds=1)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -86,6 +88,10 @@ def new_run_id(scheduled_at: datetime) -> UUID:
     return UUID(int=unix_ms << 80 | ids.new_id().int & (1 << 80) - 1)
 
 
+def trace_id(run_id: UUID, scheduled_at: datetime) -> str:
+    return f"1-{int(scheduled_at.timestamp()):08x}-{run_id.hex[8:]}"
+
+
 def plan(job: Job, *, now: datetime, is_active: bool, horizon_s: int = HORIZON_S) -> FirePlan:
     """`is_active`: the tenant is. The job's own status is the caller's concern."""
     if job.next_fire_at is None:
@@ -110,6 +116,24 @@ def plan(job: Job, *, now: datetime, is_active: bool, horizon_s: int = HORIZON_S
     caught_up, notes = _catch_up(job, late, now, is_cut=is_cut)
     on_time = [Fire(at, _assigned(job, at), RunKind.SCHEDULED) for at in times[len(late) :]]
     return FirePlan([*caught_up, *on_time], notes, following, last_fire_at)
+
+
+def made_up(
+    job: Job, *, since: datetime, until: datetime, now: datetime, is_all: bool
+) -> tuple[list[Fire], list[FireNote]]:
+    """Runs for the fires with since < time <= until, newest first in doubt, and a note for the others."""
+    schedule = job.definition.schedule
+    if schedule.expr is not None:
+        period_s = min(86_400, cron.parse(schedule.expr).shortest_period_s())
+        since = max(since, until - timedelta(seconds=MOST_MADE_UP * period_s))
+    first = first_fire(schedule, since)
+    times: list[datetime] = []
+    while first is not None and first <= until:
+        found, first = _nominal(schedule, first, until)
+        times += found
+    made = times[-(MOST_CATCHUP if is_all else 1) :]
+    reason = "more than 100 fires were paused" if is_all else "paused; one later run stands for all"
+    return _spread(job, made, now), _note(FireOutcome.COALESCED, times[: len(times) - len(made)], reason)
 
 
 def _nominal(schedule: Schedule, first: datetime, until: datetime) -> tuple[list[datetime], datetime | None]:

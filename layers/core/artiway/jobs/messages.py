@@ -156,7 +156,7 @@ class Result:
 
 def hint(lane: str, run_ids: Sequence[UUID], *, due_at: datetime, tenant_id: UUID | None) -> Message:
     """Runs of one lane and second. `tenant_id` only where all are of one tenant that has many due."""
-    data = {"lane": lane, "runIds": [str(run_id) for run_id in run_ids]}
+    data = {"lane": lane, "at": due_at.isoformat(), "runIds": [str(run_id) for run_id in run_ids]}
     return Message(lane, f"runs:{run_ids[0]}", "runs_due", data, tenant_id=tenant_id, due_at=due_at)
 
 
@@ -175,9 +175,9 @@ def results(batch: Sequence[Result]) -> Message:
     return Message(RESULTS, f"results:{batch[0].run_id}", "results", {"results": [one.as_data() for one in batch]})
 
 
-def wake(lane: str) -> Message:
-    """A place may be free: the dispatcher looks at the runs that wait."""
-    return Message(lane, f"wake:{lane}", "runs_due", {"lane": lane, "runIds": []})
+def wake(lane: str, *, due_at: datetime | None = None) -> Message:
+    """A place may be free: the dispatcher looks at the runs that wait. A dispatcher that had stopped starts."""
+    return Message(lane, f"wake:{lane}", "runs_due", {"lane": lane, "runIds": []}, due_at=due_at)
 
 
 def cancellation(*, tenant_id: UUID, run_id: UUID, task_id: UUID) -> Message:

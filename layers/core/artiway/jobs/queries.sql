@@ -96,7 +96,12 @@ completed AS (
     UPDATE job SET status = 'COMPLETED', version = version + 1, updated_at = %(now)s
       FROM ended
      WHERE job.tenant_id = ended.tenant_id AND job.job_id = ended.job_id
-    RETURNING job.tenant_id, job.job_id, job.version, job.schedule_type, job.expr, job.at, job.timezone)
+    RETURNING job.tenant_id, job.job_id, job.version, job.schedule_type, job.expr, job.at, job.timezone),
+before AS (
+    UPDATE job_change SET superseded_at = %(now)s
+      FROM completed
+     WHERE job_change.tenant_id = completed.tenant_id AND job_change.job_id = completed.job_id
+       AND job_change.version = completed.version - 1)
 INSERT INTO job_change (tenant_id, job_id, version, action, schedule, at)
 SELECT tenant_id, job_id, version, 'completed',
        jsonb_strip_nulls(jsonb_build_object('type', schedule_type, 'expr', expr, 'at', at, 'timezone', timezone)), %(now)s
@@ -104,6 +109,16 @@ SELECT tenant_id, job_id, version, 'completed',
 
 -- name: lag
 SELECT extract(epoch FROM %(now)s - min(next_fire_at))::float8 AS lag_s FROM job WHERE next_fire_at IS NOT NULL;
+
+-- name: backlog
+-- Runs that are due and have not started: announced, or over a limit.
+SELECT (SELECT count(*) FROM job_run WHERE state IN ('PENDING', 'RETRYING') AND NOT is_deferred AND due_at <= %(now)s)
+       + (SELECT coalesce(sum(deferred + blocked), 0) FROM job_load)::bigint AS runs;
+
+-- name: ended_runs
+SELECT count(*) AS ended, count(*) FILTER (WHERE state = 'FAILED') AS failed
+  FROM job_run
+ WHERE ended_at >= %(since)s AND ended_at <= %(now)s;
 
 -- name: hint_again
 -- Runs that come within the horizon without a message, and runs that are overdue although a message was published.
@@ -184,10 +199,13 @@ SELECT wanted.tenant_id, wanted.job_id, active.running, active.retrying, waiting
  CROSS JOIN LATERAL (
        SELECT count(*) FILTER (WHERE state = 'RUNNING') AS running, count(*) FILTER (WHERE state = 'RETRYING') AS retrying
          FROM job_run
-        WHERE tenant_id = wanted.tenant_id AND job_id = wanted.job_id AND state IN ('RUNNING', 'RETRYING')) AS active
+        WHERE tenant_id = wanted.tenant_id AND job_id = wanted.job_id AND state IN ('RUNNING', 'RETRYING')
+          AND kind <> 'BACKFILL') AS active
  CROSS JOIN LATERAL (
        SELECT count(*) AS waiting
-         FROM (SELECT FROM job_run WHERE tenant_id = wanted.tenant_id AND job_id = wanted.job_id AND is_deferred LIMIT 3) AS run)
+         FROM (SELECT FROM job_run
+                WHERE tenant_id = wanted.tenant_id AND job_id = wanted.job_id AND is_deferred AND kind <> 'BACKFILL'
+                LIMIT 3) AS run)
        AS waiting;
 
 -- name: other_runs
@@ -195,14 +213,15 @@ SELECT run.tenant_id, run.run_id, run.job_id, run.scheduled_at, run.lane, run.ta
        run.is_deferred, run.defer_reason, run.task_id
   FROM unnest(%(tenant_ids)s::uuid[], %(job_ids)s::uuid[]) AS wanted (tenant_id, job_id)
   JOIN job_run AS run ON run.tenant_id = wanted.tenant_id AND run.job_id = wanted.job_id AND run.state IN ('RUNNING', 'RETRYING')
+   AND run.kind <> 'BACKFILL'
  UNION
 SELECT run.tenant_id, run.run_id, run.job_id, run.scheduled_at, run.lane, run.task_type, run.state, run.generation, run.attempt,
        run.is_deferred, run.defer_reason, run.task_id
   FROM unnest(%(tenant_ids)s::uuid[], %(job_ids)s::uuid[]) AS wanted (tenant_id, job_id)
-  JOIN job_run AS run ON run.tenant_id = wanted.tenant_id AND run.job_id = wanted.job_id AND run.is_deferred;
+  JOIN job_run AS run ON run.tenant_id = wanted.tenant_id AND run.job_id = wanted.job_id AND run.is_deferred AND run.kind <> 'BACKFILL';
 
 -- name: loads
-SELECT tenant_id, lane, is_call, running, deferred, blocked FROM job_load WHERE running > 0 OR deferred > 0;
+SELECT tenant_id, lane, is_call, running, deferred, blocked FROM job_load WHERE running > 0 OR deferred > 0 OR blocked > 0;
 
 -- name: blocked_tenants
 SELECT DISTINCT tenant_id FROM job_load WHERE blocked > 0;
@@ -214,19 +233,17 @@ SELECT tenant_id, minute, started, put_off, slot_at FROM job_minute WHERE tenant
 SELECT lane, is_paused, parallelism FROM lane_setting WHERE lane = ANY (%(lanes)s);
 
 -- name: start_runs
+-- With what a call needs of its job. TASK and FLOW runs read theirs when they are submitted.
 UPDATE job_run AS run
    SET state = 'RUNNING', attempt = run.attempt + 1, started_at = %(now)s, is_deferred = false, defer_reason = NULL, task_id = NULL,
        lease_until = %(now)s + make_interval(secs => given.lease_s)
   FROM unnest(%(tenant_ids)s::uuid[], %(job_ids)s::uuid[], %(scheduled_ats)s::timestamptz[], %(lease_s)s::integer[])
-       AS given (tenant_id, job_id, scheduled_at, lease_s)
+       AS given (tenant_id, job_id, scheduled_at, lease_s), job
  WHERE run.tenant_id = given.tenant_id AND run.job_id = given.job_id AND run.scheduled_at = given.scheduled_at
+   AND job.tenant_id = given.tenant_id AND job.job_id = given.job_id
    AND run.state IN ('PENDING', 'RETRYING')
 RETURNING run.tenant_id, run.run_id, run.job_id, run.scheduled_at, run.assigned_at, run.due_at, run.lane, run.task_type, run.generation,
-          run.attempt, run.trace_id;
-
--- name: definitions
-SELECT tenant_id, job_id, task, timeout_s FROM job
- WHERE (tenant_id, job_id) IN (SELECT * FROM unnest(%(tenant_ids)s::uuid[], %(job_ids)s::uuid[]));
+          run.attempt, run.trace_id, CASE WHEN run.task_type = 'HTTP' THEN job.task END AS task, job.timeout_s;
 
 -- name: secrets
 SELECT tenant_id, name, ciphertext FROM job_secret

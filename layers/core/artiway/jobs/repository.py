@@ -16,19 +16,15 @@ from artiway.jobs.fires import FireNote
 from artiway.jobs.messages import Outcome, Result
 from artiway.jobs.model import (
     RUN_LANES,
-    Definition,
     Job,
     JobPriority,
-    JobStatus,
-    MisfirePolicy,
     OverlapPolicy,
     RetryPolicy,
     RunKind,
     RunState,
-    Schedule,
-    ScheduleType,
     TaskType,
 )
+from artiway.jobs.rows import job_of
 from artiway.jobs.runs import CallKeys, DueRun, EndedRun, LogLine, NewRun, RunningRun, StartedRun, Submission, TaskEnd
 from artiway.outbox.model import Message
 from artiway.outbox.repository import Outbox
@@ -36,6 +32,8 @@ from artiway.platform import sql
 from artiway.platform.database import Database, Row, Transaction
 
 SQL = sql.load("artiway.jobs")
+FAILURES_S = 300
+FEWEST_ENDED = 100
 # Between the time in a run's id and its scheduled time.
 _SLACK = timedelta(days=1)
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
@@ -76,10 +74,10 @@ class RunTransaction:
 
     def due_jobs(self, now: datetime, *, until: datetime, limit: int) -> list[Job]:
         rows = self._tx.all(SQL["lock_due_jobs"], {"now": now, "until": until, "limit": limit})
-        return [_job(row) for row in rows]
+        return [job_of(row) for row in rows]
 
     def stale_zones(self, *, version: str, limit: int) -> list[Job]:
-        return [_job(row) for row in self._tx.all(SQL["lock_stale_zones"], {"version": version, "limit": limit})]
+        return [job_of(row) for row in self._tx.all(SQL["lock_stale_zones"], {"version": version, "limit": limit})]
 
     def set_zones(self, nexts: Sequence[tuple[Job, datetime | None]], *, version: str) -> None:
         self._tx.run(
@@ -168,7 +166,7 @@ class RunTransaction:
 
     def job(self, key: JobKey) -> Job | None:
         row = self._tx.one(SQL["job"], key._asdict())
-        return None if row is None else _job(row)
+        return None if row is None else job_of(row)
 
     # Admission
 
@@ -238,14 +236,9 @@ class RunTransaction:
         return sorted(started, key=lambda run: (run.due_at, run.run_id))
 
     def call_keys(self, runs: Sequence[StartedRun], names: Callable[[Any], Iterable[str]], now: datetime) -> CallKeys:
-        """The definitions of the runs, the secrets that they name and the keys that sign; ciphertexts in base64."""
-        jobs = sorted({JobKey(run.tenant_id, run.job_id) for run in runs})
-        tenants = sorted({key.tenant_id for key in jobs})
-        definitions = {
-            JobKey(row["tenant_id"], row["job_id"]): (row["task"], row["timeout_s"])
-            for row in self._tx.all(SQL["definitions"], _keys(jobs))
-        }
-        named = sorted({(key.tenant_id, name) for key, (task, _) in definitions.items() for name in names(task)})
+        """The secrets that the runs name and the keys that sign; ciphertexts in base64."""
+        tenants = sorted({run.tenant_id for run in runs})
+        named = sorted({(run.tenant_id, name) for run in runs for name in names(run.task or {})})
         secrets: dict[UUID, dict[str, str]] = defaultdict(dict)
         if named:
             given = {"tenant_ids": sql.array(tenant for tenant, _ in named), "names": [name for _, name in named]}
@@ -255,7 +248,7 @@ class RunTransaction:
             row["tenant_id"]: [_base64(key) for key in (row["ciphertext"], row["previous"]) if key is not None]
             for row in self._tx.all(SQL["signing_keys"], {"tenant_ids": sql.array(tenants), "now": now})
         }
-        return CallKeys(definitions, secrets, keys)
+        return CallKeys(secrets, keys)
 
     def defer(self, runs: Sequence[tuple[WaitingRun, str]], now: datetime) -> None:
         if runs:
@@ -459,42 +452,34 @@ class PostgresRuns:
         self._outbox.publish(tx, run_tx.messages)
 
 
-def _job(row: Row) -> Job:
-    return Job(
-        tenant_id=row["tenant_id"],
-        job_id=row["job_id"],
-        user_id=row["user_id"],
-        definition=Definition(
-            name=row["name"],
-            schedule=Schedule(
-                type=ScheduleType(row["schedule_type"]),
-                expr=row["expr"],
-                at=row["at"],
-                timezone=row["timezone"],
-                jitter_s=row["jitter_s"],
-                starts_at=row["starts_at"],
-                ends_at=row["ends_at"],
-            ),
-            task_type=TaskType(row["task_type"]),
-            task=row.get("task", {}),
-            priority=JobPriority(row["priority"]),
-            retry=RetryPolicy(row["max_attempts"], row["base_delay_ms"], row["max_delay_ms"]),
-            concurrency_limit=row["concurrency_limit"],
-            overlap_policy=OverlapPolicy(row["overlap_policy"]),
-            misfire_policy=MisfirePolicy(row["misfire_policy"]),
-            catchup_window_s=row["catchup_window_s"],
-            timeout_s=row["timeout_s"],
-        ),
-        status=JobStatus(row["status"]),
-        version=row["version"],
-        next_fire_at=row["next_fire_at"],
-        last_fire_at=row["last_fire_at"],
-        note=row["note"],
-        paused_by=row["paused_by"],
-        paused_at=row["paused_at"],
-        created_at=row["created_at"],
-        updated_at=row["updated_at"],
-    )
+class PostgresReadings:
+    """What operators see of the run engine at this moment, over all tenants."""
+
+    def __init__(self, service_database: Database) -> None:
+        self._database = service_database
+
+    def lag_s(self) -> float:
+        """How long the oldest fire is over that is neither a run nor a note. A trigger that works ahead leaves none."""
+        row = self._read("lag")
+        return max(0.0, float(row["lag_s"] or 0.0))
+
+    def backlog(self) -> int:
+        row = self._read("backlog")
+        return int(row["runs"])
+
+    def failed_percent(self) -> float:
+        """Of the runs that ended in the last five minutes. Of less than a hundred it says nothing and is 0."""
+        row = self._read("ended_runs", since_s=FAILURES_S)
+        return 100 * row["failed"] / row["ended"] if row["ended"] >= FEWEST_ENDED else 0.0
+
+    def _read(self, query: str, *, since_s: int = 0) -> Row:
+        with self._database.service_transaction() as tx:
+            found = tx.one(SQL["use_indexes"])
+            assert found is not None
+            now: datetime = found["now"]
+            row = tx.one(SQL[query], {"now": now, "since": now - timedelta(seconds=since_s)})
+            assert row is not None
+            return row
 
 
 def _waiting(row: Row) -> WaitingRun:

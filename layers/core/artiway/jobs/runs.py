@@ -37,6 +37,8 @@ class DueRun(NamedTuple):
 
 
 class StartedRun(NamedTuple):
+    """`task` only of HTTP runs."""
+
     tenant_id: UUID
     run_id: UUID
     job_id: UUID
@@ -48,12 +50,13 @@ class StartedRun(NamedTuple):
     generation: int
     attempt: int
     trace_id: str
+    task: Mapping[str, Any] | None
+    timeout_s: int
 
 
 class CallKeys(NamedTuple):
-    """What calls need beside their runs: task and time limit by job, secrets by tenant and name, signing keys."""
+    """What calls need beside their runs: secrets by tenant and name, and signing keys."""
 
-    definitions: Mapping[JobKey, tuple[Mapping[str, Any], int]]
     secrets: Mapping[UUID, Mapping[str, str]]
     signing_keys: Mapping[UUID, Sequence[str]]
 

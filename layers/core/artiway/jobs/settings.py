@@ -21,6 +21,7 @@ JOB_LIMITS = {
     for default, (limit, (description, lowest, highest)) in zip(defaults, _LIMITS.items(), strict=True)
 }
 CAPACITY = Setting("jobs.capacity", 1_000, "HTTP runs of all tenants at once", 0, 1_000_000)
+BACKFILL_RUNS = Setting("limit.backfill_runs", 10_000, "runs of a backfill", 0, 100_000)
 PER_TENANT = Setting("limit.jobs_per_tenant", 10_000, "jobs of a tenant", 0, 1_000_000)
 SECRETS_PER_TENANT = Setting("limit.job_secrets_per_tenant", 100, "secrets of a tenant's jobs", 0, 10_000)
 # A call with its secrets must fit into one message.

@@ -17,7 +17,7 @@ from artiway.jobs import fires, zones
 from artiway.jobs.admission import JobKey
 from artiway.jobs.fires import FireNote
 from artiway.jobs.limits import limits_of
-from artiway.jobs.messages import HINT_AHEAD_S, hints
+from artiway.jobs.messages import HINT_AHEAD_S, hints, wake
 from artiway.jobs.model import DuplicateRun, Job, JobLimits, JobPriority, RunKind
 from artiway.jobs.runs import DueRun, NewRun
 from artiway.outbox.model import Message
@@ -32,6 +32,8 @@ RESEND_RUNS = 5_000
 # A run that is overdue by so much, with a message older than the second number, gets another message.
 OVERDUE_S = 5
 RESEND_S = 30
+# A dispatcher that is not running needs seconds to start, so it is woken before the first of new runs is due.
+WARM_S = 5
 
 
 class FireTransaction(Protocol):
@@ -125,11 +127,28 @@ class FireAhead:
             now = run_tx.use_indexes()
             (policy,) = run_tx.policies([job.tenant_id])
             limits = limits_of(policy, self._values)
-            run = _new_run(job, now, now, RunKind.MANUAL, limits, now)
+            run = new_run(job, now, now, RunKind.MANUAL, limits, now)
             if not run_tx.insert_runs([run], now):
                 raise DuplicateRun
             run_tx.send(hints([(run.tenant_id, run.run_id, run.lane, run.assigned_at)]))
             return run.run_id
+
+    def make_up(self, tx: Any, job: Job, *, since: datetime, until: datetime, is_all: bool) -> int:
+        """Create the runs of a pause that a user regrets: of its newest fire, or of all. Returns how many.
+
+        The caller has locked the job. The others are noted; the runs are spread as after an outage.
+        """
+        with self._store.joined(tx) as run_tx:
+            now = run_tx.use_indexes()
+            (policy,) = run_tx.policies([job.tenant_id])
+            limits = limits_of(policy, self._values)
+            made, notes = fires.made_up(job, since=since, until=until, now=now, is_all=is_all)
+            runs = [new_run(job, one.scheduled_at, one.assigned_at, one.kind, limits, now) for one in made]
+            created = run_tx.insert_runs(runs, now)
+            run_tx.insert_notes([(JobKey(job.tenant_id, job.job_id), note) for note in notes], now)
+            due = [(run.tenant_id, run.run_id, run.lane, run.assigned_at) for run in runs if run.run_id in created]
+            run_tx.send(hints(due))
+            return len(created)
 
     def retract(self, tx: Any, *, tenant_id: UUID, job_id: UUID) -> list[datetime]:
         """Delete the runs that were created ahead of their time. Returns their nominal times, oldest first, and those
@@ -162,7 +181,7 @@ def _planned(
 
 def _store(tx: FireTransaction, plans: Sequence[tuple[Job, fires.FirePlan, JobLimits]], now: datetime) -> set[UUID]:
     runs = [
-        _new_run(job, one.scheduled_at, one.assigned_at, one.kind, limits, now)
+        new_run(job, one.scheduled_at, one.assigned_at, one.kind, limits, now)
         for job, plan, limits in plans
         for one in plan.fires
     ]
@@ -179,19 +198,19 @@ def _store(tx: FireTransaction, plans: Sequence[tuple[Job, fires.FirePlan, JobLi
         metrics.emit("RunsExisted", len(runs) - len(created))
     tx.insert_notes(notes, now)
     tx.advance(moved)
-    tx.send(
-        hints(
-            [
-                (run.tenant_id, run.run_id, run.lane, run.assigned_at)
-                for run in runs
-                if run.is_hinted and run.run_id in created
-            ]
-        )
-    )
+    hinted = [
+        DueRun(run.tenant_id, run.run_id, run.lane, run.assigned_at)
+        for run in runs
+        if run.is_hinted and run.run_id in created
+    ]
+    tx.send(hints(hinted))
+    if hinted:
+        first = min(hinted, key=lambda run: run.due_at)
+        tx.send([wake(first.lane, due_at=first.due_at - timedelta(seconds=WARM_S))])
     return created
 
 
-def _new_run(
+def new_run(
     job: Job, scheduled_at: datetime, assigned_at: datetime, kind: RunKind, limits: JobLimits, now: datetime
 ) -> NewRun:
     run_id = fires.new_run_id(scheduled_at)
@@ -207,7 +226,7 @@ def _new_run(
         lane=(JobPriority.LOW if kind is RunKind.CATCHUP else priority).lane,
         job_version=job.version,
         is_hinted=assigned_at <= now + timedelta(seconds=HINT_AHEAD_S),
-        trace_id=f"1-{int(scheduled_at.timestamp()):08x}-{run_id.hex[8:]}",
+        trace_id=fires.trace_id(run_id, scheduled_at),
     )
 
 

@@ -68,6 +68,7 @@ def merged(apis: Iterable[Any]) -> dict[str, Any]:
             },
         },
     }
+    operation_ids: set[str] = set()
     for api in apis:
         part = json.loads(
             api.resolver.get_openapi_json_schema(
@@ -75,6 +76,11 @@ def merged(apis: Iterable[Any]) -> dict[str, Any]:
             )
         )
         for path, operations in part["paths"].items():
+            for operation in operations.values():
+                # Two functions may use one name; clients need each id once.
+                if (name := operation["operationId"]) in operation_ids:
+                    operation["operationId"] = f"{api.area}_{name}"
+                operation_ids.add(operation["operationId"])
             place = document["paths"].setdefault(path, {})
             if duplicate := place.keys() & operations.keys():
                 raise ValueError(f"{path} is declared twice: {sorted(duplicate)}")

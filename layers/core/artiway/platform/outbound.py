@@ -291,12 +291,13 @@ class _Wire:
         self._connection, self._deadline = connection, deadline
         self._buffer = bytearray()
         self._header_bytes = 0
+        self._timeout_s: float | None = None
 
     def send(self, data: bytes) -> None:
         # `sendall` of a TLS socket starts its time-out anew with every record.
         rest = memoryview(data)
         while rest:
-            self._connection.settimeout(self._deadline.left())
+            self._set_timeout(self._deadline.left())
             rest = rest[self._connection.send(rest) :]
 
     def some(self, limit: int) -> bytes:
@@ -347,7 +348,7 @@ class _Wire:
         left = self._deadline.left()
         is_short = seconds is not None and seconds < left
         with self._deadline.translated(BadAnswer, "no complete answer"):
-            self._connection.settimeout(seconds if is_short else left)
+            self._set_timeout(seconds if seconds is not None and is_short else left)
             try:
                 found = self._connection.recv(RECEIVE_BYTES)
             except TimeoutError:
@@ -356,6 +357,12 @@ class _Wire:
                 raise
         self._buffer += found
         return bool(found)
+
+    def _set_timeout(self, seconds: float) -> None:
+        """Each call of `settimeout` is two system calls. The ticks of a stream are equally long."""
+        if seconds != self._timeout_s:
+            self._connection.settimeout(seconds)
+            self._timeout_s = seconds
 
 
 class Response:

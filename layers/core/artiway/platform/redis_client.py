@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 from redis import Redis
@@ -35,6 +36,10 @@ class RestingPipeline(Pipeline):
 
 class RestingRedis(Redis):
     breaker: Breaker
+
+    def resting(self) -> AbstractContextManager[None]:
+        """For requests that do not pass through this client's methods."""
+        return _resting(self.breaker)
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
         with _resting(self.breaker):

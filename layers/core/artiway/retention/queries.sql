@@ -450,6 +450,33 @@ WITH gone AS (
 )
 SELECT count(*) AS examined, count(*) AS deleted FROM gone;
 
+-- name: job_changes
+-- The version in force has no time, so it stays, with the note of a pause.
+WITH gone AS (
+    DELETE FROM job_change
+     WHERE (tenant_id, job_id, version) IN (SELECT tenant_id, job_id, version
+                                              FROM job_change
+                                             WHERE superseded_at < statement_timestamp() - %(age)s
+                                             ORDER BY superseded_at
+                                             LIMIT %(limit)s
+                                               FOR UPDATE SKIP LOCKED)
+    RETURNING 1
+)
+SELECT count(*) AS examined, count(*) AS deleted FROM gone;
+
+-- name: job_notes
+WITH gone AS (
+    DELETE FROM job_fire_note
+     WHERE (tenant_id, job_id, first_at, outcome) IN (SELECT tenant_id, job_id, first_at, outcome
+                                                        FROM job_fire_note
+                                                       WHERE at < statement_timestamp() - %(age)s
+                                                       ORDER BY at
+                                                       LIMIT %(limit)s
+                                                         FOR UPDATE SKIP LOCKED)
+    RETURNING 1
+)
+SELECT count(*) AS examined, count(*) AS deleted FROM gone;
+
 -- name: oldest_s
 -- The first entry of each index. A task counts from its end, so a task that has not ended counts nowhere.
 SELECT name, extract(epoch FROM statement_timestamp() - oldest)::float8 AS age_s
@@ -463,6 +490,8 @@ SELECT name, extract(epoch FROM statement_timestamp() - oldest)::float8 AS age_s
         ('idempotency_keys', (SELECT min(created_at) FROM idempotency_key)),
         ('outbox_events', (SELECT sent_at FROM outbox WHERE sent_at IS NOT NULL ORDER BY outbox_id LIMIT 1)),
         ('audit_entries', (SELECT min(at) FROM audit_log)),
+        ('job_changes', (SELECT min(superseded_at) FROM job_change WHERE superseded_at IS NOT NULL)),
+        ('job_notes', (SELECT min(at) FROM job_fire_note)),
         ('holds', (SELECT min(ended_at) FROM points_hold WHERE ended_at IS NOT NULL)),
         ('paid_orders', (SELECT min(created_at) FROM pay_order WHERE status IN ('COMPLETED', 'REFUNDED', 'CLOSED')))
        ) AS known (name, oldest);

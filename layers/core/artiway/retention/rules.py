@@ -28,6 +28,8 @@ RULES = (
     Rule("idempotency_keys", (), FLAT, fixed=KEEP_HOURS * HOUR),
     Rule("outbox_events", (settings.OUTBOX_HOURS,), FLAT, unit=HOUR, is_resumed=True),
     Rule("audit_entries", (settings.AUDIT_DAYS,), FLAT),
+    Rule("job_changes", (settings.JOB_NOTE_DAYS,), FLAT),
+    Rule("job_notes", (settings.JOB_NOTE_DAYS,), FLAT),
     Rule("holds", (settings.HOLD_DAYS,), FLAT, is_resumed=True),
     Rule("lots", (settings.HOLD_DAYS,), FLAT, is_resumed=True),
     Rule("unpaid_orders", (settings.UNPAID_ORDER_DAYS,), GROUPED, is_resumed=True),

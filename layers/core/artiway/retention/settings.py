@@ -84,6 +84,14 @@ AUDIT_DAYS = Setting(
     maximum=3_650,
     description="Days that an audit entry stays",
 )
+# Row policies of the database refuse to delete younger ones.
+JOB_NOTE_DAYS = Setting(
+    key="retention.job_note_days",
+    default=180,
+    minimum=30,
+    maximum=3_650,
+    description="Days that a replaced version of a job's schedule stays, and the note of a fire that made no run",
+)
 HOLD_DAYS = Setting(
     key="retention.hold_days",
     default=400,

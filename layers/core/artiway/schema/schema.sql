@@ -568,6 +568,36 @@ CREATE TABLE public.audit_log (
 
 ALTER TABLE ONLY public.audit_log FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE public.backfill (
+    tenant_id uuid NOT NULL,
+    backfill_id uuid NOT NULL,
+    job_id uuid NOT NULL,
+    actor_id uuid NOT NULL,
+    since timestamp with time zone NOT NULL,
+    until timestamp with time zone NOT NULL,
+    parallelism integer NOT NULL,
+    reprocess text NOT NULL,
+    status text DEFAULT 'RUNNING'::text NOT NULL,
+    total integer NOT NULL,
+    done integer DEFAULT 0 NOT NULL,
+    failed integer DEFAULT 0 NOT NULL,
+    minute timestamp with time zone,
+    released integer DEFAULT 0 NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    ended_at timestamp with time zone,
+    CONSTRAINT backfill_check CHECK ((since < until)),
+    CONSTRAINT backfill_check1 CHECK (((status = 'RUNNING'::text) = (ended_at IS NULL))),
+    CONSTRAINT backfill_done_check CHECK ((done >= 0)),
+    CONSTRAINT backfill_failed_check CHECK ((failed >= 0)),
+    CONSTRAINT backfill_parallelism_check CHECK (((parallelism >= 1) AND (parallelism <= 1000))),
+    CONSTRAINT backfill_released_check CHECK ((released >= 0)),
+    CONSTRAINT backfill_reprocess_check CHECK ((reprocess = ANY (ARRAY['none'::text, 'failed'::text, 'completed'::text]))),
+    CONSTRAINT backfill_status_check CHECK ((status = ANY (ARRAY['RUNNING'::text, 'COMPLETED'::text, 'CANCELLED'::text]))),
+    CONSTRAINT backfill_total_check CHECK ((total >= 0))
+);
+
+ALTER TABLE ONLY public.backfill FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE public.bill_day (
     day date NOT NULL,
     status text NOT NULL,
@@ -837,6 +867,7 @@ CREATE TABLE public.job_change (
     note text,
     schedule jsonb NOT NULL,
     at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    superseded_at timestamp with time zone,
     CONSTRAINT job_change_action_check CHECK ((action = ANY (ARRAY['created'::text, 'updated'::text, 'paused'::text, 'resumed'::text, 'deleted'::text, 'completed'::text])))
 );
 
@@ -913,6 +944,7 @@ CREATE TABLE public.job_run (
     dead_at timestamp with time zone,
     trace_id text DEFAULT ''::text NOT NULL,
     created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    backfill_id uuid,
     CONSTRAINT job_run_answer_check CHECK ((length(answer) <= 4000)),
     CONSTRAINT job_run_attempt_check CHECK ((attempt >= 0)),
     CONSTRAINT job_run_check CHECK (((state = 'RUNNING'::text) = (lease_until IS NOT NULL))),
@@ -1025,7 +1057,7 @@ CREATE TABLE public.model_setting (
     max_running integer NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     CONSTRAINT model_setting_max_running_check CHECK (((max_running >= 0) AND (max_running <= 1000000))),
-    CONSTRAINT model_setting_model_check CHECK (((length(model) >= 1) AND (length(model) <= 64)))
+    CONSTRAINT model_setting_model_check CHECK (((length(model) >= 1) AND (length(model) <= 200)))
 );
 
 ALTER TABLE ONLY public.model_setting FORCE ROW LEVEL SECURITY;
@@ -1681,6 +1713,19 @@ CREATE TABLE public.tenant_role (
 
 ALTER TABLE ONLY public.tenant_role FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE public.text_route (
+    lane text NOT NULL,
+    service text NOT NULL,
+    "position" smallint NOT NULL,
+    model text NOT NULL,
+    CONSTRAINT text_route_lane_check CHECK (((length(lane) >= 1) AND (length(lane) <= 64))),
+    CONSTRAINT text_route_model_check CHECK (((length(model) >= 1) AND (length(model) <= 200))),
+    CONSTRAINT text_route_position_check CHECK ((("position" >= 0) AND ("position" <= 100))),
+    CONSTRAINT text_route_service_check CHECK (((length(service) >= 1) AND (length(service) <= 64)))
+);
+
+ALTER TABLE ONLY public.text_route FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE public.upload (
     tenant_id uuid NOT NULL,
     input_id uuid NOT NULL,
@@ -1843,6 +1888,9 @@ ALTER TABLE ONLY public.artefact
 
 ALTER TABLE ONLY public.audit_log
     ADD CONSTRAINT audit_log_pkey PRIMARY KEY (audit_id);
+
+ALTER TABLE ONLY public.backfill
+    ADD CONSTRAINT backfill_pkey PRIMARY KEY (tenant_id, backfill_id);
 
 ALTER TABLE ONLY public.bill_day
     ADD CONSTRAINT bill_day_pkey PRIMARY KEY (day);
@@ -2030,6 +2078,9 @@ ALTER TABLE ONLY public.tenant
 ALTER TABLE ONLY public.tenant_role
     ADD CONSTRAINT tenant_role_pkey PRIMARY KEY (tenant_id, name);
 
+ALTER TABLE ONLY public.text_route
+    ADD CONSTRAINT text_route_pkey PRIMARY KEY (lane, service, "position");
+
 ALTER TABLE ONLY public.upload
     ADD CONSTRAINT upload_pkey PRIMARY KEY (tenant_id, input_id);
 
@@ -2075,6 +2126,8 @@ CREATE INDEX audit_log_of_target ON public.audit_log USING btree (target, at DES
 
 CREATE INDEX audit_log_of_tenant ON public.audit_log USING btree (tenant_id, at DESC, audit_id DESC);
 
+CREATE INDEX backfill_running ON public.backfill USING btree (created_at) WHERE (status = 'RUNNING'::text);
+
 CREATE INDEX bill_difference_open ON public.bill_difference USING btree (tenant_id, order_id) WHERE (resolution = 'OPEN'::text);
 
 CREATE INDEX generation_allowance_age ON public.generation_allowance USING btree (day);
@@ -2097,9 +2150,13 @@ CREATE INDEX invitation_expiry ON public.invitation USING btree (expires_at);
 
 CREATE UNIQUE INDEX invitation_open ON public.invitation USING btree (tenant_id, email) WHERE ((accepted_at IS NULL) AND (revoked_at IS NULL));
 
+CREATE INDEX job_change_superseded ON public.job_change USING btree (superseded_at) WHERE (superseded_at IS NOT NULL);
+
 CREATE INDEX job_ending ON public.job USING btree (last_fire_at) WHERE ((status = 'ACTIVE'::text) AND (next_fire_at IS NULL));
 
-CREATE INDEX job_load_in_use ON public.job_load USING btree (lane, tenant_id) WHERE ((running > 0) OR (deferred > 0));
+CREATE INDEX job_fire_note_age ON public.job_fire_note USING btree (at);
+
+CREATE INDEX job_load_in_use ON public.job_load USING btree (lane, tenant_id) WHERE ((running > 0) OR (deferred > 0) OR (blocked > 0));
 
 CREATE INDEX job_next_fire ON public.job USING btree (next_fire_at, job_id) WHERE (next_fire_at IS NOT NULL);
 
@@ -2117,9 +2174,13 @@ CREATE INDEX job_run_ended ON ONLY public.job_run USING brin (ended_at) WITH (pa
 
 CREATE INDEX job_run_lease ON ONLY public.job_run USING btree (lease_until, run_id) WHERE (state = 'RUNNING'::text);
 
+CREATE INDEX job_run_of_backfill ON ONLY public.job_run USING btree (tenant_id, backfill_id, state) WHERE (backfill_id IS NOT NULL);
+
 CREATE INDEX job_run_of_job ON ONLY public.job_run USING btree (tenant_id, job_id, due_at, run_id) WHERE is_deferred;
 
 CREATE INDEX job_run_of_tenant ON ONLY public.job_run USING btree (tenant_id, run_id);
+
+CREATE INDEX job_run_parked ON ONLY public.job_run USING btree (tenant_id, backfill_id, scheduled_at) WHERE (due_at >= '9000-01-01 00:00:00+00'::timestamp with time zone);
 
 CREATE INDEX job_run_started ON ONLY public.job_run USING brin (started_at) WITH (pages_per_range='32');
 
@@ -2309,6 +2370,9 @@ ALTER TABLE ONLY public.artefact
 ALTER TABLE ONLY public.artefact
     ADD CONSTRAINT artefact_tenant_id_task_id_fkey FOREIGN KEY (tenant_id, task_id) REFERENCES public.task(tenant_id, task_id);
 
+ALTER TABLE ONLY public.backfill
+    ADD CONSTRAINT backfill_tenant_id_job_id_fkey FOREIGN KEY (tenant_id, job_id) REFERENCES public.job(tenant_id, job_id);
+
 ALTER TABLE ONLY public.bill_difference
     ADD CONSTRAINT bill_difference_day_fkey FOREIGN KEY (day) REFERENCES public.bill_day(day);
 
@@ -2417,6 +2481,8 @@ CREATE POLICY all_rows ON public.artefact TO artiway_service USING (true) WITH C
 
 CREATE POLICY all_rows ON public.audit_log FOR SELECT TO artiway_service USING (true);
 
+CREATE POLICY all_rows ON public.backfill TO artiway_service USING (true) WITH CHECK (true);
+
 CREATE POLICY all_rows ON public.bill_day TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.bill_difference TO artiway_service USING (true) WITH CHECK (true);
@@ -2503,6 +2569,8 @@ CREATE POLICY all_rows ON public.task_node TO artiway_service USING (true) WITH 
 
 CREATE POLICY all_rows ON public.tenant TO artiway_service USING (true) WITH CHECK (true);
 
+CREATE POLICY all_rows ON public.text_route TO artiway_service USING (true) WITH CHECK (true);
+
 CREATE POLICY all_rows ON public.upload TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.user_role TO artiway_service USING (true) WITH CHECK (true);
@@ -2524,6 +2592,8 @@ ALTER TABLE public.app_user ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.artefact ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.audit_log ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.backfill ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.bill_day ENABLE ROW LEVEL SECURITY;
 
@@ -2604,6 +2674,10 @@ CREATE POLICY of_ended_holds ON public.points_hold_lot FOR DELETE TO artiway_ser
   WHERE ((hold.tenant_id = points_hold_lot.tenant_id) AND (hold.hold_id = points_hold_lot.hold_id) AND (hold.status <> 'HELD'::text)))));
 
 CREATE POLICY old_rows ON public.audit_log FOR DELETE TO artiway_service USING ((at < (now() - '180 days'::interval)));
+
+CREATE POLICY old_rows ON public.job_change AS RESTRICTIVE FOR DELETE TO artiway_service USING ((superseded_at < (now() - '30 days'::interval)));
+
+CREATE POLICY old_rows ON public.job_fire_note AS RESTRICTIVE FOR DELETE TO artiway_service USING ((at < (now() - '30 days'::interval)));
 
 CREATE POLICY old_rows ON public.node_history AS RESTRICTIVE FOR DELETE TO artiway_service USING ((changed_at < (now() - '1 day'::interval)));
 
@@ -2703,6 +2777,8 @@ CREATE POLICY tenant_rows ON public.artefact TO artiway_app USING ((tenant_id = 
 
 CREATE POLICY tenant_rows ON public.audit_log TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
+CREATE POLICY tenant_rows ON public.backfill TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
 CREATE POLICY tenant_rows ON public.generation TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
 CREATE POLICY tenant_rows ON public.generation_allowance TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
@@ -2786,6 +2862,8 @@ CREATE POLICY tenant_rows ON public.webhook_delivery TO artiway_app USING ((tena
 CREATE POLICY tenant_rows ON public.websocket_connection TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
 CREATE POLICY tenant_rows ON public.wechat_identity TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
+ALTER TABLE public.text_route ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY unstarted_rows ON public.job_run AS RESTRICTIVE FOR DELETE TO artiway_app, artiway_service USING (((state = 'PENDING'::text) AND (attempt = 0) AND (generation = 1)));
 
@@ -2949,6 +3027,10 @@ GRANT SELECT,INSERT ON TABLE public.audit_log TO artiway_app;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.audit_log TO artiway_service;
 
+GRANT SELECT,INSERT,UPDATE ON TABLE public.backfill TO artiway_app;
+
+GRANT SELECT,UPDATE ON TABLE public.backfill TO artiway_service;
+
 GRANT SELECT,INSERT,UPDATE ON TABLE public.bill_day TO artiway_service;
 
 GRANT SELECT,INSERT ON TABLE public.bill_difference TO artiway_service;
@@ -3103,11 +3185,15 @@ GRANT SELECT,UPDATE ON TABLE public.job TO artiway_service;
 
 GRANT SELECT,INSERT ON TABLE public.job_change TO artiway_app;
 
-GRANT SELECT,INSERT ON TABLE public.job_change TO artiway_service;
+GRANT SELECT,INSERT,DELETE ON TABLE public.job_change TO artiway_service;
+
+GRANT UPDATE(superseded_at) ON TABLE public.job_change TO artiway_app;
+
+GRANT UPDATE(superseded_at) ON TABLE public.job_change TO artiway_service;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.job_fire_note TO artiway_app;
 
-GRANT SELECT,INSERT,UPDATE ON TABLE public.job_fire_note TO artiway_service;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.job_fire_note TO artiway_service;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.job_load TO artiway_app;
 
@@ -3514,6 +3600,10 @@ GRANT SELECT,INSERT,DELETE ON TABLE public.tenant_role TO artiway_app;
 GRANT SELECT ON TABLE public.tenant_role TO artiway_service;
 
 GRANT UPDATE(permissions) ON TABLE public.tenant_role TO artiway_app;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.text_route TO artiway_service;
+
+GRANT UPDATE(model) ON TABLE public.text_route TO artiway_service;
 
 GRANT SELECT,INSERT ON TABLE public.upload TO artiway_app;
 

@@ -140,7 +140,7 @@ ON CONFLICT (name, minute, labels) DO NOTHING;
 WITH considered AS MATERIALIZED (
     SELECT greatest(extract(epoch FROM least(deferred_at, started_at) - assigned_at), 0)::float8 AS late_s
       FROM job_run
-     WHERE started_at >= %(since)s AND started_at < %(until)s AND attempt = 1 AND generation = 1
+     WHERE started_at >= %(since)s AND started_at < %(until)s AND attempt = 1 AND generation = 1 AND kind <> 'BACKFILL'
 ), ended AS MATERIALIZED (
     SELECT state FROM job_run WHERE ended_at >= %(since)s AND ended_at < %(until)s
 ), bucket AS (

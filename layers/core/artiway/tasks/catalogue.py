@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -53,6 +53,7 @@ class Step:
     model: str = ""
     needs_network: bool = False
     help: Mapping[str, str] = field(default_factory=dict)
+    draft: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -149,6 +150,11 @@ class Catalogue:
             if step.model:
                 found.setdefault(step.model, []).append(step.name)
         return found
+
+    def draft_notes(self, steps: Iterable[str]) -> list[dict[str, str]]:
+        """What the drafts of these steps can and cannot do, by language, in the order of the catalogue."""
+        wanted = frozenset(steps)
+        return [dict(step.draft) for step in self.steps.values() if step.name in wanted and step.draft]
 
     def drafts_of(self, nodes: Sequence[Node], dependencies: Mapping[UUID, Sequence[UUID]]) -> set[str]:
         """The nodes whose picture was made without a network that they, or a node before them, need."""
@@ -318,6 +324,7 @@ class Catalogue:
             params=row["params"],
             model=row.get("model", ""),
             needs_network=row.get("needs_network", False),
+            draft=row.get("draft", {}),
             help=row.get("help", {}),
         )
 

@@ -83,6 +83,7 @@ class Estimate:
     timing: Timing
     nodes: int
     is_draft: bool = False
+    draft_steps: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -209,7 +210,8 @@ class TaskService:
         if timing.stopped_step is not None:
             with self._store.open(tenant_id) as tx:
                 timing = _probed(timing, tx.stopped_steps(), LANES[lane].pool)
-        return Estimate(plan.price_points, lane, timing, len(plan.nodes), plan.is_draft)
+        drafts = self._drafts.steps(LANES[lane].pool) & {node.step for node in plan.nodes}
+        return Estimate(plan.price_points, lane, timing, len(plan.nodes), plan.is_draft, drafts)
 
     def draft_steps(self, tenant_id: UUID) -> frozenset[str]:
         """The steps whose results would be drafts for this tenant: they need a network, and its workers have none."""

@@ -21,7 +21,7 @@ LEASE_SLACK_MS = 5_000
 UNCOUNTED_LIFE_MS = 2_000
 
 # How often a stream checks that no newer stream of the same user has replaced it.
-LEASE_MS = 3_000
+LEASE_MS = 1_000
 # One read of the database during a stream.
 READ_WAIT_S = 2.5
 

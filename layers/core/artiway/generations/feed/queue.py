@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from artiway.generations.feed.model import (
@@ -21,9 +21,9 @@ from artiway.generations.feed.model import (
     Start,
     Text,
 )
-from artiway.platform import scripts
 from artiway.platform.redis import translated
 from artiway.platform.redis_keys import generation_events
+from artiway.platform.redis_lines import Lines
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -35,8 +35,8 @@ ENDED_TTL_S = 3600
 
 class RedisFeed:
     def __init__(self, redis: Redis) -> None:
-        self._redis = redis
-        self._append_events = scripts.load(redis, "append_events", LUA)
+        self._lines = Lines(redis)
+        self._append_events = self._lines.script(LUA, "append_events")
 
     def append(self, generation_id: UUID, attempt: int, events: Sequence[Event]) -> Appended:
         arguments: list[str | int] = [attempt, NOTICES_PER_TEXT, TTL_S, ENDED_TTL_S]
@@ -47,14 +47,14 @@ class RedisFeed:
 
     def after(self, generation_id: UUID, last: EntryId, *, wait_ms: int, limit: int) -> list[Entry]:
         """The entries after an entry id. If there is none, waits up to `wait_ms` for the first."""
+        block: tuple[str | int, ...] = ("BLOCK", wait_ms) if wait_ms else ()
         with translated():
-            answer = cast(
-                "list[Any] | dict[str, Any] | None",
-                self._redis.xread({generation_events(generation_id): str(last)}, count=limit, block=wait_ms or None),
+            answer = self._lines.call(
+                "XREAD", *block, "COUNT", limit, "STREAMS", generation_events(generation_id), str(last)
             )
         if not answer:
             return []
-        rows = answer[0][1] if isinstance(answer, list) else next(iter(answer.values()))[0]
+        rows = answer[0][1] if isinstance(answer, list) else next(iter(answer.values()))
         return [_entry(entry_id, fields) for entry_id, fields in rows]
 
 
@@ -70,7 +70,7 @@ def _arguments(event: Event) -> list[str | int]:
     return ["notice", event.name, body, 0, 0]
 
 
-def _entry(entry_id: str, fields: dict[str, str]) -> Entry:
-    parsed = EntryId.parse(entry_id)
-    assert parsed is not None
-    return Entry(parsed, Name(fields["event"]), json.loads(fields["body"]))
+def _entry(entry_id: str, fields: Sequence[str]) -> Entry:
+    """The fields in the order in which the script writes them: event, its name, body, its JSON."""
+    attempt, _, number = entry_id.partition("-")
+    return Entry(EntryId(int(attempt), int(number)), Name(fields[1]), json.loads(fields[3]))

@@ -88,7 +88,8 @@ class FeedWriter:
             if text:
                 self._written.append(text)
             self._send(self._batch.add(text, now_ms=self._now_ms()))
-            self._changed.notify()
+            if not self._batch.is_empty:  # nothing waits for the thread otherwise, and waking it costs two switches
+                self._changed.notify()
 
     def info(self, info: Info) -> None:
         with self._changed:

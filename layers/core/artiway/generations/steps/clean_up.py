@@ -6,7 +6,7 @@ from datetime import datetime
 
 from artiway.generations.feed.writer import FeedWriter
 from artiway.generations.lifecycle import Lifecycle
-from artiway.generations.model import Failure, Generation, Outcome, Rules, Status, end_of
+from artiway.generations.model import Failure, FailureCode, Generation, Outcome, Rules, Status, end_of
 from artiway.generations.steps.execute import Execution
 from artiway.generations.steps.publish import Publication
 from artiway.platform import metrics
@@ -39,6 +39,9 @@ def clean_up(
                 delay_s=execution.failure.retry_after_s,
             )
             return
+        if execution.failure.is_waiting:
+            message = f"no provider had time within {rules.provider_wait_s} s; the last reason: {failure.message}"
+            failure = Failure(FailureCode.WAITED_TOO_LONG, message)
         outcome = Outcome(
             Status.FAILED,
             text=publication.text,
@@ -55,6 +58,7 @@ def clean_up(
             usage=execution.usage if has_content else None,
             usage_source=execution.usage_source if has_content else None,
             finish_reason=str(execution.finish_reason),
+            result=execution.result,
             first_token_at=publication.first_token_at,
         )
     ended = lifecycle.finish(generation, outcome)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from artiway.generations.feed.model import Usage, UsageSource
 from artiway.generations.model import Generation, GuardLimits, estimated_tokens
@@ -11,7 +12,9 @@ from artiway.generations.ports import WorkerStore
 from artiway.generations.providers.model import (
     Alive,
     Chosen,
+    FailureCode,
     Finish,
+    FinishReason,
     Limits,
     Prompt,
     ProviderFailed,
@@ -22,6 +25,7 @@ from artiway.generations.providers.model import (
     Tick,
 )
 from artiway.generations.providers.model import Usage as Counted
+from artiway.generations.providers.protocol import failed
 from artiway.generations.steps.publish import Publication
 
 
@@ -33,6 +37,7 @@ class Execution:
     usage: Usage
     usage_source: UsageSource
     failure: ProviderFailed | None = None
+    result: Mapping[str, Any] | None = None
 
 
 def execute(
@@ -45,8 +50,12 @@ def execute(
     publication: Publication,
     limits: GuardLimits,
     phases: Limits,
+    parsed: Callable[[str], Mapping[str, Any]] | None = None,
 ) -> Execution:
-    """The stream is closed whatever happens, which stops the provider."""
+    """The stream is closed whatever happens, which stops the provider.
+
+    With `parsed` the answer is shown only once it is known to be of the service's schema.
+    """
 
     def admit(target: Target) -> bool:
         """The claim took the guard of the first model; after a fall-over another model's is taken."""
@@ -54,18 +63,27 @@ def execute(
             return True
         return store.move_model(generation, provider=target.provider, model_id=target.model_id, limits=limits)
 
-    thoughts = 0
+    thoughts, held = 0, ""
+    target: Target | None = None
     stream = router.stream(targets, prompt, phases, publication.must_stop, admit)
     try:
         for item in stream:
             match item:
                 case Chosen(target):
                     publication.start(target.provider, target.model_id)
+                case Text(text) if parsed is not None:
+                    held += text.replace("\x00", "")
+                    publication.note_content()
                 case Text(text):
                     publication.write(text.replace("\x00", ""))  # PostgreSQL takes no NUL
                 case Thought(characters):
                     thoughts += characters
                     publication.note_content()
+                case Finish(reason, usage) if parsed is not None and reason is not FinishReason.CANCELLED:
+                    result = _checked(held, parsed, target, usage)
+                    publication.write(held)
+                    done = _finished(generation, publication, reason, _usage(usage), thoughts)
+                    return replace(done, result=result)
                 case Finish(reason, usage):
                     return _finished(generation, publication, reason, _usage(usage), thoughts)
                 case Alive() | Tick():
@@ -81,6 +99,17 @@ def execute(
         if close is not None:
             close()
     return _finished(generation, publication, "lost", None, thoughts)
+
+
+def _checked(
+    text: str, parsed: Callable[[str], Mapping[str, Any]], target: Target | None, usage: Counted | None
+) -> Mapping[str, Any]:
+    """Nobody has seen the answer, so one that is not of the schema is an attempt that failed, and costs nothing."""
+    try:
+        return parsed(text)
+    except ValueError as error:
+        assert target is not None
+        raise failed(target, FailureCode.ANSWER, f"not the result of the service: {error}", usage=usage) from error
 
 
 def refused(generation: Generation, failure: ProviderFailed) -> Execution:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -154,6 +155,14 @@ class Actor:
     user_id: UUID
     may_submit: bool
     is_member: bool = True
+
+
+class CatchUp(StrEnum):
+    """What a resumed job does about the fires of its pause: nothing, a run for the newest, a run for each."""
+
+    NONE = "none"
+    ONCE = "once"
+    ALL = "all"
 
 
 @dataclass(frozen=True)

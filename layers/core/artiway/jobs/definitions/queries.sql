@@ -59,12 +59,15 @@ SELECT * FROM job
    FOR UPDATE;
 
 -- name: insert_change
+WITH before AS (
+    UPDATE job_change SET superseded_at = %(at)s
+     WHERE tenant_id = current_tenant() AND job_id = %(job_id)s AND version = %(version)s - 1)
 INSERT INTO job_change (tenant_id, job_id, version, action, actor_id, note, schedule, at)
 VALUES (current_tenant(), %(job_id)s, %(version)s, %(action)s, %(actor_id)s, %(note)s, %(schedule)s, %(at)s);
 
--- name: insert_fire_note
+-- name: insert_fire_notes
 INSERT INTO job_fire_note (tenant_id, job_id, first_at, last_at, outcome, fires, reason)
-VALUES (current_tenant(), %(job_id)s, %(first_at)s, %(last_at)s, %(outcome)s, %(fires)s, %(reason)s)
+SELECT current_tenant(), %(job_id)s, at, at, %(outcome)s, 1, %(reason)s FROM unnest(%(times)s::timestamptz[]) AS at
 ON CONFLICT (tenant_id, job_id, first_at, outcome) DO NOTHING;
 
 -- name: known_secrets

@@ -14,23 +14,17 @@ from artiway.audit.repository import AuditLog
 from artiway.jobs.definitions.model import LogLine, RunFilter, RunOfTenant, Secret, schedule_document
 from artiway.jobs.limits import limits_of
 from artiway.jobs.model import (
-    Definition,
     FireOutcome,
     Job,
     JobLimits,
-    JobPriority,
     JobStatus,
-    MisfirePolicy,
     NoSuchJob,
-    OverlapPolicy,
-    RetryPolicy,
     Run,
     RunKind,
     RunState,
-    Schedule,
-    ScheduleType,
     TaskType,
 )
+from artiway.jobs.rows import job_of
 from artiway.platform import sql
 from artiway.platform.database import Database, Row, Transaction
 from artiway.settings.model import SettingValues
@@ -108,17 +102,9 @@ class DefinitionTransaction:
         )
 
     def note_fires(self, job: Job, times: Sequence[datetime], outcome: FireOutcome, reason: str) -> None:
-        self._tx.run(
-            SQL["insert_fire_note"],
-            {
-                "job_id": job.job_id,
-                "first_at": min(times),
-                "last_at": max(times),
-                "outcome": outcome,
-                "fires": len(times),
-                "reason": reason,
-            },
-        )
+        """One note for each time: between two of them a run may have started."""
+        wanted = {"job_id": job.job_id, "times": list(times), "outcome": outcome, "reason": reason}
+        self._tx.run(SQL["insert_fire_notes"], wanted)
 
     def started_in_minute(self) -> int:
         return int(self._one("started_in_minute")["started"])
@@ -263,44 +249,6 @@ def run_of(row: Row) -> Run:
     )
 
 
-def job_of(row: Row) -> Job:
-    return Job(
-        tenant_id=row["tenant_id"],
-        job_id=row["job_id"],
-        user_id=row["user_id"],
-        definition=Definition(
-            name=row["name"],
-            schedule=Schedule(
-                type=ScheduleType(row["schedule_type"]),
-                expr=row["expr"],
-                at=_utc(row["at"]),
-                timezone=row["timezone"],
-                jitter_s=row["jitter_s"],
-                starts_at=_utc(row["starts_at"]),
-                ends_at=_utc(row["ends_at"]),
-            ),
-            task_type=TaskType(row["task_type"]),
-            task=row["task"],
-            priority=JobPriority(row["priority"]),
-            retry=RetryPolicy(row["max_attempts"], row["base_delay_ms"], row["max_delay_ms"]),
-            concurrency_limit=row["concurrency_limit"],
-            overlap_policy=OverlapPolicy(row["overlap_policy"]),
-            misfire_policy=MisfirePolicy(row["misfire_policy"]),
-            catchup_window_s=row["catchup_window_s"],
-            timeout_s=row["timeout_s"],
-        ),
-        status=JobStatus(row["status"]),
-        version=row["version"],
-        next_fire_at=row["next_fire_at"],
-        last_fire_at=row["last_fire_at"],
-        note=row["note"],
-        paused_by=row["paused_by"],
-        paused_at=row["paused_at"],
-        created_at=row["created_at"],
-        updated_at=row["updated_at"],
-    )
-
-
 def _row_of(job: Job, tzdata_version: str) -> dict[str, Any]:
     definition, schedule = job.definition, job.definition.schedule
     return {
@@ -336,7 +284,3 @@ def _row_of(job: Job, tzdata_version: str) -> dict[str, Any]:
         "created_at": job.created_at,
         "updated_at": job.updated_at,
     }
-
-
-def _utc(at: datetime | None) -> datetime | None:
-    return None if at is None else at.astimezone(UTC)

@@ -19,6 +19,7 @@ from artiway.jobs import fires, zones
 from artiway.jobs.definitions import files
 from artiway.jobs.definitions.model import (
     Actor,
+    CatchUp,
     ImportedJob,
     ImportReport,
     InvalidFile,
@@ -118,6 +119,8 @@ class Fires(Protocol):
 
     def fire_now(self, tx: Any, job: Job) -> UUID: ...
 
+    def make_up(self, tx: Any, job: Job, *, since: datetime, until: datetime, is_all: bool) -> int: ...
+
     def retract(self, tx: Any, *, tenant_id: UUID, job_id: UUID) -> list[datetime]: ...
 
 
@@ -207,14 +210,18 @@ class JobService:
             )
             return _view(self._save(tx, actor, paused, "paused", now, {"note": note}), now)
 
-    def resume(self, actor: Actor, job_id: UUID, note: str | None) -> JobView:
-        """The next fire is the first one after now. Fires of the pause are not made up for."""
+    def resume(self, actor: Actor, job_id: UUID, note: str | None, *, catch_up: CatchUp = CatchUp.NONE) -> JobView:
+        """The next fire is the first one after now. `catch_up` makes up for fires of the pause."""
         with self._store.open(actor.tenant_id) as tx:
             job, now = _found(tx.job(job_id, is_locked=True)), tx.now()
             if job.status is not JobStatus.PAUSED:
                 return _view(job, now)
             resumed = replace(job, note=note, paused_by=None, paused_at=None)
-            return _view(self._activate(tx, actor, resumed, "resumed", now, {"note": note}), now)
+            details = {"note": note, "catchUp": catch_up}
+            active = self._activate(tx, actor, resumed, "resumed", now, details)
+            if catch_up is not CatchUp.NONE and job.paused_at is not None:
+                self._fires.make_up(tx.tx, active, since=job.paused_at, until=now, is_all=catch_up is CatchUp.ALL)
+            return _view(active, now)
 
     def delete(self, actor: Actor, job_id: UUID) -> None:
         """The runs that it made stay. A run that has begun ends as usual."""

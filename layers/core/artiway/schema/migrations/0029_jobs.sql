@@ -68,15 +68,21 @@ CREATE TABLE job_change (
     note      text,
     schedule  jsonb NOT NULL,
     at        timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- When the next change came into force. NULL: this is the present one, and it stays.
+    superseded_at timestamptz,
     PRIMARY KEY (tenant_id, job_id, version),
     FOREIGN KEY (tenant_id, job_id) REFERENCES job
 );
+CREATE INDEX job_change_superseded ON job_change (superseded_at) WHERE superseded_at IS NOT NULL;
 ALTER TABLE job_change ENABLE ROW LEVEL SECURITY;
 ALTER TABLE job_change FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant_rows ON job_change TO artiway_app
     USING (tenant_id = current_tenant()) WITH CHECK (tenant_id = current_tenant());
 CREATE POLICY all_rows ON job_change TO artiway_service USING (true) WITH CHECK (true);
-GRANT SELECT, INSERT ON job_change TO artiway_app, artiway_service;
+GRANT SELECT, INSERT, UPDATE (superseded_at) ON job_change TO artiway_app, artiway_service;
+GRANT DELETE ON job_change TO artiway_service;
+CREATE POLICY old_rows ON job_change AS RESTRICTIVE FOR DELETE TO artiway_service
+    USING (superseded_at < now() - interval '30 days');
 
 -- A run is one firing of a job. One partition per UTC day of scheduled_at, made by job_partition_ensure.
 -- The unique key keeps (job, scheduled time) single. `generation` rises with each replay, `attempt` with each start; both
@@ -161,12 +167,15 @@ CREATE TABLE job_fire_note (
     FOREIGN KEY (tenant_id, job_id) REFERENCES job,
     CHECK (first_at <= last_at)
 );
+CREATE INDEX job_fire_note_age ON job_fire_note (at);
 ALTER TABLE job_fire_note ENABLE ROW LEVEL SECURITY;
 ALTER TABLE job_fire_note FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant_rows ON job_fire_note TO artiway_app
     USING (tenant_id = current_tenant()) WITH CHECK (tenant_id = current_tenant());
 CREATE POLICY all_rows ON job_fire_note TO artiway_service USING (true) WITH CHECK (true);
 GRANT SELECT, INSERT, UPDATE ON job_fire_note TO artiway_app, artiway_service;
+GRANT DELETE ON job_fire_note TO artiway_service;
+CREATE POLICY old_rows ON job_fire_note AS RESTRICTIVE FOR DELETE TO artiway_service USING (at < now() - interval '30 days');
 
 -- The result of each attempt, written once, in the transaction that moves the run. Reconciliation compares both.
 CREATE TABLE run_result (
@@ -221,7 +230,7 @@ CREATE TABLE job_load (
     blocked   integer NOT NULL DEFAULT 0 CHECK (blocked >= 0),
     PRIMARY KEY (tenant_id, lane, is_call)
 );
-CREATE INDEX job_load_in_use ON job_load (lane, tenant_id) WHERE running > 0 OR deferred > 0;
+CREATE INDEX job_load_in_use ON job_load (lane, tenant_id) WHERE running > 0 OR deferred > 0 OR blocked > 0;
 CREATE TABLE job_minute (
     tenant_id uuid PRIMARY KEY,
     minute    timestamptz NOT NULL,

@@ -119,3 +119,22 @@ CREATE POLICY all_rows ON generation_allowance TO artiway_service USING (true) W
 GRANT SELECT, INSERT ON generation_allowance TO artiway_app;
 GRANT UPDATE (tokens) ON generation_allowance TO artiway_app;
 GRANT SELECT, DELETE ON generation_allowance TO artiway_service;
+
+-- The models that the workers of a lane would ask for a service, in their order. Workers write it, since only they can
+-- read the operator's document, which has keys.
+CREATE TABLE text_route (
+    lane     text NOT NULL CHECK (length(lane) BETWEEN 1 AND 64),
+    service  text NOT NULL CHECK (length(service) BETWEEN 1 AND 64),
+    position smallint NOT NULL CHECK (position BETWEEN 0 AND 100),
+    model    text NOT NULL CHECK (length(model) BETWEEN 1 AND 200),
+    PRIMARY KEY (lane, service, position)
+);
+ALTER TABLE text_route ENABLE ROW LEVEL SECURITY;
+ALTER TABLE text_route FORCE ROW LEVEL SECURITY;
+CREATE POLICY all_rows ON text_route TO artiway_service USING (true) WITH CHECK (true);
+GRANT SELECT, INSERT, DELETE ON text_route TO artiway_service;
+GRANT UPDATE (model) ON text_route TO artiway_service;
+
+-- A model of texts is `provider/model`.
+ALTER TABLE model_setting DROP CONSTRAINT model_setting_model_check;
+ALTER TABLE model_setting ADD CONSTRAINT model_setting_model_check CHECK (length(model) BETWEEN 1 AND 200);

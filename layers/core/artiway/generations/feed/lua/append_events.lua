@@ -13,7 +13,7 @@
   "gap": text before these events is not in the stream. What is in the stream already is left out: a text, and a first
   event of the attempt once it has text. ]]
 local stream = KEYS[1]
-local attempt, per_text, ttl_s, ended_ttl_s = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
+local attempt, per_text, ttl_s, ended_ttl_s = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 
 -- Entry 0-0 is not allowed by Redis.
 local number = attempt == "0" and 0 or -1
@@ -59,6 +59,12 @@ for _, entry in ipairs(entries) do
   redis.call("XADD", stream, entry[1], "event", entry[2], "body", entry[3])
 end
 if #entries > 0 then
-  redis.call("EXPIRE", stream, number % per_text == per_text - 1 and ended_ttl_s or ttl_s)
+  -- A stream that is written gets its time again only when half of it is over: an EXPIRE for each token would be logged
+  -- and replicated with it.
+  if number % per_text == per_text - 1 then
+    redis.call("EXPIRE", stream, ended_ttl_s)
+  elseif redis.call("TTL", stream) < ttl_s / 2 then
+    redis.call("EXPIRE", stream, ttl_s)
+  end
 end
 return "appended"

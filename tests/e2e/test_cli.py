@@ -1,0 +1,341 @@
+"""Every command of `artiway` against the running stack, as a user calls it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from local import photos
+from tests.e2e.studio import RECEIVER_PORT, Studio
+
+pytestmark = pytest.mark.xdist_group("e2e")
+ROOT = Path(__file__).parents[2]
+# `make cli` installs here; a machine with several clones may have it elsewhere.
+HOME = Path(os.environ.get("ARTIWAY_CLI_HOME", ROOT / ".tools/cli"))
+PHOTO = photos.shirt(photos.RED, side=96)
+PASSWORD = "correct horse battery"
+ESCAPE = "\x1b"
+JOBS = f"""\
+jobs:
+  - name: stock
+    schedule: {{type: CRON, expr: "0 0 3 * * ?"}}
+    task: {{type: HTTP, url: "http://127.0.0.1:{RECEIVER_PORT}/stock"}}
+    retryPolicy: {{maxAttempts: 1, baseDelayMs: 1000}}
+"""
+FLOW = """\
+name: two steps
+nodes:
+  - {name: cut, tool: crop, inputs: {product: "file:photo.png"}}
+  - {name: small, tool: convert, inputs: {picture: cut}, params: {width: 32}, dependsOn: [cut]}
+"""
+WALK = """
+import json
+from artiway_client.cli.app import app
+def walk(one, path=()):
+    found = [[*path, c.name or c.callback.__name__] for c in one.registered_commands]
+    for g in one.registered_groups:
+        here = [*path, g.name]
+        found += ([here] if g.typer_instance.info.invoke_without_command else []) + walk(g.typer_instance, here)
+    return found
+print(json.dumps(walk(app)))
+"""
+
+
+@dataclass(frozen=True)
+class Done:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@dataclass
+class Terminal:
+    """Calls the command with a profile file of its own, and remembers which commands were called."""
+
+    url: str
+    folder: Path
+    called: list[list[str]] = field(default_factory=list)
+
+    def __call__(self, *words: str, profile: str = "shop", stdin: str = "", **environment: str) -> Done:
+        self.called.append([word for word in words if not word.startswith("-")])
+        done = subprocess.run(
+            [str(HOME / "bin/artiway"), "--profile", profile, *words],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            cwd=self.folder,
+            timeout=120,
+            check=False,
+            env={
+                **os.environ,
+                "ARTIWAY_CONFIG": str(self.file),
+                "ARTIWAY_URL": self.url,
+                "COLUMNS": "80",
+                **environment,
+            },
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    def data(self, *words: str, **more: Any) -> Any:
+        done = self(*words, "--json", **more)
+        assert done.code == 0, done
+        return done.json if done.out else None
+
+    @property
+    def file(self) -> Path:
+        return self.folder / "profiles.json"
+
+    def paths(self) -> list[str]:
+        """The document's paths: some commands are older than their routes."""
+        script = "import json, sys, urllib.request as u; print(*json.load(u.urlopen(sys.argv[1]))['paths'])"
+        done = subprocess.run(
+            [str(HOME / "bin/python"), "-c", script, f"{self.url}/openapi.json"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.split()
+
+
+@pytest.fixture(scope="module")
+def artiway(studio: Studio, tmp_path_factory: pytest.TempPathFactory) -> Terminal:
+    """An administrator, and the owner of a free tenant with points, each with a profile."""
+    terminal = Terminal(studio.stack.facts["apiUrl"], tmp_path_factory.mktemp("cli"))
+    (terminal.folder / "photo.png").write_bytes(PHOTO)
+    admin = studio.stack.facts["admin"]
+    terminal.data("login", admin["login"], "--password", "-", profile="admin", stdin=f"{admin['password']}\n")
+    email = f"owner-{os.getpid()}@example.com"
+    tenant = ("tenants", "create", "tea shop", "--owner", email, "--password", PASSWORD)
+    assert terminal.data(*tenant, profile="admin")["tier"] == "free"
+    me = terminal.data("login", email, "--password", "-", stdin=f"{PASSWORD}\n")
+    terminal.data("tenants", "grant", me["userId"], "500", "--reason", "a start", profile="admin")
+    return terminal
+
+
+class TestAccount:
+    def test_profile_file_is_for_its_owner_alone(self, artiway):
+        assert artiway.file.stat().st_mode & 0o777 == 0o600
+        assert {one["profile"] for one in artiway.data("profiles")} == {"admin", "shop"}
+        assert artiway.data("whoami")["tier"] == "free"
+
+    def test_commands_in_parallel_renew_tokens_once(self, artiway):
+        """A refresh token that is used twice would end the session."""
+        found = json.loads(artiway.file.read_text())
+        found["profiles"]["shop"]["access_token"] += "x"
+        artiway.file.write_text(json.dumps(found))
+        with ThreadPoolExecutor(3) as pool:
+            codes = list(pool.map(lambda _: artiway("points").code, range(3)))
+        assert codes == [0, 0, 0]
+
+    def test_key_replaces_a_login(self, artiway):
+        made = artiway.data("keys", "create", "robot", "-p", "task.read", "-p", "points.read", "--signed")
+        assert made["keyId"] in {one["keyId"] for one in artiway.data("keys", "list")}
+        signed_in = artiway("login", "--api-key", "-", "--signed", profile="robot", stdin=made["key"])
+        assert signed_in.code == 0, signed_in
+        assert artiway.data("points", profile="robot")["balance"] > 0
+        refused = artiway("run", "crop", "photo.png", profile="robot")
+        assert (refused.code, "task.submit" in refused.err) == (3, True)
+        assert artiway("keys", "delete", made["keyId"]).code == 0
+        assert artiway("logout", profile="robot").code == 0
+
+    def test_new_tenant_registers_and_logs_out(self, artiway):
+        email = f"new-{os.getpid()}@example.com"
+        artiway.data("register", "new shop", email, "--password", PASSWORD, profile="new")
+        trial = artiway("points", "--trial", profile="new")
+        if "/api/v1/points/trial" in artiway.paths():
+            assert trial.code == 0, trial
+        artiway.data("logout", profile="new")
+        assert artiway("points", profile="new").code == 3
+
+    def test_packages_are_listed_and_ordered(self, artiway):
+        packages = artiway.data("topup")
+        assert artiway.data("topup", packages[0]["packageId"], "--no-wait")["status"] == "PAYING"
+
+    def test_doctor_checks_platform_and_account(self, artiway):
+        checks = {one["name"]: one["state"] for one in artiway.data("doctor", profile="admin")}
+        assert checks.items() >= {"platform": "ok", "account": "ok", "workers": "ok", "invariants": "ok"}.items()
+        away = artiway("doctor", ARTIWAY_URL="http://127.0.0.1:1/api/v1")
+        assert (away.code, "make run" in away.out) == (1, True)
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("words", "code", "said"),
+        [
+            (("tasks", "show", "task_01a1ec3e447f7edc8b099a5caeda9f15"), 4, "404"),
+            (("run", "nothing", "photo.png"), 2, "there is no tool 'nothing'"),
+            (("run", "crop", "absent.png"), 2, "there is no file"),
+            (("run", "crop", "photo.png", "-p", "aspect=wrong"), 5, "aspect"),
+            (("lanes", "pause", "vip_long"), 3, "ops.write"),
+            (("frobnicate",), 2, "--help"),
+        ],
+    )
+    def test_error_has_code_and_advice(self, artiway, words, code, said):
+        done = artiway(*words)
+        assert (done.code, said in done.err) == (code, True), done
+
+    def test_missing_login_and_platform_are_named(self, artiway):
+        absent = artiway("points", profile="absent")
+        assert (absent.code, "artiway login" in absent.err) == (3, True)
+        away = artiway(
+            "login", "a@example.com", "--password", "x", ARTIWAY_URL="http://127.0.0.1:1/api/v1", profile="x"
+        )
+        assert (away.code, "make run" in away.err) == (6, True)
+
+
+class TestPictures:
+    def test_picture_ends_with_file_and_receipt(self, artiway):
+        done = artiway("run", "cutout", "photo.png", "-o", "out", NO_COLOR="1")
+        assert done.code == 0, done
+        assert (artiway.folder / "out/photo-cutout.png").read_bytes().startswith(b"\x89PNG")
+        assert re.search(r"charged +2 points", done.out)
+        assert "cutout: done" in done.err
+        assert ESCAPE not in done.out + done.err
+
+    def test_folder_runs_within_limits_of_free_tenant(self, artiway):
+        """More pictures than the tenant's queue takes, and more requests than its burst."""
+        folder = artiway.folder / "many"
+        folder.mkdir()
+        for number in range(14):
+            (folder / f"p{number}.png").write_bytes(PHOTO)
+        (folder / "notes.txt").write_text("no picture")
+        answer = artiway.data("run", "crop", "many", "-o", "cropped", "--parallel", "12")
+        assert (answer["completed"], answer["failed"]) == (14, 0)
+        assert len(list((artiway.folder / "cropped").glob("*.png"))) == 14
+
+    def test_bad_file_fails_alone(self, artiway):
+        (artiway.folder / "bad.png").write_text("no picture")
+        done = artiway("run", "crop", "photo.png", "bad.png", "-o", "mixed", "--json")
+        assert (done.code, done.json["completed"], done.json["failed"]) == (1, 1, 1)
+        assert "bad.png: not a PNG" in done.err
+
+    def test_estimate_changes_nothing(self, artiway):
+        before = artiway.data("points")
+        assert artiway.data("run", "cutout", "photo.png", "--estimate")["totalPoints"] == 2
+        assert artiway.data("points", "--ledger", "3")["balance"] == before["balance"]
+
+    def test_flow_of_a_file_is_run(self, artiway):
+        (artiway.folder / "flow.yaml").write_text(FLOW)
+        answer = artiway.data("flow", "run", "flow.yaml", "-o", "flowed")
+        assert (answer["completed"], answer["tasks"][0]["status"]) == (1, "COMPLETED")
+        assert list((artiway.folder / "flowed").glob("flow-*.png"))
+
+    def test_tasks_are_listed_and_acted_on(self, artiway):
+        task = artiway.data("tasks", "--status", "COMPLETED", "--limit", "1")[0]["taskId"]
+        assert artiway.data("tasks", "show", task)["status"] == "COMPLETED"
+        assert artiway.data("tasks", "watch", task)["taskId"] == task
+        assert artiway.data("tasks", "download", task, "-o", "again")
+        assert artiway.data("why", task)["nodes"] == [] or artiway("why", task).code == 0
+        assert artiway("tasks", "retry", task).code == 5
+        assert artiway("tasks", "cancel", task).code in {0, 5}
+        assert {one["tool"] for one in artiway.data("tools")} >= {"cutout", "model_photo"}
+
+
+class TestTexts:
+    def test_text_is_written_as_it_comes(self, artiway):
+        done = artiway("text", "copywriting", "a red teapot", "--max-tokens", "16")
+        assert (done.code, bool(done.out.strip())) == (0, True), done
+        assert "points" in done.err
+        assert {one["service"] for one in artiway.data("services")} >= {"copywriting"}
+
+
+class TestJobs:
+    def test_file_is_compared_before_it_is_applied(self, artiway):
+        (artiway.folder / "jobs.yaml").write_text(JOBS)
+        shown = artiway("jobs", "apply", "-f", "jobs.yaml")
+        assert (shown.code, "+ stock" in shown.out, "--yes" in shown.err) == (2, True, True)
+        assert artiway.data("jobs") == []
+        assert artiway.data("jobs", "apply", "-f", "jobs.yaml", "--yes")["created"] == 1
+        (artiway.folder / "jobs.yaml").write_text(JOBS.replace("0 0 3", "0 0 4"))
+        assert (
+            "schedule.expr: '0 0 3 * * ?' → '0 0 4 * * ?'"
+            in artiway("jobs", "apply", "-f", "jobs.yaml", "--dry-run").out
+        )
+        artiway("jobs", "export", "-f", "exported.yaml")
+        assert "0 0 3" in (artiway.folder / "exported.yaml").read_text()
+
+    def test_job_is_paused_resumed_and_run(self, artiway):
+        assert artiway.data("jobs", "show", "stock")["status"] == "ACTIVE"
+        assert artiway.data("jobs", "pause", "stock")["status"] == "PAUSED"
+        assert artiway.data("jobs", "resume", "stock")["status"] == "ACTIVE"
+        run = artiway.data("jobs", "trigger", "stock")["runId"]
+        lines = artiway.data("runs", "logs", run, "--follow")  # nothing listens there
+        assert any("1" in str(line["attempt"]) for line in lines)
+        assert artiway.data("runs", "show", run)["state"] == "FAILED"
+        assert artiway.data("runs", "--job", "stock", "--state", "FAILED")[0]["runId"] == run
+        assert artiway("runs", "terminate", run).code == 5
+        artiway.data("runs", "replay", run)
+
+    def test_fires_and_backfill_follow_the_contract(self, artiway):
+        day = ("--from", "2026-11-16T00:00:00Z", "--to", "2026-11-17T00:00:00Z")
+        wanted = 0 if "/api/v1/jobs/{job_id}/fires" in artiway.paths() else 4
+        assert artiway("jobs", "fires", "stock", *day).code == wanted
+        wanted = 0 if "/api/v1/jobs/{job_id}/backfill" in artiway.paths() else 4
+        assert artiway("backfill", "stock", *day, "--dry-run").code == wanted
+        assert artiway("jobs", "delete", "stock", "--yes").code == 0
+
+
+class TestOperations:
+    def test_screen_fits_eighty_columns_without_colour(self, artiway):
+        done = artiway("top", "--once", profile="admin", NO_COLOR="1")
+        assert (done.code, ESCAPE in done.out) == (0, False), done
+        assert max(map(len, done.out.splitlines())) <= 80
+        assert "idle" in done.out
+        assert {"lanes", "fairness", "workers"} <= artiway.data("top", profile="admin").keys()
+
+    def test_lane_is_paused_changed_and_resumed(self, artiway):
+        assert artiway.data("lanes", "pause", "vip_long", profile="admin")["paused"] is True
+        assert "yes" in artiway("lanes", profile="admin").out
+        assert artiway.data("lanes", "set", "vip_long", "limit=500", profile="admin")["limit"] == 500
+        artiway.data("lanes", "set", "vip_long", "limit=null", profile="admin")
+        assert artiway.data("lanes", "resume", "vip_long", profile="admin")["paused"] is False
+
+    def test_dead_letters_are_listed_and_replayed(self, artiway):
+        queues = {one["queue"] for one in artiway.data("dlq", profile="admin")}
+        assert "runs" in queues
+        dead = artiway.data("dlq", "show", "runs", profile="admin")
+        if dead:
+            chosen = ("-m", dead[0]["messageId"])
+            assert artiway.data("dlq", "replay", "runs", *chosen, profile="admin")["count"] == 1
+        empty = artiway("dlq", "discard", "runs", "--reason", "test", "-m", "run_absent", profile="admin")
+        assert empty.code in {0, 4, 5}
+        assert artiway("dlq", "replay", "nothing", profile="admin").code == 4
+
+    def test_tenants_and_settings_are_changed(self, artiway):
+        tenant = artiway.data("whoami")["tenantId"]
+        assert artiway.data("tenants", "set", tenant, "weight=3", profile="admin")["weight"] == 3
+        assert tenant in {one["tenantId"] for one in artiway.data("tenants", profile="admin")}
+        key = "limit.keys_per_user"
+        assert artiway.data("settings", "set", key, "77", profile="admin")["value"] == 77
+        assert key in {one["key"] for one in artiway.data("settings", "--changed", profile="admin")}
+        assert artiway.data("settings", "reset", key, profile="admin")["value"] == 100
+
+
+def test_completion_names_commands(artiway):
+    words = {"_ARTIWAY_COMPLETE": "complete_bash", "COMP_WORDS": "artiway lan", "COMP_CWORD": "1"}
+    done = subprocess.run(
+        [str(HOME / "bin/artiway")], capture_output=True, text=True, check=False, env={**os.environ, **words}
+    )
+    assert done.stdout.split() == ["lanes"]
+
+
+def test_every_command_was_called(artiway):
+    script = subprocess.run([str(HOME / "bin/python"), "-c", WALK], capture_output=True, text=True, check=True)
+    commands = json.loads(script.stdout)
+    assert len(commands) > 40
+    uncalled = [
+        command for command in commands if not any(words[: len(command)] == command for words in artiway.called)
+    ]
+    assert uncalled == []
