@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -365,15 +366,19 @@ def _expand(api: str, body: Json) -> Json:
         for path, methods in body.get("paths", {}).items()
         for method, operation in methods.items()
     ]
+    # The routes of a function share an integration: one flat stack holds 500 resources.
+    integrations: dict[str, str] = {}
     for number, (path, method, operation) in enumerate(operations):
         integration = operation["x-amazon-apigateway-integration"]
-        expanded[f"{api}Integration{number}"] = _resource(
+        target = _resource(
             "Integration",
             **api_ref,
             IntegrationType="AWS_PROXY",
             IntegrationUri=integration["uri"],
             PayloadFormatVersion=integration.get("payloadFormatVersion", "2.0"),
         )
+        shared = integrations.setdefault(json.dumps(target, sort_keys=True), f"{api}Integration{number}")
+        expanded[shared] = target
         verb = "ANY" if method == ANY_METHOD else method.upper()
         security = [name for requirement in operation.get("security", []) for name in requirement if name != "NONE"]
         authorization = (
@@ -385,7 +390,7 @@ def _expand(api: str, body: Json) -> Json:
             "Route",
             **api_ref,
             RouteKey="$default" if path in {"$default", "/$default"} else f"{verb} {path}",
-            Target={"Fn::Join": ["/", ["integrations", {"Ref": f"{api}Integration{number}"}]]},
+            Target={"Fn::Join": ["/", ["integrations", {"Ref": shared}]]},
             **authorization,
         )
     return expanded
