@@ -95,6 +95,12 @@ export async function shop({ points = 500, tier }: { points?: number; tier?: str
   return { ...made, ...(await request<Shop>("POST", "/auth/refresh", { body: { refreshToken: made.refreshToken } })), email, password };
 }
 
+/** The platform's administrator, signed in anew: each page refreshes tokens of its own. */
+export async function operator(): Promise<Shop> {
+  const { login, password } = stack.admin;
+  return { ...(await request<Shop>("POST", "/auth/login", { body: { login, password } })), email: login, password };
+}
+
 /** A page that is signed in already, as after a reload. */
 export async function signedIn(who: Shop, path: string, options: BrowserContextOptions = DESKTOP, language: "en" | "zh" = "en", theme: "light" | "dark" = "light"): Promise<Page> {
   const made = await context({ ...options, colorScheme: theme }, language);

@@ -1,12 +1,13 @@
 import { mkdirSync } from "node:fs";
 import { test } from "vitest";
-import { address, close, context, DESKTOP, PHONE, shop, signedIn, type Shop } from "./harness";
+import { address, close, context, DESKTOP, operator, PHONE, shop, signedIn, type Shop } from "./harness";
 
 /** Screenshots of every page: `SHOTS="FOLDER [name …]" npm run shots`. */
 const [folder = "/tmp/shots", ...only] = (process.env.SHOTS ?? "").split(" ").filter(Boolean);
 mkdirSync(folder, { recursive: true });
 const PUBLIC = { login: "/login", register: "/register", forgot: "/forgot" };
-const PAGES: Record<string, string> = { studio: "/", cutout: "/studio/cutout?sample=bottle", erase: "/studio/erase?sample=mug", model: "/studio/model_photo?sample=shirt", batch: "/studio/batch_cutout", library: "/library", wallet: "/wallet", team: "/team", developers: "/developers", account: "/account" };
+const PAGES: Record<string, string> = { studio: "/", cutout: "/studio/cutout?sample=bottle", erase: "/studio/erase?sample=mug", model: "/studio/model_photo?sample=shirt", batch: "/studio/batch_cutout", library: "/library", wallet: "/wallet", orders: "/wallet/orders", usage: "/wallet/usage", ledger: "/wallet/ledger", team: "/team", text: "/text", jobs: "/jobs", "new-job": "/jobs/new", developers: "/developers", webhooks: "/developers/webhooks", samples: "/developers/samples", account: "/account" };
+const OPERATIONS: Record<string, string> = Object.fromEntries(["", "charts", "tasks", "runs", "texts", "lanes", "workers", "shares", "dead-letters", "checks", "tenants", "audit", "settings"].map((name) => [`ops-${name || "overview"}`, `/ops/${name}`]));
 const MODES = [
   ["desktop-en", DESKTOP, "en", "light"],
   ["phone-zh", PHONE, "zh", "light"],
@@ -25,6 +26,16 @@ test("screenshots", { timeout: 600_000 }, async () => {
       await page.locator("h1").waitFor();
       await page.waitForTimeout(300);
       await page.screenshot({ path: `${folder}/${name}.${mode}.png` });
+      await page.context().close();
+    }
+    const operations = Object.entries(OPERATIONS).filter(([name]) => wanted(name, mode));
+    if (operations.length) {
+      const page = await signedIn(await operator(), "/ops", options, language, theme);
+      for (const [name, path] of operations) {
+        await page.goto(address(path));
+        await page.waitForTimeout(1500);
+        await page.screenshot({ path: `${folder}/${name}.${mode}.png`, fullPage: true });
+      }
       await page.context().close();
     }
     const names = Object.entries(PAGES).filter(([name]) => wanted(name, mode));

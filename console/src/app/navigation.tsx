@@ -1,4 +1,4 @@
-import { ApiOutlined, AppstoreOutlined, DashboardOutlined, PictureOutlined, TeamOutlined, WalletOutlined } from "@ant-design/icons";
+import { ApiOutlined, AppstoreOutlined, CalendarOutlined, DashboardOutlined, EditOutlined, PictureOutlined, TeamOutlined, WalletOutlined } from "@ant-design/icons";
 import type { ReactNode } from "react";
 import type { Me } from "@/api/types";
 import type { Word } from "@/i18n/words";
@@ -16,8 +16,10 @@ export interface Entry {
 export const ENTRIES: Entry[] = [
   { path: "/", title: "navStudio", icon: <AppstoreOutlined />, also: /^\/studio\//, permissions: ["task.submit"] },
   { path: "/library", title: "navLibrary", icon: <PictureOutlined />, also: /^\/tasks\//, permissions: ["task.read"] },
+  { path: "/text", title: "navText", icon: <EditOutlined />, permissions: ["task.submit"] },
   { path: "/wallet", title: "navWallet", icon: <WalletOutlined />, permissions: ["points.read"] },
   { path: "/team", title: "navTeam", icon: <TeamOutlined />, permissions: ["user.manage"] },
+  { path: "/jobs", title: "navJobs", icon: <CalendarOutlined />, permissions: ["job.read"] },
   { path: "/developers", title: "navDevelopers", icon: <ApiOutlined /> },
   { path: "/ops", title: "navOps", icon: <DashboardOutlined />, permissions: ["ops.read"] },
 ];

@@ -1,0 +1,110 @@
+import { App, Button } from "antd";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link, useNavigate, useParams, useSearchParams } from "react-router";
+import { api, call } from "@/api/client";
+import { errorText } from "@/api/dictionaries";
+import { useAllowed } from "@/api/queries";
+import { raw } from "@/api/raw";
+import type { Schemas } from "@/api/types";
+import { dateTime, duration, locale, number, useT, valueText } from "@/i18n";
+import { DataTable } from "@/ui/DataTable";
+import { Fault } from "@/ui/Fault";
+import { Page } from "@/ui/Page";
+import { Waiting } from "@/ui/Waiting";
+import { search, usePaged } from "@/ui/lists";
+import { isBackingOff, RUN_STYLES, type Run } from "./data";
+
+type LogLine = Schemas["LogLineBody"];
+
+const LIVE = new Set(["PENDING", "RUNNING", "RETRYING"]);
+const LEVEL_STYLES: Record<string, string> = { ERROR: "bad", WARN: "warn", INFO: "" };
+
+export default function RunPage() {
+  const t = useT();
+  const navigate = useNavigate();
+  const client = useQueryClient();
+  const { message } = App.useApp();
+  const { runId = "" } = useParams();
+  const [params] = useSearchParams();
+  const mayOperate = useAllowed("job.ops");
+  const tenantId = params.get("tenantId");
+  const found = useQuery({ queryKey: ["runs", "one", runId], queryFn: () => raw<Run>("GET", `/runs/${runId}${search({ tenantId })}`), refetchInterval: ({ state }) => (state.data && !LIVE.has(state.data.state) ? false : 2000) });
+  const logs = usePaged<LogLine>(["runs", runId, "logs"], `/runs/${runId}/logs`, { limit: 100, tenantId }, { everyMs: found.data && LIVE.has(found.data.state) ? 2000 : undefined });
+  const run = found.data;
+  if (found.error) return <Fault error={found.error} retry={() => void found.refetch()} />;
+  if (!run) return <Waiting />;
+  const act = async (verb: "replay" | "terminate") => {
+    const init = { params: { path: { run_id: runId } } };
+    try {
+      const answer = await (verb === "replay" ? call(api.POST("/api/v1/runs/{run_id}/replay", init)) : call(api.POST("/api/v1/runs/{run_id}/terminate", init)));
+      await client.invalidateQueries({ queryKey: ["runs"] });
+      if (answer.runId !== runId) void navigate(`/jobs/runs/${answer.runId}`);
+    } catch (error) {
+      void message.error(errorText(error));
+    }
+  };
+  return (
+    <Page
+      title={t("jobRunTitle", { time: dateTime(run.scheduledTime) })}
+      text={
+        <>
+          <Link to={`/jobs/${run.jobId}`}>{t("jobBackToJob")}</Link> · <code>{run.runId}</code>
+        </>
+      }
+      actions={mayOperate && !tenantId ? LIVE.has(run.state) ? <Button danger onClick={() => void act("terminate")}>{t("jobTerminate")}</Button> : <Button onClick={() => void act("replay")}>{t("jobReplay")}</Button> : null}
+    >
+      <div className="stack loose">
+        <dl className="card job-facts">
+          <div>
+            <dt>{t("jobStatus")}</dt>
+            <dd>
+              <span className={`tag ${RUN_STYLES[run.state] ?? ""}`}>{valueText("run", run.state)}</span>
+            </dd>
+          </div>
+          <div>
+            <dt>{t("jobKind")}</dt>
+            <dd>{valueText("run", run.kind)}</dd>
+          </div>
+          <div>
+            <dt>{t("jobAttempt")}</dt>
+            <dd>{number(run.attempt)}</dd>
+          </div>
+          <div>
+            <dt>{t("jobTook")}</dt>
+            <dd>{run.startedAt && run.endedAt ? duration((Date.parse(run.endedAt) - Date.parse(run.startedAt)) / 1000) : "–"}</dd>
+          </div>
+          <div>
+            <dt>{t("jobResult")}</dt>
+            <dd>
+              {isBackingOff(run) ? t("jobBackingOff", { time: dateTime(run.nextRetryAt!) }) : (run.lastError ?? (run.httpStatus ? `HTTP ${run.httpStatus}` : (run.waitingFor ?? "–")))}
+            </dd>
+          </div>
+          {run.taskId ? (
+            <div>
+              <dt>{t("jobTask")}</dt>
+              <dd>
+                <Link to={`/tasks/${run.taskId}`}>{run.taskId}</Link>
+              </dd>
+            </div>
+          ) : null}
+        </dl>
+        {run.answer ? <pre className="job-answer">{run.answer}</pre> : null}
+        <section className="stack" aria-labelledby="job-log">
+          <h2 id="job-log">{t("jobLog")}</h2>
+          <DataTable<LogLine>
+            label={t("jobLog")}
+            source={logs}
+            rowKey={(line) => `${line.at}${line.attempt}${line.message}`}
+            empty={t("jobNoLog")}
+            columns={[
+              { title: t("jobTime"), cell: (line) => <span className="digits">{new Date(line.at).toLocaleTimeString(locale())}</span> },
+              { title: t("jobAttempt"), isNumber: true, cell: (line) => number(line.attempt) },
+              { title: t("jobLevel"), cell: (line) => <span className={`tag ${LEVEL_STYLES[line.level] ?? ""}`}>{line.level}</span> },
+              { title: t("jobMessage"), cell: (line) => line.message },
+            ]}
+          />
+        </section>
+      </div>
+    </Page>
+  );
+}

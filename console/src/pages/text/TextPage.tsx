@@ -1,0 +1,139 @@
+import { Button, Switch } from "antd";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useEffect, useState } from "react";
+import { Link, useParams } from "react-router";
+import { api, call } from "@/api/client";
+import { label as labelOf, useLabel } from "@/api/dictionaries";
+import { useAllowed } from "@/api/queries";
+import type { Schemas } from "@/api/types";
+import { number, points, useT, valueText } from "@/i18n";
+import { Fault } from "@/ui/Fault";
+import { Page } from "@/ui/Page";
+import { Waiting } from "@/ui/Waiting";
+import { Copy } from "../developers/Copy";
+import { BLANK, follow, type Writing } from "./stream";
+import { TEXT_STYLES } from "./Write";
+
+type Generation = Schemas["GenerationBody"];
+
+const KEY = "artiway.events";
+
+/** One text: written letter by letter, kept through a reload, with its events for developers. */
+export default function TextPage() {
+  const t = useT();
+  const label = useLabel();
+  const client = useQueryClient();
+  const { generationId = "" } = useParams();
+  const mayCancel = useAllowed("task.cancel");
+  const [writing, setWriting] = useState<Writing>(BLANK);
+  const [isStopping, setStopping] = useState(false);
+  const [stopFault, setStopFault] = useState<unknown>(null);
+  const [showsEvents, setShowsEvents] = useState(() => localStorage.getItem(KEY) === "yes");
+  const found = useQuery({ queryKey: ["generation", generationId], queryFn: () => call(api.GET("/api/v1/generations/{generation_id}", { params: { path: { generation_id: generationId } } })) as Promise<Generation> });
+  useEffect(() => {
+    const stopper = new AbortController();
+    setWriting(BLANK);
+    void follow(generationId, BLANK, setWriting, stopper.signal);
+    return () => stopper.abort();
+  }, [generationId]);
+  const isEnded = writing.end !== null;
+  useEffect(() => {
+    if (!isEnded) return;
+    void client.invalidateQueries({ queryKey: ["generation", generationId] });
+    void client.invalidateQueries({ queryKey: ["generations"] });
+    void client.invalidateQueries({ queryKey: ["me"] });
+  }, [client, generationId, isEnded]);
+  if (found.error) return <Fault error={found.error} retry={() => void found.refetch()} />;
+  if (!found.data) return <Waiting />;
+  const one = found.data;
+  const status = writing.end === "done" ? "COMPLETED" : writing.end === "error" ? "FAILED" : writing.end === "cancelled" ? "CANCELLED" : writing.characters > 0 ? "RUNNING" : one.status;
+  const text = writing.text || one.text;
+  const isLive = status === "QUEUED" || status === "RUNNING";
+  const stop = async () => {
+    setStopping(true);
+    setStopFault(null);
+    try {
+      await call(api.POST("/api/v1/generations/{generation_id}/cancel", { params: { path: { generation_id: generationId } } }));
+    } catch (error) {
+      setStopFault(error);
+    } finally {
+      setStopping(false);
+    }
+  };
+  const code = writing.error ?? one.error?.code ?? null;
+  return (
+    <Page
+      title={t("txtTitle")}
+      text={<Link to="/text">{t("txtAnother")}</Link>}
+      actions={
+        <>
+          <span className={`tag ${TEXT_STYLES[status] ?? ""}`} role="status">
+            <span className="dot" aria-hidden="true" />
+            {valueText("text", status)}
+          </span>
+          {isLive && mayCancel ? (
+            <Button danger loading={isStopping} onClick={() => void stop()}>
+              {t("txtStop")}
+            </Button>
+          ) : null}
+          <Copy text={text} name={t("txtCopy")} />
+        </>
+      }
+    >
+      <div className="stack">
+        <Fault error={stopFault} />
+        <div className="card txt-paper" data-testid="text">
+          {text || <span className="soft">{t(one.status === "QUEUED" ? "txtWaits" : "txtEmpty")}</span>}
+          {isLive ? <span className="txt-caret" aria-hidden="true" /> : null}
+        </div>
+        {status === "FAILED" && code ? <p className="txt-fault">{labelOf("failures", code) ?? labelOf("error_codes", code) ?? code}</p> : null}
+        <p className="soft">
+          {t("txtFacts", { characters: number([...text].length), points: points(writing.points ?? one.chargedPoints) })}
+        </p>
+        <div className="row">
+          <Switch
+            aria-label={t("txtEvents")}
+            checked={showsEvents}
+            onChange={(isOn) => {
+              setShowsEvents(isOn);
+              localStorage.setItem(KEY, isOn ? "yes" : "no");
+            }}
+          />
+          <span>{t("txtEvents")}</span>
+        </div>
+        {showsEvents ? (
+          <section className="card stack tight" aria-label={t("txtEvents")}>
+            <dl className="txt-facts">
+              <div>
+                <dt>{t("txtQueue")}</dt>
+                <dd>{label("lanes", writing.queueId ?? one.queueId)}</dd>
+              </div>
+              <div>
+                <dt>{t("txtModel")}</dt>
+                <dd>{`${writing.provider ?? one.provider} / ${writing.modelId ?? one.modelId}`}</dd>
+              </div>
+              <div>
+                <dt>{t("txtAttempt")}</dt>
+                <dd>{one.attempt}</dd>
+              </div>
+              <div>
+                <dt>{t("txtUsage")}</dt>
+                <dd>{one.usage ? `${number(one.usage.inputTokens)} + ${number(one.usage.outputTokens)} (${one.usageSource})` : "–"}</dd>
+              </div>
+              <div>
+                <dt>{t("txtTrace")}</dt>
+                <dd>
+                  <code>{one.traceId}</code>
+                </dd>
+              </div>
+            </dl>
+            {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex */}
+            <pre className="txt-events" role="region" tabIndex={0} aria-label={t("txtEvents")}>
+              {writing.frames.map((frame) => `${frame.id ?? "-"}  ${frame.event}  ${JSON.stringify(frame.data)}`).join("\n")}
+            </pre>
+          </section>
+        ) : null}
+      </div>
+    </Page>
+  );
+}
