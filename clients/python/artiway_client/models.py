@@ -4,8 +4,27 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
 
+BackfillStatus = Literal["RUNNING", "COMPLETED", "CANCELLED"]
+CatchUp = Literal["none", "once", "all"]
 Channel = Literal["native", "jsapi", "h5"]
+CircuitState = Literal["CLOSED", "OPEN", "HALF_OPEN"]
 DeliveryStatus = Literal["PENDING", "DELIVERED", "FAILED"]
+FireStatus = Literal[
+    "RUN",
+    "PUT_OFF",
+    "UPCOMING",
+    "PAUSED",
+    "PREDECESSOR_FAILED",
+    "DST_SKIPPED",
+    "BEFORE_CREATION",
+    "SKIPPED_OVERLAP",
+    "MISFIRED",
+    "COALESCED",
+    "TENANT_SUSPENDED",
+    "CANCELLED_BY_EDIT",
+    "UNACCOUNTED",
+]
+InvitationStatus = Literal["OPEN", "ACCEPTED", "REVOKED", "EXPIRED"]
 JobPriority = Literal["CRITICAL", "HIGH", "NORMAL", "LOW"]
 Kind = Literal["RECHARGE", "GIFT", "FREEZE", "CONFIRM", "CANCEL", "REFUND", "TRANSFER_IN", "TRANSFER_OUT", "ADJUST"]
 MisfirePolicy = Literal["FIRE_ONCE", "FIRE_ALL", "SKIP"]
@@ -32,10 +51,24 @@ Permission = Literal[
     "ops.write",
 ]
 RefundStatus = Literal["REQUESTED", "PROCESSING", "ABNORMAL", "SUCCESS", "CLOSED"]
+Reprocess = Literal["none", "failed", "completed"]
 RunKind = Literal["SCHEDULED", "CATCHUP", "MANUAL", "BACKFILL"]
 RunState = Literal["PENDING", "RUNNING", "RETRYING", "SUCCESS", "FAILED", "TERMINATED"]
 TaskType = Literal["HTTP", "TASK", "FLOW"]
 Tier = Literal["enterprise", "vip", "standard", "free"]
+
+
+class AcceptBody(TypedDict):
+    # of the link in the mail
+    token: str
+    password: str
+    displayName: NotRequired[str | None]
+
+
+class AcceptedBackfillBody(TypedDict):
+    # null after a dry run
+    backfillId: str | None
+    acceptedRuns: int
 
 
 class AcceptedBody(TypedDict):
@@ -76,10 +109,50 @@ class AuditBody(TypedDict):
     details: dict[str, Any]
     traceId: str
     at: str
+    actorEmail: str | None
+    actorName: str | None
+    tenantName: str | None
 
 
 class AuditsBody(TypedDict):
     items: list[AuditBody]
+    nextCursor: str | None
+
+
+BackfillBody = TypedDict(
+    "BackfillBody",
+    {
+        'backfillId': 'str',
+        'jobId': 'str',
+        'from': 'str',
+        'to': 'str',
+        'parallelism': 'int',
+        'reprocess': 'Reprocess',
+        'status': 'BackfillStatus',
+        'total': 'int',
+        'done': 'int',
+        'failed': 'int',
+        'remaining': 'int',
+        'createdAt': 'str',
+        'endedAt': 'str | None',
+    },
+)
+
+
+BackfillRangeBody = TypedDict(
+    "BackfillRangeBody",
+    {
+        'from': 'str',
+        'to': 'str',
+        'parallelism': 'NotRequired[int]',
+        'reprocess': 'NotRequired[Reprocess]',
+        'dryRun': 'NotRequired[bool]',
+    },
+)
+
+
+class BackfillsBody(TypedDict):
+    items: list[BackfillBody]
     nextCursor: str | None
 
 
@@ -331,6 +404,11 @@ class DeriveParams(TypedDict):
     quality: NotRequired[int]
 
 
+class DictionariesBody(TypedDict):
+    # all labels, by type
+    dictionaries: dict[str, list[LabelBody]]
+
+
 class DifferenceBody(TypedDict):
     kind: str
     # WeChat's or our number of the payment or refund
@@ -389,6 +467,8 @@ class EstimateBody(TypedDict):
     nodes: int
     # only the preview engine serves a step that needs a network: the result is a draft
     isDraft: bool
+    # what each draft step can and cannot do, by language (en, zh); empty unless isDraft
+    draftNotes: list[dict[str, str]]
 
 
 class ExtendParams(TypedDict):
@@ -470,6 +550,16 @@ class FlowTaskShape(TypedDict):
     priority: NotRequired[Literal["HIGH", "NORMAL", "LOW"] | None]
 
 
+class ForgotBody(TypedDict):
+    # e-mail address or phone number
+    login: str
+    # of the mail; null: as the user's profile
+    language: NotRequired[Literal["zh", "en"] | None]
+
+
+class ForgottenBody(TypedDict):
+
+
 class GenerationBody(TypedDict):
     generationId: str
     userId: str
@@ -540,6 +630,8 @@ class GuardBody(TypedDict):
     readings: list[ReadingBody]
     # steps that are stopped; null if they could not be read
     circuits: list[CircuitBody] | None
+    # the guard of scheduled runs; null if it could not be read
+    runs: RunGuardBody | None
 
 
 class HandledGenerationBody(TypedDict):
@@ -552,6 +644,17 @@ class HandledGenerationBody(TypedDict):
 
 class HandledGenerationsBody(TypedDict):
     results: list[HandledGenerationBody]
+
+
+class HandledTaskBody(TypedDict):
+    id: str
+    status: Literal["QUEUED", "PROCESSING", "COMPLETED", "PARTIAL", "FAILED", "CANCELLED"] | None
+    # why this one was not changed
+    errorCode: str | None
+
+
+class HandledTasksBody(TypedDict):
+    results: list[HandledTaskBody]
 
 
 class HdFixParams(TypedDict):
@@ -615,10 +718,36 @@ class InvariantsBody(TypedDict):
     checks: list[CheckBody]
 
 
+class InvitationBody(TypedDict):
+    invitationId: str
+    email: str
+    roles: list[str]
+    status: InvitationStatus
+    invitedBy: str
+    invitedByEmail: str | None
+    createdAt: str
+    sentAt: str
+    expiresAt: str
+    acceptedAt: str | None
+    # the user who accepted it
+    userId: str | None
+
+
+class InvitationsBody(TypedDict):
+    items: list[InvitationBody]
+    nextCursor: str | None
+
+
 class InviteBody(TypedDict):
     email: str
     password: str
     roles: list[str]
+
+
+class InvitedBody(TypedDict):
+    tenantName: str
+    email: str
+    expiresAt: str
 
 
 class JobBody(TypedDict):
@@ -752,6 +881,32 @@ class LedgerBody(TypedDict):
     nextCursor: str | None
 
 
+class LinkBody(TypedDict):
+    # of the link in the mail
+    token: str
+
+
+class ListedTaskBody(TypedDict):
+    taskId: str
+    userId: str
+    tool: str
+    name: str
+    status: Literal["QUEUED", "PROCESSING", "COMPLETED", "PARTIAL", "FAILED", "CANCELLED"]
+    progress: int
+    lane: str
+    priority: Literal["HIGH", "NORMAL", "LOW"]
+    pricePoints: int
+    chargedPoints: int
+    createdAt: str
+    startedAt: str | None
+    endedAt: str | None
+    error: FaultBody | None
+    # only the preview engine serves a step that needs a network: the result is a draft
+    isDraft: bool
+    # the first result, in full size
+    thumbnail: ThumbnailBody | None
+
+
 class LogLineBody(TypedDict):
     at: str
     attempt: int
@@ -777,13 +932,46 @@ class MeBody(TypedDict):
     email: str | None
     roles: list[str]
     permissions: list[str]
+    phone: str | None
+    displayName: str | None
+    # of mails; null: not chosen
+    language: Literal["zh", "en"] | None
+    # mails about low balances; mails about safety are always sent
+    emailNotices: bool
+    tenantName: str
+    # days that pictures are kept
+    artefactDays: int
+    # points; null without `points.read`
+    balance: int | None
+    # points that are held for tasks; null without `points.read`
+    frozen: int | None
+    # the tenant's warning level
+    lowBalancePoints: int | None
+    # the balance is below the warning level
+    lowBalance: bool
+    # what `POST /points/trial` brings now; null: used, or there is none
+    trialPoints: int | None
+    # a login from a new place that the user has not seen
+    newPlaceLogin: PlaceBody | None
+
+
+class MeChangeBody(TypedDict):
+    displayName: NotRequired[str | None]
+    language: NotRequired[Literal["zh", "en"] | None]
+    # null does not change it
+    emailNotices: NotRequired[bool | None]
+    # true: logins from new places were seen
+    seenLogins: NotRequired[bool | None]
 
 
 class ModelBody(TypedDict):
+    # of texts: the provider and its model, joined by a colon
     model: str
     # steps of the catalogue that use it
     steps: list[str]
-    # nodes at once in each pool; null: no limit
+    # services of texts that use it
+    services: list[str]
+    # nodes at once in each pool, or texts at once; null: no limit
     limit: int | None
     running: int
     waiting: int
@@ -836,6 +1024,13 @@ class NamedCacheBody(TypedDict):
     # of reads from Redis, rounded up
     readP95Milliseconds: int
     refreshable: bool
+
+
+class NewInvitationBody(TypedDict):
+    email: str
+    roles: list[str]
+    # of the mail; null: as the inviter's profile
+    language: NotRequired[Literal["zh", "en"] | None]
 
 
 class NewJobBody(TypedDict):
@@ -918,9 +1113,13 @@ class NodeBody(TypedDict):
     nodeId: str
     name: str
     type: str
+    # a key of the dictionary `steps`
+    step: str
     status: Literal["PENDING", "QUEUED", "PROCESSING", "COMPLETED", "FAILED", "TIMEOUT", "CANCELLED"]
     progress: int
     attempt: int
+    # how long the attempt that ended ran, as the worker measured it
+    runSeconds: float | None
     dependsOn: list[str]
     error: FaultBody | None
     # the engine that made the picture, as the worker reported it
@@ -957,6 +1156,27 @@ class OpsGenerationsBody(TypedDict):
     nextCursor: str | None
 
 
+class OpsNodeBody(TypedDict):
+    nodeId: str
+    name: str
+    type: str
+    step: str
+    status: Literal["PENDING", "QUEUED", "PROCESSING", "COMPLETED", "FAILED", "TIMEOUT", "CANCELLED"]
+    attempt: int
+    failures: int
+    progress: int
+    dependsOn: list[str]
+    # of the last attempt
+    workerId: str | None
+    error: FaultBody | None
+    engine: dict[str, Any] | None
+    createdAt: str
+    readyAt: str | None
+    dispatchedAt: str | None
+    startedAt: str | None
+    endedAt: str | None
+
+
 class OpsRunBody(TypedDict):
     runId: str
     jobId: str
@@ -981,6 +1201,56 @@ class OpsRunBody(TypedDict):
 
 class OpsRunsBody(TypedDict):
     items: list[OpsRunBody]
+    nextCursor: str | None
+
+
+class OpsTaskBody(TypedDict):
+    taskId: str
+    tenantId: str
+    tenantName: str
+    userId: str
+    userEmail: str | None
+    tool: str
+    name: str
+    status: Literal["QUEUED", "PROCESSING", "COMPLETED", "PARTIAL", "FAILED", "CANCELLED"]
+    lane: str
+    priority: Literal["HIGH", "NORMAL", "LOW"]
+    pricePoints: int
+    chargedPoints: int
+    traceId: str
+    createdAt: str
+    startedAt: str | None
+    endedAt: str | None
+    error: FaultBody | None
+
+
+class OpsTaskViewBody(TypedDict):
+    taskId: str
+    tenantId: str
+    tenantName: str
+    userId: str
+    userEmail: str | None
+    tool: str
+    name: str
+    status: Literal["QUEUED", "PROCESSING", "COMPLETED", "PARTIAL", "FAILED", "CANCELLED"]
+    lane: str
+    priority: Literal["HIGH", "NORMAL", "LOW"]
+    pricePoints: int
+    chargedPoints: int
+    traceId: str
+    createdAt: str
+    startedAt: str | None
+    endedAt: str | None
+    error: FaultBody | None
+    nodes: list[OpsNodeBody]
+    # every change of a node, oldest first; history is kept for 90 days
+    timeline: list[StepBody]
+    # why each node that has not ended waits
+    why: list[ReasonBody]
+
+
+class OpsTasksBody(TypedDict):
+    items: list[OpsTaskBody]
     nextCursor: str | None
 
 
@@ -1016,12 +1286,28 @@ class OrganisationBody(TypedDict):
     concurrency: int
     # running nodes of each user; null: no limit
     userConcurrency: int | None
+    # below it a user gets a notice; null: no notice
+    lowBalancePoints: int | None
 
 
 class OrganisationChangeBody(TypedDict):
     name: NotRequired[str | None]
     # running nodes of each user; null: no limit; left out: unchanged
     userConcurrency: NotRequired[int | None]
+    # below it a user gets a notice; null: no notice; left out: unchanged
+    lowBalancePoints: NotRequired[int | None]
+
+
+class OriginalBody(TypedDict):
+    # as the submission named it; in a flow `node.input`
+    name: str
+    inputId: str
+    # valid until expiresAt; null: the picture is not kept any more
+    url: str | None
+    contentType: str
+    width: int | None
+    height: int | None
+    expiresAt: str | None
 
 
 class OutfitPosesParams(TypedDict):
@@ -1052,6 +1338,11 @@ class Overrides(TypedDict):
     jobPeriodSeconds: NotRequired[int | None]
 
 
+class OwnPasswordBody(TypedDict):
+    currentPassword: str
+    newPassword: str
+
+
 class OwnerBody(TypedDict):
     email: str
     password: str
@@ -1073,6 +1364,15 @@ class PairBody(TypedDict):
     # difference of GPU seconds per weight
     gap: float
     bound: float
+
+
+class PauseBody(TypedDict):
+    reason: NotRequired[str | None]
+
+
+class PlaceBody(TypedDict):
+    at: str
+    location: str
 
 
 class PointBody(TypedDict):
@@ -1142,6 +1442,24 @@ class ReasonBody(TypedDict):
     detail: str
 
 
+class ReceiptBody(TypedDict):
+    # our number of the payment at WeChat
+    receiptNumber: str
+    orderId: str
+    transactionId: str
+    tenantName: str
+    buyer: str
+    packageId: str
+    points: int
+    amountFen: int
+    refundedFen: int
+    channel: Channel
+    status: OrderStatus
+    createdAt: str
+    paidAt: str
+    refunds: list[RefundLineBody]
+
+
 class RefreshBody(TypedDict):
     refreshToken: str
 
@@ -1149,6 +1467,22 @@ class RefreshBody(TypedDict):
 class RefundBody(TypedDict):
     refundId: str
     status: RefundStatus
+
+
+class RefundLineBody(TypedDict):
+    refundId: str
+    status: RefundStatus
+    orderId: str
+    amountFen: int
+    points: int
+    reason: str
+    createdAt: str
+    endedAt: str | None
+
+
+class RefundsBody(TypedDict):
+    items: list[RefundLineBody]
+    nextCursor: str | None
 
 
 class RegisterBody(TypedDict):
@@ -1195,6 +1529,26 @@ class ReplayedBody(TypedDict):
     nextTo: str | None
 
 
+class ReportedFireBody(TypedDict):
+    # the nominal time
+    scheduledTime: str
+    # RUN: see the run; UNACCOUNTED does not occur
+    outcome: FireStatus
+    reason: str
+    runId: str | None
+
+
+class ReportedFiresBody(TypedDict):
+    items: list[ReportedFireBody]
+    nextCursor: str | None
+
+
+class ResetBody(TypedDict):
+    # of the link in the mail
+    token: str
+    password: str
+
+
 class ResultBody(TypedDict):
     name: str
     # valid until expiresAt; a new request returns a new one
@@ -1207,6 +1561,12 @@ class ResultBody(TypedDict):
     expiresAt: str
     # made without the network that one of its steps needs
     isDraft: bool
+
+
+class ResumeBody(TypedDict):
+    note: NotRequired[str | None]
+    # fires of the pause: none, a run for the newest, a run for each (100 at most)
+    catchUp: NotRequired[CatchUp]
 
 
 class RetryShape(TypedDict):
@@ -1265,6 +1625,32 @@ class RunBody(TypedDict):
     createdAt: str
 
 
+class RunCircuitBody(TypedDict):
+    # null for a circuit of a task type
+    tenantId: str | None
+    # host of the targets, or the task type
+    target: str
+    state: CircuitState
+    failures: int
+    runs: int
+    changedAt: str
+    nextProbeAt: str
+
+
+class RunGuardBody(TypedDict):
+    state: Literal["NORMAL", "DEGRADED"]
+    # by the guard; run_low first, then run_normal
+    pausedLanes: list[str]
+    changedAt: str | None
+    # start delay in the last minute
+    latencyP95Seconds: float | None
+    # due runs, without those of lanes that the guard has paused
+    backlog: int | None
+    readAt: str | None
+    # targets that are not called
+    circuits: list[RunCircuitBody]
+
+
 class RunIdBody(TypedDict):
     runId: str
 
@@ -1304,7 +1690,7 @@ class ScheduleShape(TypedDict):
     timezone: NotRequired[str]
     # each run starts at the job's own place in it
     jitterSeconds: NotRequired[int]
-    # of AFTER, which is not supported yet
+    # of AFTER: jobs that must have succeeded for the same scheduled time
     after: NotRequired[list[str] | None]
 
 
@@ -1324,6 +1710,21 @@ class SecretValueBody(TypedDict):
 
 class SecretsBody(TypedDict):
     items: list[SecretBody]
+    nextCursor: str | None
+
+
+class SeenLoginBody(TypedDict):
+    loginId: str
+    method: str
+    address: str
+    location: str
+    at: str
+    # no login of the months before came from this location
+    isNewPlace: bool
+
+
+class SeenLoginsBody(TypedDict):
+    items: list[SeenLoginBody]
     nextCursor: str | None
 
 
@@ -1413,6 +1814,16 @@ class SimulationBody(TypedDict):
     tenants: list[TenantComparisonBody]
 
 
+class StepBody(TypedDict):
+    at: str
+    node: str
+    fromStatus: str | None
+    toStatus: str
+    attempt: int
+    workerId: str | None
+    reason: str | None
+
+
 class StyleParams(TypedDict):
     style: NotRequired[Literal["watercolor", "pencil", "oil", "poster", "cartoon", "vintage", "neon"]]
     strength: NotRequired[float]
@@ -1435,28 +1846,13 @@ class SubmitBody(TypedDict):
     priority: NotRequired[Literal["HIGH", "NORMAL", "LOW"]]
 
 
-class TaskBody(TypedDict):
-    taskId: str
-    userId: str
-    tool: str
-    name: str
-    status: Literal["QUEUED", "PROCESSING", "COMPLETED", "PARTIAL", "FAILED", "CANCELLED"]
-    progress: int
-    lane: str
-    priority: Literal["HIGH", "NORMAL", "LOW"]
-    pricePoints: int
-    chargedPoints: int
-    createdAt: str
-    startedAt: str | None
-    endedAt: str | None
-    error: FaultBody | None
-    # only the preview engine serves a step that needs a network: the result is a draft
-    isDraft: bool
-
-
 class TaskIdBody(TypedDict):
     taskId: str
     status: Literal["QUEUED", "PROCESSING", "COMPLETED", "PARTIAL", "FAILED", "CANCELLED"]
+
+
+class TaskIdsBody(TypedDict):
+    ids: list[str]
 
 
 class TaskViewBody(TypedDict):
@@ -1480,10 +1876,18 @@ class TaskViewBody(TypedDict):
     traceId: str
     nodes: list[NodeBody]
     results: list[ResultBody]
+    # the pictures that were submitted
+    inputs: list[OriginalBody]
+    # as they were submitted
+    params: dict[str, Any]
+    # as it was submitted; null: the default
+    count: int | None
+    # names of results that were deleted
+    deletedResults: list[str]
 
 
 class TasksBody(TypedDict):
-    items: list[TaskBody]
+    items: list[ListedTaskBody]
     nextCursor: str | None
 
 
@@ -1548,9 +1952,54 @@ class TenantComparisonBody(TypedDict):
     after: WaitsBody
 
 
+class TenantOrderBody(TypedDict):
+    orderId: str
+    userId: str
+    email: str | None
+    status: str
+    packageId: str
+    amountFen: int
+    points: int
+    refundedFen: int
+    channel: str
+    transactionId: str | None
+    flag: str | None
+    createdAt: str
+    paidAt: str | None
+
+
+class TenantOrdersBody(TypedDict):
+    items: list[TenantOrderBody]
+    nextCursor: str | None
+
+
+class TenantUserBody(TypedDict):
+    userId: str
+    email: str | None
+    phone: str | None
+    displayName: str | None
+    status: str
+    roles: list[str]
+    # points
+    balance: int
+    frozen: int
+    createdAt: str
+
+
+class TenantUsersBody(TypedDict):
+    items: list[TenantUserBody]
+    nextCursor: str | None
+
+
 class TenantsBody(TypedDict):
     items: list[TenantBody]
     nextCursor: str | None
+
+
+class ThumbnailBody(TypedDict):
+    url: str
+    width: int
+    height: int
 
 
 class TicketBody(TypedDict):
@@ -1599,6 +2048,8 @@ class ToolBody(TypedDict):
     inputHelp: dict[str, str]
     # only the preview engine serves a step that needs a network: the result is a draft
     isDraft: bool
+    # what each draft step can and cannot do, by language (en, zh); empty unless isDraft
+    draftNotes: list[dict[str, str]]
 
 
 class ToolTaskShape(TypedDict):
@@ -1635,6 +2086,36 @@ class UpscaleParams(TypedDict):
     quality: NotRequired[int]
 
 
+UsageBody = TypedDict(
+    "UsageBody",
+    {
+        'items': 'list[UsageLineBody]',
+        'nextCursor': 'str | None',
+        'from': 'str',
+        'to': 'str',
+        'scope': 'Literal["own", "tenant"]',
+        'totalTasks': 'int',
+        'totalTexts': 'int',
+        'totalPoints': 'int',
+    },
+)
+
+
+class UsageLineBody(TypedDict):
+    # null unless grouped by day, as the other two
+    day: str | None
+    # a tool, `flow`, or `text:` and a service
+    tool: str | None
+    userId: str | None
+    email: str | None
+    displayName: str | None
+    # that ended
+    tasks: int
+    texts: int
+    # charged
+    points: int
+
+
 class UserBody(TypedDict):
     userId: str
     email: str | None
@@ -1644,6 +2125,10 @@ class UserBody(TypedDict):
     # the user's own limit of running nodes; null: as each user
     concurrency: int | None
     createdAt: str
+    displayName: str | None
+    lastLoginAt: str | None
+    # points
+    balance: int
 
 
 class UserChangeBody(TypedDict):

@@ -1,5 +1,18 @@
 // Generated from the OpenAPI document by `make clients`. Do not edit.
 
+export interface AcceptBody {
+  /** of the link in the mail */
+  token: string;
+  password: string;
+  displayName?: string | null;
+}
+
+export interface AcceptedBackfillBody {
+  /** null after a dry run */
+  backfillId: string | null;
+  acceptedRuns: number;
+}
+
 export interface AcceptedBody {
   taskId: string;
   status: "QUEUED" | "PROCESSING" | "COMPLETED" | "PARTIAL" | "FAILED" | "CANCELLED";
@@ -38,10 +51,48 @@ export interface AuditBody {
   details: Record<string, unknown>;
   traceId: string;
   at: string;
+  actorEmail: string | null;
+  actorName: string | null;
+  tenantName: string | null;
 }
 
 export interface AuditsBody {
   items: AuditBody[];
+  nextCursor: string | null;
+}
+
+export interface BackfillBody {
+  backfillId: string;
+  jobId: string;
+  from: string;
+  to: string;
+  parallelism: number;
+  reprocess: Reprocess;
+  status: BackfillStatus;
+  total: number;
+  done: number;
+  /** failed or terminated */
+  failed: number;
+  remaining: number;
+  createdAt: string;
+  endedAt: string | null;
+}
+
+export interface BackfillRangeBody {
+  from: string;
+  /** exclusive */
+  to: string;
+  /** runs at once */
+  parallelism?: number;
+  /** runs of the range that start again */
+  reprocess?: Reprocess;
+  dryRun?: boolean;
+}
+
+export type BackfillStatus = "RUNNING" | "COMPLETED" | "CANCELLED";
+
+export interface BackfillsBody {
+  items: BackfillBody[];
   nextCursor: string | null;
 }
 
@@ -130,6 +181,8 @@ export interface CachesBody {
   complete: boolean;
 }
 
+export type CatchUp = "none" | "once" | "all";
+
 export interface ChangedBody {
   /** those that were changed; others are unknown, or their state does not allow it */
   ids: string[];
@@ -158,6 +211,8 @@ export interface CircuitBody {
   /** from then on one node at a time may run */
   nextProbeAt: string;
 }
+
+export type CircuitState = "CLOSED" | "OPEN" | "HALF_OPEN";
 
 export interface CreatedJobBody {
   jobId: string;
@@ -297,6 +352,11 @@ export interface DeriveParams {
   quality?: number;
 }
 
+export interface DictionariesBody {
+  /** all labels, by type */
+  dictionaries: Record<string, LabelBody[]>;
+}
+
 export interface DifferenceBody {
   kind: string;
   /** WeChat's or our number of the payment or refund */
@@ -354,6 +414,8 @@ export interface EstimateBody {
   nodes: number;
   /** only the preview engine serves a step that needs a network: the result is a draft */
   isDraft: boolean;
+  /** what each draft step can and cannot do, by language (en, zh); empty unless isDraft */
+  draftNotes: Record<string, string>[];
 }
 
 export interface ExtendParams {
@@ -397,6 +459,8 @@ export interface FireBody {
   offset: string;
 }
 
+export type FireStatus = "RUN" | "PUT_OFF" | "UPCOMING" | "PAUSED" | "PREDECESSOR_FAILED" | "DST_SKIPPED" | "BEFORE_CREATION" | "SKIPPED_OVERLAP" | "MISFIRED" | "COALESCED" | "TENANT_SUSPENDED" | "CANCELLED_BY_EDIT" | "UNACCOUNTED";
+
 export interface FlowBody {
   name?: string;
   nodes: FlowNodeBody[];
@@ -433,6 +497,16 @@ export interface FlowTaskShape {
   webhookUrl?: string | null;
   /** among the tenant's tasks; the job's if left out */
   priority?: "HIGH" | "NORMAL" | "LOW" | null;
+}
+
+export interface ForgotBody {
+  /** e-mail address or phone number */
+  login: string;
+  /** of the mail; null: as the user's profile */
+  language?: "zh" | "en" | null;
+}
+
+export interface ForgottenBody {
 }
 
 export interface GenerationBody {
@@ -505,6 +579,8 @@ export interface GuardBody {
   readings: ReadingBody[];
   /** steps that are stopped; null if they could not be read */
   circuits: CircuitBody[] | null;
+  /** the guard of scheduled runs; null if it could not be read */
+  runs: RunGuardBody | null;
 }
 
 export interface HandledGenerationBody {
@@ -517,6 +593,17 @@ export interface HandledGenerationBody {
 
 export interface HandledGenerationsBody {
   results: HandledGenerationBody[];
+}
+
+export interface HandledTaskBody {
+  id: string;
+  status: "QUEUED" | "PROCESSING" | "COMPLETED" | "PARTIAL" | "FAILED" | "CANCELLED" | null;
+  /** why this one was not changed */
+  errorCode: string | null;
+}
+
+export interface HandledTasksBody {
+  results: HandledTaskBody[];
 }
 
 export interface HdFixParams {
@@ -580,10 +667,38 @@ export interface InvariantsBody {
   checks: CheckBody[];
 }
 
+export interface InvitationBody {
+  invitationId: string;
+  email: string;
+  roles: string[];
+  status: InvitationStatus;
+  invitedBy: string;
+  invitedByEmail: string | null;
+  createdAt: string;
+  sentAt: string;
+  expiresAt: string;
+  acceptedAt: string | null;
+  /** the user who accepted it */
+  userId: string | null;
+}
+
+export type InvitationStatus = "OPEN" | "ACCEPTED" | "REVOKED" | "EXPIRED";
+
+export interface InvitationsBody {
+  items: InvitationBody[];
+  nextCursor: string | null;
+}
+
 export interface InviteBody {
   email: string;
   password: string;
   roles: string[];
+}
+
+export interface InvitedBody {
+  tenantName: string;
+  email: string;
+  expiresAt: string;
 }
 
 export interface JobBody {
@@ -721,6 +836,32 @@ export interface LedgerBody {
   nextCursor: string | null;
 }
 
+export interface LinkBody {
+  /** of the link in the mail */
+  token: string;
+}
+
+export interface ListedTaskBody {
+  taskId: string;
+  userId: string;
+  tool: string;
+  name: string;
+  status: "QUEUED" | "PROCESSING" | "COMPLETED" | "PARTIAL" | "FAILED" | "CANCELLED";
+  progress: number;
+  lane: string;
+  priority: "HIGH" | "NORMAL" | "LOW";
+  pricePoints: number;
+  chargedPoints: number;
+  createdAt: string;
+  startedAt: string | null;
+  endedAt: string | null;
+  error: FaultBody | null;
+  /** only the preview engine serves a step that needs a network: the result is a draft */
+  isDraft: boolean;
+  /** the first result, in full size */
+  thumbnail: ThumbnailBody | null;
+}
+
 export interface LogLineBody {
   at: string;
   attempt: number;
@@ -746,15 +887,48 @@ export interface MeBody {
   email: string | null;
   roles: string[];
   permissions: string[];
+  phone: string | null;
+  displayName: string | null;
+  /** of mails; null: not chosen */
+  language: "zh" | "en" | null;
+  /** mails about low balances; mails about safety are always sent */
+  emailNotices: boolean;
+  tenantName: string;
+  /** days that pictures are kept */
+  artefactDays: number;
+  /** points; null without `points.read` */
+  balance: number | null;
+  /** points that are held for tasks; null without `points.read` */
+  frozen: number | null;
+  /** the tenant's warning level */
+  lowBalancePoints: number | null;
+  /** the balance is below the warning level */
+  lowBalance: boolean;
+  /** what `POST /points/trial` brings now; null: used, or there is none */
+  trialPoints: number | null;
+  /** a login from a new place that the user has not seen */
+  newPlaceLogin: PlaceBody | null;
+}
+
+export interface MeChangeBody {
+  displayName?: string | null;
+  language?: "zh" | "en" | null;
+  /** null does not change it */
+  emailNotices?: boolean | null;
+  /** true: logins from new places were seen */
+  seenLogins?: boolean | null;
 }
 
 export type MisfirePolicy = "FIRE_ONCE" | "FIRE_ALL" | "SKIP";
 
 export interface ModelBody {
+  /** of texts: the provider and its model, joined by a colon */
   model: string;
   /** steps of the catalogue that use it */
   steps: string[];
-  /** nodes at once in each pool; null: no limit */
+  /** services of texts that use it */
+  services: string[];
+  /** nodes at once in each pool, or texts at once; null: no limit */
   limit: number | null;
   running: number;
   waiting: number;
@@ -807,6 +981,13 @@ export interface NamedCacheBody {
   /** of reads from Redis, rounded up */
   readP95Milliseconds: number;
   refreshable: boolean;
+}
+
+export interface NewInvitationBody {
+  email: string;
+  roles: string[];
+  /** of the mail; null: as the inviter's profile */
+  language?: "zh" | "en" | null;
 }
 
 export interface NewJobBody {
@@ -889,9 +1070,13 @@ export interface NodeBody {
   nodeId: string;
   name: string;
   type: string;
+  /** a key of the dictionary `steps` */
+  step: string;
   status: "PENDING" | "QUEUED" | "PROCESSING" | "COMPLETED" | "FAILED" | "TIMEOUT" | "CANCELLED";
   progress: number;
   attempt: number;
+  /** how long the attempt that ended ran, as the worker measured it */
+  runSeconds: number | null;
   dependsOn: string[];
   error: FaultBody | null;
   /** the engine that made the picture, as the worker reported it */
@@ -928,6 +1113,27 @@ export interface OpsGenerationsBody {
   nextCursor: string | null;
 }
 
+export interface OpsNodeBody {
+  nodeId: string;
+  name: string;
+  type: string;
+  step: string;
+  status: "PENDING" | "QUEUED" | "PROCESSING" | "COMPLETED" | "FAILED" | "TIMEOUT" | "CANCELLED";
+  attempt: number;
+  failures: number;
+  progress: number;
+  dependsOn: string[];
+  /** of the last attempt */
+  workerId: string | null;
+  error: FaultBody | null;
+  engine: Record<string, unknown> | null;
+  createdAt: string;
+  readyAt: string | null;
+  dispatchedAt: string | null;
+  startedAt: string | null;
+  endedAt: string | null;
+}
+
 export interface OpsRunBody {
   runId: string;
   jobId: string;
@@ -952,6 +1158,56 @@ export interface OpsRunBody {
 
 export interface OpsRunsBody {
   items: OpsRunBody[];
+  nextCursor: string | null;
+}
+
+export interface OpsTaskBody {
+  taskId: string;
+  tenantId: string;
+  tenantName: string;
+  userId: string;
+  userEmail: string | null;
+  tool: string;
+  name: string;
+  status: "QUEUED" | "PROCESSING" | "COMPLETED" | "PARTIAL" | "FAILED" | "CANCELLED";
+  lane: string;
+  priority: "HIGH" | "NORMAL" | "LOW";
+  pricePoints: number;
+  chargedPoints: number;
+  traceId: string;
+  createdAt: string;
+  startedAt: string | null;
+  endedAt: string | null;
+  error: FaultBody | null;
+}
+
+export interface OpsTaskViewBody {
+  taskId: string;
+  tenantId: string;
+  tenantName: string;
+  userId: string;
+  userEmail: string | null;
+  tool: string;
+  name: string;
+  status: "QUEUED" | "PROCESSING" | "COMPLETED" | "PARTIAL" | "FAILED" | "CANCELLED";
+  lane: string;
+  priority: "HIGH" | "NORMAL" | "LOW";
+  pricePoints: number;
+  chargedPoints: number;
+  traceId: string;
+  createdAt: string;
+  startedAt: string | null;
+  endedAt: string | null;
+  error: FaultBody | null;
+  nodes: OpsNodeBody[];
+  /** every change of a node, oldest first; history is kept for 90 days */
+  timeline: StepBody[];
+  /** why each node that has not ended waits */
+  why: ReasonBody[];
+}
+
+export interface OpsTasksBody {
+  items: OpsTaskBody[];
   nextCursor: string | null;
 }
 
@@ -989,12 +1245,28 @@ export interface OrganisationBody {
   concurrency: number;
   /** running nodes of each user; null: no limit */
   userConcurrency: number | null;
+  /** below it a user gets a notice; null: no notice */
+  lowBalancePoints: number | null;
 }
 
 export interface OrganisationChangeBody {
   name?: string | null;
   /** running nodes of each user; null: no limit; left out: unchanged */
   userConcurrency?: number | null;
+  /** below it a user gets a notice; null: no notice; left out: unchanged */
+  lowBalancePoints?: number | null;
+}
+
+export interface OriginalBody {
+  /** as the submission named it; in a flow `node.input` */
+  name: string;
+  inputId: string;
+  /** valid until expiresAt; null: the picture is not kept any more */
+  url: string | null;
+  contentType: string;
+  width: number | null;
+  height: number | null;
+  expiresAt: string | null;
 }
 
 export interface OutfitPosesParams {
@@ -1027,6 +1299,11 @@ export interface Overrides {
   jobPeriodSeconds?: number | null;
 }
 
+export interface OwnPasswordBody {
+  currentPassword: string;
+  newPassword: string;
+}
+
 export interface OwnerBody {
   email: string;
   password: string;
@@ -1050,7 +1327,16 @@ export interface PairBody {
   bound: number;
 }
 
+export interface PauseBody {
+  reason?: string | null;
+}
+
 export type Permission = "task.submit" | "task.read" | "task.cancel" | "task.manage" | "points.read" | "points.grant" | "points.transfer" | "order.create" | "order.refund" | "job.read" | "job.write" | "job.run" | "job.ops" | "webhook.manage" | "user.manage" | "tenant.manage" | "ops.read" | "ops.write";
+
+export interface PlaceBody {
+  at: string;
+  location: string;
+}
 
 export interface PointBody {
   /** start of the step */
@@ -1119,6 +1405,24 @@ export interface ReasonBody {
   detail: string;
 }
 
+export interface ReceiptBody {
+  /** our number of the payment at WeChat */
+  receiptNumber: string;
+  orderId: string;
+  transactionId: string;
+  tenantName: string;
+  buyer: string;
+  packageId: string;
+  points: number;
+  amountFen: number;
+  refundedFen: number;
+  channel: Channel;
+  status: OrderStatus;
+  createdAt: string;
+  paidAt: string;
+  refunds: RefundLineBody[];
+}
+
 export interface RefreshBody {
   refreshToken: string;
 }
@@ -1128,7 +1432,23 @@ export interface RefundBody {
   status: RefundStatus;
 }
 
+export interface RefundLineBody {
+  refundId: string;
+  status: RefundStatus;
+  orderId: string;
+  amountFen: number;
+  points: number;
+  reason: string;
+  createdAt: string;
+  endedAt: string | null;
+}
+
 export type RefundStatus = "REQUESTED" | "PROCESSING" | "ABNORMAL" | "SUCCESS" | "CLOSED";
+
+export interface RefundsBody {
+  items: RefundLineBody[];
+  nextCursor: string | null;
+}
 
 export interface RegisterBody {
   tenantName: string;
@@ -1171,6 +1491,28 @@ export interface ReplayedBody {
   nextTo: string | null;
 }
 
+export interface ReportedFireBody {
+  /** the nominal time */
+  scheduledTime: string;
+  /** RUN: see the run; UNACCOUNTED does not occur */
+  outcome: FireStatus;
+  reason: string;
+  runId: string | null;
+}
+
+export interface ReportedFiresBody {
+  items: ReportedFireBody[];
+  nextCursor: string | null;
+}
+
+export type Reprocess = "none" | "failed" | "completed";
+
+export interface ResetBody {
+  /** of the link in the mail */
+  token: string;
+  password: string;
+}
+
 export interface ResultBody {
   name: string;
   /** valid until expiresAt; a new request returns a new one */
@@ -1183,6 +1525,12 @@ export interface ResultBody {
   expiresAt: string;
   /** made without the network that one of its steps needs */
   isDraft: boolean;
+}
+
+export interface ResumeBody {
+  note?: string | null;
+  /** fires of the pause: none, a run for the newest, a run for each (100 at most) */
+  catchUp?: CatchUp;
 }
 
 export interface RetryShape {
@@ -1241,6 +1589,32 @@ export interface RunBody {
   createdAt: string;
 }
 
+export interface RunCircuitBody {
+  /** null for a circuit of a task type */
+  tenantId: string | null;
+  /** host of the targets, or the task type */
+  target: string;
+  state: CircuitState;
+  failures: number;
+  runs: number;
+  changedAt: string;
+  nextProbeAt: string;
+}
+
+export interface RunGuardBody {
+  state: "NORMAL" | "DEGRADED";
+  /** by the guard; run_low first, then run_normal */
+  pausedLanes: string[];
+  changedAt: string | null;
+  /** start delay in the last minute */
+  latencyP95Seconds: number | null;
+  /** due runs, without those of lanes that the guard has paused */
+  backlog: number | null;
+  readAt: string | null;
+  /** targets that are not called */
+  circuits: RunCircuitBody[];
+}
+
 export interface RunIdBody {
   runId: string;
 }
@@ -1284,7 +1658,7 @@ export interface ScheduleShape {
   timezone?: string;
   /** each run starts at the job's own place in it */
   jitterSeconds?: number;
-  /** of AFTER, which is not supported yet */
+  /** of AFTER: jobs that must have succeeded for the same scheduled time */
   after?: string[] | null;
 }
 
@@ -1304,6 +1678,21 @@ export interface SecretValueBody {
 
 export interface SecretsBody {
   items: SecretBody[];
+  nextCursor: string | null;
+}
+
+export interface SeenLoginBody {
+  loginId: string;
+  method: string;
+  address: string;
+  location: string;
+  at: string;
+  /** no login of the months before came from this location */
+  isNewPlace: boolean;
+}
+
+export interface SeenLoginsBody {
+  items: SeenLoginBody[];
   nextCursor: string | null;
 }
 
@@ -1393,6 +1782,16 @@ export interface SimulationBody {
   tenants: TenantComparisonBody[];
 }
 
+export interface StepBody {
+  at: string;
+  node: string;
+  fromStatus: string | null;
+  toStatus: string;
+  attempt: number;
+  workerId: string | null;
+  reason: string | null;
+}
+
 export interface StyleParams {
   style?: "watercolor" | "pencil" | "oil" | "poster" | "cartoon" | "vintage" | "neon";
   strength?: number;
@@ -1413,28 +1812,13 @@ export interface SubmitBody {
   priority?: "HIGH" | "NORMAL" | "LOW";
 }
 
-export interface TaskBody {
-  taskId: string;
-  userId: string;
-  tool: string;
-  name: string;
-  status: "QUEUED" | "PROCESSING" | "COMPLETED" | "PARTIAL" | "FAILED" | "CANCELLED";
-  progress: number;
-  lane: string;
-  priority: "HIGH" | "NORMAL" | "LOW";
-  pricePoints: number;
-  chargedPoints: number;
-  createdAt: string;
-  startedAt: string | null;
-  endedAt: string | null;
-  error: FaultBody | null;
-  /** only the preview engine serves a step that needs a network: the result is a draft */
-  isDraft: boolean;
-}
-
 export interface TaskIdBody {
   taskId: string;
   status: "QUEUED" | "PROCESSING" | "COMPLETED" | "PARTIAL" | "FAILED" | "CANCELLED";
+}
+
+export interface TaskIdsBody {
+  ids: string[];
 }
 
 export type TaskType = "HTTP" | "TASK" | "FLOW";
@@ -1460,10 +1844,18 @@ export interface TaskViewBody {
   traceId: string;
   nodes: NodeBody[];
   results: ResultBody[];
+  /** the pictures that were submitted */
+  inputs: OriginalBody[];
+  /** as they were submitted */
+  params: Record<string, unknown>;
+  /** as it was submitted; null: the default */
+  count: number | null;
+  /** names of results that were deleted */
+  deletedResults: string[];
 }
 
 export interface TasksBody {
-  items: TaskBody[];
+  items: ListedTaskBody[];
   nextCursor: string | null;
 }
 
@@ -1528,9 +1920,54 @@ export interface TenantComparisonBody {
   after: WaitsBody;
 }
 
+export interface TenantOrderBody {
+  orderId: string;
+  userId: string;
+  email: string | null;
+  status: string;
+  packageId: string;
+  amountFen: number;
+  points: number;
+  refundedFen: number;
+  channel: string;
+  transactionId: string | null;
+  flag: string | null;
+  createdAt: string;
+  paidAt: string | null;
+}
+
+export interface TenantOrdersBody {
+  items: TenantOrderBody[];
+  nextCursor: string | null;
+}
+
+export interface TenantUserBody {
+  userId: string;
+  email: string | null;
+  phone: string | null;
+  displayName: string | null;
+  status: string;
+  roles: string[];
+  /** points */
+  balance: number;
+  frozen: number;
+  createdAt: string;
+}
+
+export interface TenantUsersBody {
+  items: TenantUserBody[];
+  nextCursor: string | null;
+}
+
 export interface TenantsBody {
   items: TenantBody[];
   nextCursor: string | null;
+}
+
+export interface ThumbnailBody {
+  url: string;
+  width: number;
+  height: number;
 }
 
 export interface TicketBody {
@@ -1581,6 +2018,8 @@ export interface ToolBody {
   inputHelp: Record<string, string>;
   /** only the preview engine serves a step that needs a network: the result is a draft */
   isDraft: boolean;
+  /** what each draft step can and cannot do, by language (en, zh); empty unless isDraft */
+  draftNotes: Record<string, string>[];
 }
 
 export interface ToolTaskShape {
@@ -1617,6 +2056,33 @@ export interface UpscaleParams {
   quality?: number;
 }
 
+export interface UsageBody {
+  items: UsageLineBody[];
+  nextCursor: string | null;
+  from: string;
+  /** inclusive */
+  to: string;
+  scope: "own" | "tenant";
+  totalTasks: number;
+  totalTexts: number;
+  totalPoints: number;
+}
+
+export interface UsageLineBody {
+  /** null unless grouped by day, as the other two */
+  day: string | null;
+  /** a tool, `flow`, or `text:` and a service */
+  tool: string | null;
+  userId: string | null;
+  email: string | null;
+  displayName: string | null;
+  /** that ended */
+  tasks: number;
+  texts: number;
+  /** charged */
+  points: number;
+}
+
 export interface UserBody {
   userId: string;
   email: string | null;
@@ -1626,6 +2092,10 @@ export interface UserBody {
   /** the user's own limit of running nodes; null: as each user */
   concurrency: number | null;
   createdAt: string;
+  displayName: string | null;
+  lastLoginAt: string | null;
+  /** points */
+  balance: number;
 }
 
 export interface UserChangeBody {
