@@ -25,6 +25,27 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.job_partition_days() RETURNS TABLE(kind text, day date)
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'public', 'pg_temp'
+    AS $$
+SELECT parent.relname::text, to_date(right(part.relname, 8), 'YYYYMMDD')
+  FROM pg_inherits JOIN pg_class AS part ON part.oid = inhrelid JOIN pg_class AS parent ON parent.oid = inhparent
+ WHERE parent.relname IN ('job_run', 'run_result', 'run_log') AND parent.relkind = 'p'
+$$;
+
+CREATE FUNCTION public.job_partition_drop(kind text, day date) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'public', 'pg_temp'
+    SET lock_timeout TO '2s'
+    AS $$
+BEGIN
+    PERFORM job_partition_lock(kind, day);
+    EXECUTE format('DROP TABLE %I', format('%s_%s', kind, to_char(day, 'YYYYMMDD')));
+
+END
+$$;
+
 CREATE FUNCTION public.job_partition_ensure(day date) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'public', 'pg_temp'
@@ -49,6 +70,20 @@ BEGIN
             END IF;
         END IF;
     END LOOP;
+
+END
+$$;
+
+CREATE FUNCTION public.job_partition_lock(kind text, day date) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'public', 'pg_temp'
+    SET lock_timeout TO '2s'
+    AS $$
+BEGIN
+    IF kind NOT IN ('job_run', 'run_result', 'run_log') OR day >= current_date THEN
+        RAISE EXCEPTION 'no partition that can leave: % %', kind, day USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    EXECUTE format('LOCK TABLE %I IN SHARE ROW EXCLUSIVE MODE', format('%s_%s', kind, to_char(day, 'YYYYMMDD')));
 
 END
 $$;
@@ -561,6 +596,36 @@ CREATE TABLE public.audit_log (
 
 ALTER TABLE ONLY public.audit_log FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE public.backfill (
+    tenant_id uuid NOT NULL,
+    backfill_id uuid NOT NULL,
+    job_id uuid NOT NULL,
+    actor_id uuid NOT NULL,
+    since timestamp with time zone NOT NULL,
+    until timestamp with time zone NOT NULL,
+    parallelism integer NOT NULL,
+    reprocess text NOT NULL,
+    status text DEFAULT 'RUNNING'::text NOT NULL,
+    total integer NOT NULL,
+    done integer DEFAULT 0 NOT NULL,
+    failed integer DEFAULT 0 NOT NULL,
+    minute timestamp with time zone,
+    released integer DEFAULT 0 NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    ended_at timestamp with time zone,
+    CONSTRAINT backfill_check CHECK ((since < until)),
+    CONSTRAINT backfill_check1 CHECK (((status = 'RUNNING'::text) = (ended_at IS NULL))),
+    CONSTRAINT backfill_done_check CHECK ((done >= 0)),
+    CONSTRAINT backfill_failed_check CHECK ((failed >= 0)),
+    CONSTRAINT backfill_parallelism_check CHECK (((parallelism >= 1) AND (parallelism <= 1000))),
+    CONSTRAINT backfill_released_check CHECK ((released >= 0)),
+    CONSTRAINT backfill_reprocess_check CHECK ((reprocess = ANY (ARRAY['none'::text, 'failed'::text, 'completed'::text]))),
+    CONSTRAINT backfill_status_check CHECK ((status = ANY (ARRAY['RUNNING'::text, 'COMPLETED'::text, 'CANCELLED'::text]))),
+    CONSTRAINT backfill_total_check CHECK ((total >= 0))
+);
+
+ALTER TABLE ONLY public.backfill FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE public.bill_day (
     day date NOT NULL,
     status text NOT NULL,
@@ -770,6 +835,7 @@ CREATE TABLE public.job (
     paused_at timestamp with time zone,
     created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     updated_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    target_host text GENERATED ALWAYS AS (lower("substring"((task ->> 'url'::text), '^[A-Za-z]+://([^/?#]+)'::text))) STORED,
     CONSTRAINT job_base_delay_ms_check CHECK (((base_delay_ms >= 0) AND (base_delay_ms <= 86400000))),
     CONSTRAINT job_catchup_window_s_check CHECK (((catchup_window_s >= 0) AND (catchup_window_s <= 86400))),
     CONSTRAINT job_check CHECK (((schedule_type = 'CRON'::text) = (expr IS NOT NULL))),
@@ -785,7 +851,7 @@ CREATE TABLE public.job (
     CONSTRAINT job_note_check CHECK ((length(note) <= 500)),
     CONSTRAINT job_overlap_policy_check CHECK ((overlap_policy = ANY (ARRAY['ALLOW_ALL'::text, 'SKIP'::text, 'BUFFER_ONE'::text, 'BUFFER_ALL'::text, 'CANCEL_OTHER'::text]))),
     CONSTRAINT job_priority_check CHECK ((priority = ANY (ARRAY['CRITICAL'::text, 'HIGH'::text, 'NORMAL'::text, 'LOW'::text]))),
-    CONSTRAINT job_schedule_type_check CHECK ((schedule_type = ANY (ARRAY['CRON'::text, 'ONCE'::text]))),
+    CONSTRAINT job_schedule_type_check CHECK ((schedule_type = ANY (ARRAY['CRON'::text, 'ONCE'::text, 'AFTER'::text]))),
     CONSTRAINT job_status_check CHECK ((status = ANY (ARRAY['ACTIVE'::text, 'PAUSED'::text, 'COMPLETED'::text, 'DELETED'::text]))),
     CONSTRAINT job_task_check CHECK ((octet_length((task)::text) <= 131072)),
     CONSTRAINT job_task_type_check CHECK ((task_type = ANY (ARRAY['HTTP'::text, 'TASK'::text, 'FLOW'::text]))),
@@ -796,6 +862,17 @@ CREATE TABLE public.job (
 );
 
 ALTER TABLE ONLY public.job FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.job_after (
+    tenant_id uuid NOT NULL,
+    job_id uuid NOT NULL,
+    predecessor_id uuid NOT NULL,
+    place smallint NOT NULL,
+    CONSTRAINT job_after_check CHECK ((job_id <> predecessor_id)),
+    CONSTRAINT job_after_place_check CHECK ((place >= 0))
+);
+
+ALTER TABLE ONLY public.job_after FORCE ROW LEVEL SECURITY;
 
 CREATE TABLE public.job_change (
     tenant_id uuid NOT NULL,
@@ -822,7 +899,7 @@ CREATE TABLE public.job_fire_note (
     at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     CONSTRAINT job_fire_note_check CHECK ((first_at <= last_at)),
     CONSTRAINT job_fire_note_fires_check CHECK ((fires > 0)),
-    CONSTRAINT job_fire_note_outcome_check CHECK ((outcome = ANY (ARRAY['SKIPPED_OVERLAP'::text, 'MISFIRED'::text, 'COALESCED'::text, 'TENANT_SUSPENDED'::text, 'CANCELLED_BY_EDIT'::text]))),
+    CONSTRAINT job_fire_note_outcome_check CHECK ((outcome = ANY (ARRAY['SKIPPED_OVERLAP'::text, 'MISFIRED'::text, 'COALESCED'::text, 'TENANT_SUSPENDED'::text, 'CANCELLED_BY_EDIT'::text, 'PREDECESSOR_FAILED'::text, 'PAUSED'::text]))),
     CONSTRAINT job_fire_note_reason_check CHECK ((length(reason) <= 500))
 );
 
@@ -882,6 +959,8 @@ CREATE TABLE public.job_run (
     dead_at timestamp with time zone,
     trace_id text DEFAULT ''::text NOT NULL,
     created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    backfill_id uuid,
+    predecessors jsonb,
     CONSTRAINT job_run_answer_check CHECK ((length(answer) <= 4000)),
     CONSTRAINT job_run_attempt_check CHECK ((attempt >= 0)),
     CONSTRAINT job_run_check CHECK (((state = 'RUNNING'::text) = (lease_until IS NOT NULL))),
@@ -1356,6 +1435,77 @@ CREATE TABLE public.refresh_token (
 
 ALTER TABLE ONLY public.refresh_token FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE public.run_archive (
+    kind text NOT NULL,
+    day date NOT NULL,
+    batch integer NOT NULL,
+    state text DEFAULT 'COPYING'::text NOT NULL,
+    rows bigint NOT NULL,
+    fingerprint numeric NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    dropped_at timestamp with time zone,
+    CONSTRAINT run_archive_batch_check CHECK ((batch > 0)),
+    CONSTRAINT run_archive_check CHECK (((state = 'DROPPED'::text) = (dropped_at IS NOT NULL))),
+    CONSTRAINT run_archive_kind_check CHECK ((kind = ANY (ARRAY['job_run'::text, 'run_result'::text, 'run_log'::text]))),
+    CONSTRAINT run_archive_rows_check CHECK ((rows >= 0)),
+    CONSTRAINT run_archive_state_check CHECK ((state = ANY (ARRAY['COPYING'::text, 'DROPPED'::text])))
+);
+
+ALTER TABLE ONLY public.run_archive FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.run_archive_part (
+    kind text NOT NULL,
+    day date NOT NULL,
+    batch integer NOT NULL,
+    part integer NOT NULL,
+    first_id uuid NOT NULL,
+    last_id uuid NOT NULL,
+    key text NOT NULL,
+    rows integer NOT NULL,
+    bytes bigint NOT NULL,
+    sha256 text NOT NULL,
+    members jsonb NOT NULL,
+    CONSTRAINT run_archive_part_rows_check CHECK ((rows > 0)),
+    CONSTRAINT run_archive_part_sha256_check CHECK ((length(sha256) = 64))
+);
+
+ALTER TABLE ONLY public.run_archive_part FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.run_circuit (
+    tenant_id uuid NOT NULL,
+    target text NOT NULL,
+    state text NOT NULL,
+    until timestamp with time zone NOT NULL,
+    changed_at timestamp with time zone NOT NULL,
+    openings integer NOT NULL,
+    probes integer NOT NULL,
+    runs integer NOT NULL,
+    failures integer NOT NULL,
+    CONSTRAINT run_circuit_openings_check CHECK ((openings >= 0)),
+    CONSTRAINT run_circuit_probes_check CHECK ((probes >= 0)),
+    CONSTRAINT run_circuit_state_check CHECK ((state = ANY (ARRAY['OPEN'::text, 'HALF_OPEN'::text, 'CLOSED'::text]))),
+    CONSTRAINT run_circuit_target_check CHECK (((length(target) >= 1) AND (length(target) <= 300)))
+);
+
+ALTER TABLE ONLY public.run_circuit FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.run_guard (
+    is_single boolean DEFAULT true NOT NULL,
+    shed integer DEFAULT 0 NOT NULL,
+    lanes text[] DEFAULT '{}'::text[] NOT NULL,
+    late_since timestamp with time zone,
+    full_since timestamp with time zone,
+    calm_since timestamp with time zone,
+    changed_at timestamp with time zone,
+    latency_s double precision,
+    backlog bigint,
+    read_at timestamp with time zone,
+    CONSTRAINT run_guard_is_single_check CHECK (is_single),
+    CONSTRAINT run_guard_shed_check CHECK (((shed >= 0) AND (shed <= 2)))
+);
+
+ALTER TABLE ONLY public.run_guard FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE public.run_log (
     tenant_id uuid NOT NULL,
     run_id uuid NOT NULL,
@@ -1790,6 +1940,9 @@ ALTER TABLE ONLY public.artefact
 ALTER TABLE ONLY public.audit_log
     ADD CONSTRAINT audit_log_pkey PRIMARY KEY (audit_id);
 
+ALTER TABLE ONLY public.backfill
+    ADD CONSTRAINT backfill_pkey PRIMARY KEY (tenant_id, backfill_id);
+
 ALTER TABLE ONLY public.bill_day
     ADD CONSTRAINT bill_day_pkey PRIMARY KEY (day);
 
@@ -1819,6 +1972,9 @@ ALTER TABLE ONLY public.idempotency_key
 
 ALTER TABLE ONLY public.invariant_pass
     ADD CONSTRAINT invariant_pass_pkey PRIMARY KEY (is_only);
+
+ALTER TABLE ONLY public.job_after
+    ADD CONSTRAINT job_after_pkey PRIMARY KEY (tenant_id, job_id, predecessor_id);
 
 ALTER TABLE ONLY public.job_change
     ADD CONSTRAINT job_change_pkey PRIMARY KEY (tenant_id, job_id, version);
@@ -1925,6 +2081,18 @@ ALTER TABLE ONLY public.points_lot
 ALTER TABLE ONLY public.refresh_token
     ADD CONSTRAINT refresh_token_pkey PRIMARY KEY (token_hash);
 
+ALTER TABLE ONLY public.run_archive_part
+    ADD CONSTRAINT run_archive_part_pkey PRIMARY KEY (kind, day, batch, part);
+
+ALTER TABLE ONLY public.run_archive
+    ADD CONSTRAINT run_archive_pkey PRIMARY KEY (kind, day, batch);
+
+ALTER TABLE ONLY public.run_circuit
+    ADD CONSTRAINT run_circuit_pkey PRIMARY KEY (tenant_id, target);
+
+ALTER TABLE ONLY public.run_guard
+    ADD CONSTRAINT run_guard_pkey PRIMARY KEY (is_single);
+
 ALTER TABLE ONLY public.run_log
     ADD CONSTRAINT run_log_pkey PRIMARY KEY (run_id, log_id, at);
 
@@ -2009,6 +2177,8 @@ CREATE INDEX audit_log_of_target ON public.audit_log USING btree (target, at DES
 
 CREATE INDEX audit_log_of_tenant ON public.audit_log USING btree (tenant_id, at DESC, audit_id DESC);
 
+CREATE INDEX backfill_running ON public.backfill USING btree (created_at) WHERE (status = 'RUNNING'::text);
+
 CREATE INDEX bill_difference_open ON public.bill_difference USING btree (tenant_id, order_id) WHERE (resolution = 'OPEN'::text);
 
 CREATE INDEX generation_allowance_age ON public.generation_allowance USING btree (day);
@@ -2024,6 +2194,8 @@ CREATE INDEX generation_running ON public.generation USING btree (lease_until) W
 CREATE INDEX generation_waiting ON public.generation USING btree (lane, tenant_id, created_at, generation_id) WHERE (status = 'QUEUED'::text);
 
 CREATE INDEX idempotency_key_age ON public.idempotency_key USING btree (created_at);
+
+CREATE INDEX job_after_predecessor ON public.job_after USING btree (tenant_id, predecessor_id);
 
 CREATE INDEX job_ending ON public.job USING btree (last_fire_at) WHERE ((status = 'ACTIVE'::text) AND (next_fire_at IS NULL));
 
@@ -2045,9 +2217,13 @@ CREATE INDEX job_run_ended ON ONLY public.job_run USING brin (ended_at) WITH (pa
 
 CREATE INDEX job_run_lease ON ONLY public.job_run USING btree (lease_until, run_id) WHERE (state = 'RUNNING'::text);
 
+CREATE INDEX job_run_of_backfill ON ONLY public.job_run USING btree (tenant_id, backfill_id, state) WHERE (backfill_id IS NOT NULL);
+
 CREATE INDEX job_run_of_job ON ONLY public.job_run USING btree (tenant_id, job_id, due_at, run_id) WHERE is_deferred;
 
 CREATE INDEX job_run_of_tenant ON ONLY public.job_run USING btree (tenant_id, run_id);
+
+CREATE INDEX job_run_parked ON ONLY public.job_run USING btree (tenant_id, backfill_id, scheduled_at) WHERE (due_at >= '9000-01-01 00:00:00+00'::timestamp with time zone);
 
 CREATE INDEX job_run_started ON ONLY public.job_run USING brin (started_at) WITH (pages_per_range='32');
 
@@ -2227,6 +2403,9 @@ ALTER TABLE ONLY public.artefact
 ALTER TABLE ONLY public.artefact
     ADD CONSTRAINT artefact_tenant_id_task_id_fkey FOREIGN KEY (tenant_id, task_id) REFERENCES public.task(tenant_id, task_id);
 
+ALTER TABLE ONLY public.backfill
+    ADD CONSTRAINT backfill_tenant_id_job_id_fkey FOREIGN KEY (tenant_id, job_id) REFERENCES public.job(tenant_id, job_id);
+
 ALTER TABLE ONLY public.bill_difference
     ADD CONSTRAINT bill_difference_day_fkey FOREIGN KEY (day) REFERENCES public.bill_day(day);
 
@@ -2238,6 +2417,12 @@ ALTER TABLE ONLY public.generation_share
 
 ALTER TABLE ONLY public.generation
     ADD CONSTRAINT generation_tenant_id_user_id_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES public.app_user(tenant_id, user_id);
+
+ALTER TABLE ONLY public.job_after
+    ADD CONSTRAINT job_after_tenant_id_job_id_fkey FOREIGN KEY (tenant_id, job_id) REFERENCES public.job(tenant_id, job_id);
+
+ALTER TABLE ONLY public.job_after
+    ADD CONSTRAINT job_after_tenant_id_predecessor_id_fkey FOREIGN KEY (tenant_id, predecessor_id) REFERENCES public.job(tenant_id, job_id);
 
 ALTER TABLE ONLY public.job_change
     ADD CONSTRAINT job_change_tenant_id_job_id_fkey FOREIGN KEY (tenant_id, job_id) REFERENCES public.job(tenant_id, job_id);
@@ -2293,6 +2478,9 @@ ALTER TABLE ONLY public.points_lot
 ALTER TABLE ONLY public.refresh_token
     ADD CONSTRAINT refresh_token_tenant_id_session_id_fkey FOREIGN KEY (tenant_id, session_id) REFERENCES public.session(tenant_id, session_id) ON DELETE CASCADE;
 
+ALTER TABLE ONLY public.run_archive_part
+    ADD CONSTRAINT run_archive_part_kind_day_batch_fkey FOREIGN KEY (kind, day, batch) REFERENCES public.run_archive(kind, day, batch) ON DELETE CASCADE;
+
 ALTER TABLE ONLY public.session
     ADD CONSTRAINT session_tenant_id_user_id_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES public.app_user(tenant_id, user_id) ON DELETE CASCADE;
 
@@ -2320,11 +2508,19 @@ ALTER TABLE ONLY public.webhook_delivery
 ALTER TABLE ONLY public.wechat_identity
     ADD CONSTRAINT wechat_identity_tenant_id_user_id_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES public.app_user(tenant_id, user_id) ON DELETE CASCADE;
 
+CREATE POLICY all_may_read ON public.run_archive FOR SELECT TO artiway_app USING (true);
+
+CREATE POLICY all_may_read ON public.run_archive_part FOR SELECT TO artiway_app USING (true);
+
+CREATE POLICY all_may_read ON public.run_guard FOR SELECT TO artiway_app USING (true);
+
 CREATE POLICY all_rows ON public.app_user TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.artefact TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.audit_log FOR SELECT TO artiway_service USING (true);
+
+CREATE POLICY all_rows ON public.backfill TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.bill_day TO artiway_service USING (true) WITH CHECK (true);
 
@@ -2345,6 +2541,8 @@ CREATE POLICY all_rows ON public.idempotency_key TO artiway_service USING (true)
 CREATE POLICY all_rows ON public.invariant_pass TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.job TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.job_after FOR SELECT TO artiway_service USING (true);
 
 CREATE POLICY all_rows ON public.job_change TO artiway_service USING (true) WITH CHECK (true);
 
@@ -2385,6 +2583,14 @@ CREATE POLICY all_rows ON public.pay_refund TO artiway_service USING (true) WITH
 CREATE POLICY all_rows ON public.pay_transaction TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.refresh_token TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.run_archive TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.run_archive_part TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.run_circuit TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.run_guard TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.run_log TO artiway_service USING (true) WITH CHECK (true);
 
@@ -2430,6 +2636,8 @@ ALTER TABLE public.artefact ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.audit_log ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE public.backfill ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE public.bill_day ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.bill_difference ENABLE ROW LEVEL SECURITY;
@@ -2465,6 +2673,8 @@ ALTER TABLE public.idempotency_key ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.invariant_pass ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.job ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.job_after ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.job_change ENABLE ROW LEVEL SECURITY;
 
@@ -2560,6 +2770,14 @@ CREATE POLICY readable ON public.webhook_delivery FOR SELECT TO artiway_service 
 
 ALTER TABLE public.refresh_token ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE public.run_archive ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.run_archive_part ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.run_circuit ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.run_guard ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE public.run_log ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.run_result ENABLE ROW LEVEL SECURITY;
@@ -2602,6 +2820,8 @@ CREATE POLICY tenant_rows ON public.artefact TO artiway_app USING ((tenant_id = 
 
 CREATE POLICY tenant_rows ON public.audit_log TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
+CREATE POLICY tenant_rows ON public.backfill TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
 CREATE POLICY tenant_rows ON public.generation TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
 CREATE POLICY tenant_rows ON public.generation_allowance TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
@@ -2611,6 +2831,8 @@ CREATE POLICY tenant_rows ON public.generation_share TO artiway_app USING ((tena
 CREATE POLICY tenant_rows ON public.idempotency_key TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
 CREATE POLICY tenant_rows ON public.job TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
+CREATE POLICY tenant_rows ON public.job_after TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
 CREATE POLICY tenant_rows ON public.job_change TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
@@ -2712,11 +2934,23 @@ REVOKE ALL ON FUNCTION public.is_tenant_wide_allowed(the_tenant uuid, the_user u
 
 GRANT ALL ON FUNCTION public.is_tenant_wide_allowed(the_tenant uuid, the_user uuid) TO artiway_service;
 
+REVOKE ALL ON FUNCTION public.job_partition_days() FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.job_partition_days() TO artiway_service;
+
+REVOKE ALL ON FUNCTION public.job_partition_drop(kind text, day date) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.job_partition_drop(kind text, day date) TO artiway_service;
+
 REVOKE ALL ON FUNCTION public.job_partition_ensure(day date) FROM PUBLIC;
 
 GRANT ALL ON FUNCTION public.job_partition_ensure(day date) TO artiway_app;
 
 GRANT ALL ON FUNCTION public.job_partition_ensure(day date) TO artiway_service;
+
+REVOKE ALL ON FUNCTION public.job_partition_lock(kind text, day date) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.job_partition_lock(kind text, day date) TO artiway_service;
 
 REVOKE ALL ON FUNCTION public.node_dispatch(the_nodes uuid[], charges_us bigint[], tags_us bigint[]) FROM PUBLIC;
 
@@ -2834,6 +3068,10 @@ GRANT SELECT,INSERT ON TABLE public.audit_log TO artiway_app;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.audit_log TO artiway_service;
 
+GRANT SELECT,INSERT,UPDATE ON TABLE public.backfill TO artiway_app;
+
+GRANT SELECT,UPDATE ON TABLE public.backfill TO artiway_service;
+
 GRANT SELECT,INSERT,UPDATE ON TABLE public.bill_day TO artiway_service;
 
 GRANT SELECT,INSERT ON TABLE public.bill_difference TO artiway_service;
@@ -2949,6 +3187,10 @@ GRANT SELECT,INSERT,UPDATE ON TABLE public.invariant_pass TO artiway_service;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.job TO artiway_app;
 
 GRANT SELECT,UPDATE ON TABLE public.job TO artiway_service;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.job_after TO artiway_app;
+
+GRANT SELECT ON TABLE public.job_after TO artiway_service;
 
 GRANT SELECT,INSERT ON TABLE public.job_change TO artiway_app;
 
@@ -3211,6 +3453,20 @@ GRANT UPDATE(remaining) ON TABLE public.points_lot TO artiway_app;
 GRANT SELECT,INSERT,DELETE ON TABLE public.refresh_token TO artiway_service;
 
 GRANT UPDATE(used_at) ON TABLE public.refresh_token TO artiway_service;
+
+GRANT SELECT ON TABLE public.run_archive TO artiway_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.run_archive TO artiway_service;
+
+GRANT SELECT ON TABLE public.run_archive_part TO artiway_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.run_archive_part TO artiway_service;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.run_circuit TO artiway_service;
+
+GRANT SELECT ON TABLE public.run_guard TO artiway_app;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.run_guard TO artiway_service;
 
 GRANT SELECT,INSERT ON TABLE public.run_log TO artiway_app;
 
