@@ -25,13 +25,21 @@ WITHOUT_TENANT = {
     "live_setting": "settings are the platform's, shared by all tenants",
     "model_setting": "limits of models are the platform's, shared by all tenants",
     "circuit": "steps that fail in a pool, whatever tenant's nodes they are",
+    "run_guard": "lanes of runs are the platform's; the one row is its guard's state",
+    "run_archive": "a day of the runs of all tenants that left the database",
+    "run_archive_part": "an object with runs of all tenants; a reader keeps those of its tenant",
     "series_minute": "aggregates over all tenants, read by operators; a tenant is a label",
     "series_day": "service levels are the platform's",
     "series_pass": "up to which minute the aggregates of all tenants are written",
     "worker": "workers are the platform's, shared by all tenants",
 }
 # Functions that run as their owner, each with the reason.
-RUNS_AS_OWNER = {"job_partition_ensure": "makes the empty partitions of a day; no argument but the day, no row read"}
+RUNS_AS_OWNER = {
+    "job_partition_ensure": "makes the empty partitions of a day; no argument but the day, no row read",
+    "job_partition_days": "names the partitions that exist; for the service alone, no row read",
+    "job_partition_lock": "keeps writers out of a past day while it is compared; for the service alone",
+    "job_partition_drop": "drops a past day that the archive has; for the service alone",
+}
 # What a role may do with a table and no more: no emptying past the policies, no triggers, no keys into it.
 PRIVILEGES = {"SELECT", "INSERT", "UPDATE", "DELETE"}
 

@@ -140,12 +140,16 @@ def key_of(kind: str, day: date, batch: int, part: int) -> str:
 
 def as_run(row: Mapping[str, Any]) -> Run:
     """From the line of an archived run."""
-    values = {field.name: row.get(field.name) for field in fields(Run)}
+    values: dict[str, Any] = {field.name: row.get(field.name) for field in fields(Run)}
     for name in ("tenant_id", "run_id", "job_id", "task_id"):
         values[name] = None if row[name] is None else UUID(row[name])
     for name in values.keys() & _TIMES:
         values[name] = _time(values[name])
-    kinds = {"kind": RunKind(row["kind"]), "state": RunState(row["state"]), "task_type": TaskType(row["task_type"])}
+    kinds: dict[str, Any] = {
+        "kind": RunKind(row["kind"]),
+        "state": RunState(row["state"]),
+        "task_type": TaskType(row["task_type"]),
+    }
     return Run(**{**values, **kinds})
 
 

@@ -128,7 +128,7 @@ class S3Archive:
         """None: there is no such object."""
         from botocore.exceptions import BotoCoreError, ClientError
 
-        wanted = {} if length is None else {"Range": f"bytes={offset}-{offset + length - 1}"}
+        wanted: Any = {} if length is None else {"Range": f"bytes={offset}-{offset + length - 1}"}
         try:
             return self._s3.get_object(Bucket=self._bucket, Key=key, **wanted)["Body"].read()
         except ClientError as error:
