@@ -19,9 +19,7 @@ from artiway.platform import http
 if TYPE_CHECKING:
     from artiway.delivery.uploads.model import Thumbnail
     from artiway.scheduling.model import Priority
-    from artiway.tasks.model import FlowNode, NodeStatus, Requester, Task, TaskOfTenant, TaskStatus
-    from artiway.tasks.operations import HandledTask
-    from artiway.tasks.why import Explanation
+    from artiway.tasks.model import FlowNode, HandledTask, NodeStatus, Requester, Task, TaskOfTenant, TaskStatus
 else:
     # The values on the wire. The enums are imported with the services, at the first request.
     Priority = Literal["HIGH", "NORMAL", "LOW"]
@@ -695,7 +693,7 @@ def _ops_task(found: TaskOfTenant) -> dict[str, Any]:
     }
 
 
-def _reasons(found: Explanation) -> list[ReasonBody]:
+def _reasons(found: Any) -> list[ReasonBody]:
     return [
         ReasonBody(
             name=reason.node.name,

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from artiway.circuits.model import Circuit
-from artiway.errors import Conflict, NotAllowed, NotFound, Refused, TooMany, Unavailable
+from artiway.errors import ArtiwayError, Conflict, NotAllowed, NotFound, Refused, TooMany, Unavailable
 from artiway.events import Event
 from artiway.scheduling.model import Priority
 
@@ -224,6 +224,15 @@ class TaskOfTenant:
     ended_at: datetime | None
     tenant_name: str
     user_email: str | None
+
+
+@dataclass(frozen=True)
+class HandledTask:
+    """What became of one id: the status after the change, or the error that prevented it."""
+
+    task_id: UUID
+    status: TaskStatus | None = None
+    error: ArtiwayError | None = None
 
 
 @dataclass(frozen=True)

@@ -10,17 +10,8 @@ from uuid import UUID
 
 from artiway.errors import ArtiwayError, Unavailable
 from artiway.ids import to_wire
-from artiway.tasks.model import NoSuchTask, Requester, TaskOfTenant, TaskSearch, TaskStatus
+from artiway.tasks.model import HandledTask, NoSuchTask, Requester, TaskOfTenant, TaskSearch, TaskStatus
 from artiway.tasks.service import TaskService
-
-
-@dataclass(frozen=True)
-class HandledTask:
-    """What became of one id: the status after the change, or the error that prevented it."""
-
-    task_id: UUID
-    status: TaskStatus | None = None
-    error: ArtiwayError | None = None
 
 
 @dataclass(frozen=True)
