@@ -70,7 +70,9 @@ def install(*, with_tools: bool) -> None:
     if have[:1] == [lock] and (not with_tools or have[1:] == ["tools"]):
         return
     report("installing the locked packages ...")
-    npm("ci", "--no-audit", "--no-fund", "--loglevel=error", *([] if with_tools else ["--omit=dev"]))
+    # `npm ci` refuses a lock without the optional packages of other systems, which a registry's mirror may lack.
+    # Without --save npm takes the versions and hashes of the lock and leaves it alone.
+    npm("install", "--no-save", "--no-audit", "--no-fund", "--loglevel=error", *([] if with_tools else ["--omit=dev"]))
     stamp.write_text(f"{lock} tools" if with_tools else lock)
 
 

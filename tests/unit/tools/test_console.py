@@ -20,7 +20,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     commands: list[str] = []
 
     def run(*arguments: str) -> None:
-        commands.append(arguments[0] if arguments[0] == "ci" else arguments[2])
+        commands.append(arguments[0] if arguments[0] == "install" else arguments[2])
         (tmp_path / "dist").mkdir(exist_ok=True)
 
     monkeypatch.setattr(console, "CONSOLE", tmp_path)
@@ -31,21 +31,21 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_second_build_of_same_sources_does_nothing(runs: list[str]) -> None:
     assert (console.build(), console.build()) == (0, 0)
-    assert runs == ["ci", "build"]
+    assert runs == ["install", "build"]
 
 
 def test_changed_source_is_built_without_another_installation(runs: list[str], tmp_path: Path) -> None:
     console.build()
     (tmp_path / "src/main.tsx").write_text("changed")
     console.build()
-    assert runs == ["ci", "build", "build"]
+    assert runs == ["install", "build", "build"]
 
 
 def test_changed_test_is_no_reason_to_build(runs: list[str], tmp_path: Path) -> None:
     console.build()
     (tmp_path / "src/main.test.ts").write_text("changed")
     console.build()
-    assert runs == ["ci", "build"]
+    assert runs == ["install", "build"]
 
 
 def test_failed_build_leaves_a_line_and_is_tried_again(
