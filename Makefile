@@ -81,7 +81,7 @@ lint: $(VENV)/.ready ## ruff, mypy and the Lua scripts
 	@$(BIN)/python -m tools.lint_lua
 
 .PHONY: test
-test: lint $(VENV)/.ready .tools/emulator/.ready .tools/sam/.ready .tools/checkov/.ready .tools/llm/.ready .tools/cli/.ready test-worker test-clients test-typescript ## lint, types and every test
+test: lint $(VENV)/.ready .tools/emulator/.ready .tools/sam/.ready .tools/checkov/.ready .tools/llm/.ready .tools/cli/.ready test-worker test-clients test-typescript docs ## lint, types and every test
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 
 .PHONY: unit
