@@ -92,7 +92,7 @@ lint: $(VENV)/.ready ## ruff, mypy and the Lua scripts
 TEST_PROCESSES ?= 3
 .PHONY: test
 test: $(VENV)/.ready .tools/emulator/.ready .tools/sam/.ready .tools/checkov/.ready .tools/llm/.ready .tools/cli/.ready ## lint, types and every test
-	@$(MAKE) --no-print-directory --output-sync -j2 lint test-worker test-clients test-typescript test-console
+	@$(MAKE) --no-print-directory --output-sync -j2 lint test-worker test-clients test-typescript test-console docs
 	@$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadgroup
 
 .PHONY: unit
