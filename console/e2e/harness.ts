@@ -105,7 +105,8 @@ export async function operator(): Promise<Shop> {
 export async function signedIn(who: Shop, path: string, options: BrowserContextOptions = DESKTOP, language: "en" | "zh" = "en", theme: "light" | "dark" = "light"): Promise<Page> {
   const made = await context({ ...options, colorScheme: theme }, language);
   const tokens = { accessToken: who.accessToken, refreshToken: who.refreshToken, userId: who.userId, expiresAt: Date.now() + who.expiresIn * 1000 };
-  await made.addInitScript(([text]) => localStorage.getItem("artiway.session") ?? localStorage.setItem("artiway.session", text!), [JSON.stringify(tokens)]);
+  // The first, empty document of a page has no storage.
+  await made.addInitScript(([text]) => location.protocol.startsWith("http") && (localStorage.getItem("artiway.session") ?? localStorage.setItem("artiway.session", text!)), [JSON.stringify(tokens)]);
   const page = await made.newPage();
   await page.goto(address(path));
   await page.locator("main h1, main h2").first().waitFor();

@@ -45,7 +45,7 @@ describe("developers", () => {
 });
 
 describe("operations", () => {
-  it("pauses a lane for a reason, resumes it, sets and unsets its parallelism", async () => {
+  it("pauses a lane for a reason, resumes it, sets and unsets its parallelism", { timeout: 120_000 }, async () => {
     const page = await signedIn(await operator(), "/ops/lanes");
     await page.getByRole("button", { name: "Pause VIP, long tasks" }).click();
     const dialog = page.getByRole("dialog");
