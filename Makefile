@@ -64,6 +64,10 @@ cli: .tools/cli/.ready ## install the command line and the Python client into .t
 demo: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready .tools/llm/.ready ## play a story with two tenants and save the pictures
 	@$(BIN)/python -m local.demo
 
+.PHONY: drill
+drill: $(VENV)/.ready ## recover PostgreSQL from a base backup and streamed WAL taken under load; prints RTO and RPO
+	@$(BIN)/python -m local.drill
+
 .PHONY: chaos
 chaos: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready ## kill workers, servers and Redis under load, then audit tasks and points
 	@$(BIN)/python -m local.chaos
@@ -171,6 +175,10 @@ openapi: $(VENV)/.ready ## write the OpenAPI document from the routes, and the c
 .PHONY: clients
 clients: $(VENV)/.ready ## write the generated parts of the clients from the OpenAPI document
 	@$(BIN)/python -m tools.clients
+
+.PHONY: docs
+docs: .tools/docs/.ready ## build the documentation site into site/
+	@.tools/docs/bin/python -m tools.docs
 
 .PHONY: schema
 schema: $(VENV)/.ready ## write schema.sql from the migrations

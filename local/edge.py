@@ -176,7 +176,8 @@ class Edge:
             return response
         if not response.prepared:
             return web.json_response({"message": "Internal Server Error"}, status=500)
-        await response.write_eof()
+        with contextlib.suppress(ConnectionResetError):
+            await response.write_eof()
         return response
 
     async def _connect(self, request: web.Request) -> web.StreamResponse:

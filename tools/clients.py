@@ -314,7 +314,10 @@ def typescript_models(document: Document) -> str:
             shown = key if key.isidentifier() else json.dumps(key)
             lines.append(f"  {shown}{'' if is_required else '?'}: {typescript_type(one)};")
         lines.append("}")
-    return "\n".join(lines) + "\n"
+    lines += ["", "/** The parameters of each tool. */", "export interface ToolParams {"]
+    by_tool = document.schemas["SubmitBody"]["properties"]["params"].get("x-params-by-tool", {})
+    lines += [f"  {name}: {typescript_type(schema)};" for name, schema in by_tool.items()]
+    return "\n".join([*lines, "}"]) + "\n"
 
 
 def typescript_operations(document: Document) -> str:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from artiway.platform import http, openapi
+from artiway.tasks import catalogue
+from tools import openapi_text
 
 ROOT = Path(__file__).parent.parent
 TARGET = ROOT / "layers/core/artiway/openapi.json"
@@ -32,7 +34,9 @@ def apis() -> dict[str, http.Api]:
 
 
 def document() -> str:
-    return json.dumps(openapi.merged(apis().values()), ensure_ascii=False, indent=1) + "\n"
+    tools = {name: tool.json_schema for name, tool in catalogue.load().tools.items()}
+    completed = openapi_text.complete(openapi.merged(apis().values()), tools)
+    return json.dumps(completed, ensure_ascii=False, indent=1) + "\n"
 
 
 if __name__ == "__main__":

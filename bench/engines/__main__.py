@@ -183,6 +183,7 @@ def steps(bench: Bench) -> dict[str, Any]:
             "bare_seconds": None if bare is None else round(bare, 2),
         }
         print(f"  {step:12} {rows[step]}", flush=True)
+        save("steps", rows)
     return rows
 
 
@@ -260,16 +261,21 @@ def memory(bench: Bench) -> dict[str, Any]:
         for number in range(PICTURES):
             inputs = {"product": pictures[number % len(pictures)]}
             with bench.watched(slot) as seen:
-                slot.run(bench.job("cutout", "cutout", {}, inputs), bench.attempt(), quiet, time_limit_s=300)
+                slot.run(bench.job("cutout", "cutout", {}, inputs), bench.attempt(), quiet, time_limit_s=3_600)
             peaks.append(max(seen))
             print(f"  {number + 1:2} {peaks[-1]:.0f} MB, {time.perf_counter() - began:.0f} s", flush=True)
-    after = max(peaks[WARM:])
+            if number >= WARM:
+                save("memory", summary(peaks, time.perf_counter() - began))
+    return summary(peaks, time.perf_counter() - began)
+
+
+def summary(peaks: list[float], took_s: float) -> dict[str, Any]:
     return {
-        "pictures": PICTURES,
-        "seconds_per_picture": round((time.perf_counter() - began) / PICTURES, 2),
+        "pictures": len(peaks),
+        "seconds_per_picture": round(took_s / len(peaks), 2),
         "peak_mb": round(max(peaks)),
         "peak_of_first_ten_mb": round(max(peaks[:WARM])),
-        "growth_after_tenth_percent": round((after / max(peaks[:WARM]) - 1) * 100, 2),
+        "growth_after_tenth_percent": round((max(peaks[WARM:]) / max(peaks[:WARM]) - 1) * 100, 2),
     }
 
 
@@ -281,7 +287,7 @@ def stop(bench: Bench) -> dict[str, Any]:
     small, large = photograph("tee", (SIDE, SIDE)), photograph("tee", LARGE)
     cases = (("cutout", "cutout", large, {}), ("hd_fix", "upscale", small, {"scale": 2}))
     for node_type, step, data, params in cases:
-        first = bench.job(node_type, step, params, {"product": photograph("tee", (200, 200))})
+        first = bench.job(node_type, step, params, {"product": photograph("tee", (256, 256))})
         job = bench.job(node_type, step, params, {"product": data})
         with bench.sandbox() as slot:
             slot.run(first, bench.attempt(), quiet, time_limit_s=300)  # loads the model
@@ -306,22 +312,25 @@ def stop(bench: Bench) -> dict[str, Any]:
 PARTS: Mapping[str, Callable[[Bench], dict[str, Any]]] = {"steps": steps, "memory": memory, "stop": stop}
 
 
+def save(part: str, rows: dict[str, Any]) -> None:
+    """After each row, so that an interrupted run keeps what it measured."""
+    found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    found |= {part: rows, f"{part}_load": round(os.getloadavg()[0], 2), "goals": GOALS}
+    found |= {"at": datetime.now(UTC).isoformat(timespec="seconds"), "python": platform.python_version()}
+    RESULTS.parent.mkdir(parents=True, exist_ok=True)
+    RESULTS.write_text(json.dumps(found, indent=1))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.engines", description=__doc__)
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=[])
     names = parser.parse_args().parts or list(PARTS)
     in_worker()
     sys.path.insert(0, str(ROOT / "layers/core"))
-    found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     bench = Bench()
     for name in names:
         print(f"{name} (load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores)", flush=True)
-        found[name] = PARTS[name](bench)
-        found[f"{name}_load"] = round(os.getloadavg()[0], 2)
-    found |= {"at": datetime.now(UTC).isoformat(timespec="seconds"), "python": platform.python_version()}
-    found["goals"] = GOALS
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    RESULTS.write_text(json.dumps(found, indent=1))
+        save(name, PARTS[name](bench))
     print(f"written: {RESULTS.relative_to(ROOT)}")
     return 0
 

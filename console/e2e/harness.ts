@@ -105,8 +105,12 @@ export async function operator(): Promise<Shop> {
 export async function signedIn(who: Shop, path: string, options: BrowserContextOptions = DESKTOP, language: "en" | "zh" = "en", theme: "light" | "dark" = "light"): Promise<Page> {
   const made = await context({ ...options, colorScheme: theme }, language);
   const tokens = { accessToken: who.accessToken, refreshToken: who.refreshToken, userId: who.userId, expiresAt: Date.now() + who.expiresIn * 1000 };
-  // The first, empty document of a page has no storage.
-  await made.addInitScript(([text]) => location.protocol.startsWith("http") && (localStorage.getItem("artiway.session") ?? localStorage.setItem("artiway.session", text!)), [JSON.stringify(tokens)]);
+  // Once: a page that signs out stays signed out.
+  await made.addInitScript(([text]) => {
+    if (!location.protocol.startsWith("http") || localStorage.getItem("test.signed-in")) return;
+    localStorage.setItem("test.signed-in", "yes");
+    localStorage.setItem("artiway.session", text!);
+  }, [JSON.stringify(tokens)]);
   const page = await made.newPage();
   await page.goto(address(path));
   await page.locator("main h1, main h2").first().waitFor();

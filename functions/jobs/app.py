@@ -16,8 +16,7 @@ from pydantic import AwareDatetime, Field
 from artiway import bootstrap
 from artiway.errors import NotFound
 from artiway.ids import from_wire, to_wire
-from artiway.jobs.backfills.model import Backfill, BackfillStatus, Reprocess
-from artiway.jobs.backfills.service import Range
+from artiway.jobs.backfills.model import Backfill, BackfillStatus, Range, Reprocess
 from artiway.jobs.definitions.model import (
     Actor,
     CatchUp,
@@ -32,7 +31,7 @@ from artiway.jobs.definitions.model import (
     TaskShape,
     document_of,
 )
-from artiway.jobs.fire_report import FireStatus, ReportedFire
+from artiway.jobs.history.reports import FireStatus, ReportedFire
 from artiway.jobs.model import (
     JobPriority,
     JobStatus,

@@ -18,6 +18,7 @@ from artiway.circuits.model import StoppedSteps
 from artiway.errors import NotFound
 from artiway.ids import from_wire, to_wire
 from artiway.jobs.definitions.model import RunFilter, RunOfTenant
+from artiway.jobs.guard.model import NO_TENANT, CircuitState, RunHealth
 from artiway.jobs.model import RunKind, RunState, TaskType
 from artiway.platform import http
 from artiway.recovery.model import DeadLetter
@@ -1126,11 +1127,32 @@ class CircuitBody(http.Wire):
     next_probe_at: datetime = Field(description="from then on one node at a time may run")
 
 
+class RunCircuitBody(http.Wire):
+    tenant_id: str | None = Field(description="null for a circuit of a task type")
+    target: str = Field(description="host of the targets, or the task type")
+    state: CircuitState
+    failures: int
+    runs: int
+    changed_at: datetime
+    next_probe_at: datetime
+
+
+class RunGuardBody(http.Wire):
+    state: Literal["NORMAL", "DEGRADED"]
+    paused_lanes: list[str] = Field(description="by the guard; run_low first, then run_normal")
+    changed_at: datetime | None
+    latency_p95_seconds: float | None = Field(description="start delay in the last minute")
+    backlog: int | None = Field(description="due runs, without those of lanes that the guard has paused")
+    read_at: datetime | None
+    circuits: list[RunCircuitBody] = Field(description="targets that are not called")
+
+
 class GuardBody(http.Wire):
     state: Literal["NORMAL", "DEGRADED"]
     checks: dict[str, str] = Field(description="PostgreSQL, its reader and Redis: ok or away")
     readings: list[ReadingBody]
     circuits: list[CircuitBody] | None = Field(description="steps that are stopped; null if they could not be read")
+    runs: RunGuardBody | None = Field(description="the guard of scheduled runs; null if it could not be read")
 
 
 @api.get("/ops/health", permission="ops.read")
@@ -1151,6 +1173,30 @@ def get_guard() -> GuardBody:
             for reading in report.readings
         ],
         circuits=None if report.stopped is None else _circuit_bodies(report.stopped),
+        runs=None if report.runs is None else _run_guard(report.runs),
+    )
+
+
+def _run_guard(health: RunHealth) -> RunGuardBody:
+    return RunGuardBody(
+        state="DEGRADED" if health.state.is_degraded else "NORMAL",
+        paused_lanes=list(health.state.lanes),
+        changed_at=health.state.changed_at,
+        latency_p95_seconds=None if health.reading is None else health.reading.latency_s,
+        backlog=None if health.reading is None else health.reading.backlog,
+        read_at=health.read_at,
+        circuits=[
+            RunCircuitBody(
+                tenant_id=None if one.key.tenant_id == NO_TENANT else to_wire("tnt", one.key.tenant_id),
+                target=one.key.target,
+                state=one.state,
+                failures=one.failures,
+                runs=one.runs,
+                changed_at=one.changed_at,
+                next_probe_at=one.until,
+            )
+            for one in health.circuits
+        ],
     )
 
 

@@ -632,10 +632,10 @@ def search_tasks(
     return OpsTasksBody(items=items, next_cursor=http.cursor_of(next_place))
 
 
-@api.get("/ops/tasks/<task_id>", permission="ops.read", slow=True)
-def get_task_history(task_id: str) -> OpsTaskViewBody:
+@api.get("/ops/tasks/<any_task_id>", permission="ops.read", slow=True)
+def get_task_history(any_task_id: str) -> OpsTaskViewBody:
     """A task of any tenant: nodes, attempts, workers, timeline, and why it waits. Pictures are not shown."""
-    history = bootstrap.task_operations().history(from_wire("task", task_id))
+    history = bootstrap.task_operations().history(from_wire("task", any_task_id))
     found = history.found
     reasons: list[ReasonBody] = []
     if found.ended_at is None:

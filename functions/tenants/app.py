@@ -6,6 +6,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
+from aws_lambda_powertools.event_handler.openapi.params import Query
 from pydantic import Field, StringConstraints
 
 from artiway import bootstrap
@@ -89,10 +90,54 @@ class TenantsBody(http.Wire):
     next_cursor: str | None
 
 
+class TenantUserBody(http.Wire):
+    user_id: str
+    email: str | None
+    phone: str | None
+    display_name: str | None
+    status: str
+    roles: list[str]
+    balance: int = Field(description="points")
+    frozen: int
+    created_at: datetime
+
+
+class TenantUsersBody(http.Wire):
+    items: list[TenantUserBody]
+    next_cursor: str | None
+
+
+class TenantOrderBody(http.Wire):
+    order_id: str
+    user_id: str
+    email: str | None
+    status: str
+    package_id: str
+    amount_fen: int
+    points: int
+    refunded_fen: int
+    channel: str
+    transaction_id: str | None
+    flag: str | None
+    created_at: datetime
+    paid_at: datetime | None
+
+
+class TenantOrdersBody(http.Wire):
+    items: list[TenantOrderBody]
+    next_cursor: str | None
+
+
 @api.get("/tenants", permission="tenant.manage")
-def list_tenants(cursor: http.Cursor = None, limit: http.Limit = 50) -> TenantsBody:
+def list_tenants(
+    q: Annotated[
+        str | None, Query(min_length=1, max_length=254, description="a part of the name, or a user's e-mail")
+    ] = None,
+    cursor: http.Cursor = None,
+    limit: http.Limit = 50,
+) -> TenantsBody:
     """All tenants and their limits."""
-    found = bootstrap.tenants().list(after=http.place_of(cursor), limit=limit + 1)
+    found = bootstrap.tenants().list(after=http.place_of(cursor), limit=limit + 1, q=q)
     next_place = found[limit - 1].tenant.tenant_id if len(found) > limit else None
     return TenantsBody(items=[_tenant(view) for view in found[:limit]], next_cursor=http.cursor_of(next_place))
 
@@ -116,6 +161,32 @@ def change_tenant(tenant_id: str, body: TenantChangeBody) -> TenantBody:
     changes = {name: value for name, value in named.items() if value is not None or name in NULLABLE}
     view = bootstrap.tenants().change(from_wire("tnt", tenant_id), changes, actor_id=api.identity.user_id)
     return _tenant(view)
+
+
+@api.get("/tenants/<tenant_id>/users", permission="tenant.manage")
+def list_tenant_users(tenant_id: str, cursor: http.Cursor = None, limit: http.Limit = 50) -> TenantUsersBody:
+    """The users of a tenant with their points, to whom `POST /points/grants` can give."""
+    found = bootstrap.tenants().users(from_wire("tnt", tenant_id), after=http.place_of(cursor), limit=limit + 1)
+    next_place = found[limit - 1].user_id if len(found) > limit else None
+    items = [
+        TenantUserBody(**asdict(user) | {"user_id": to_wire("usr", user.user_id), "roles": list(user.roles)})
+        for user in found[:limit]
+    ]
+    return TenantUsersBody(items=items, next_cursor=http.cursor_of(next_place))
+
+
+@api.get("/tenants/<tenant_id>/orders", permission="tenant.manage")
+def list_tenant_orders(tenant_id: str, cursor: http.Cursor = None, limit: http.Limit = 50) -> TenantOrdersBody:
+    """The orders of a tenant, newest first, with what was refunded."""
+    found = bootstrap.tenants().orders(from_wire("tnt", tenant_id), before=http.place_of(cursor), limit=limit + 1)
+    next_place = found[limit - 1].order_id if len(found) > limit else None
+    items = [
+        TenantOrderBody(
+            **asdict(order) | {"order_id": to_wire("ord", order.order_id), "user_id": to_wire("usr", order.user_id)}
+        )
+        for order in found[:limit]
+    ]
+    return TenantOrdersBody(items=items, next_cursor=http.cursor_of(next_place))
 
 
 def _tenant(view: TenantView) -> TenantBody:

@@ -20,6 +20,7 @@ def handler(event: dict[str, Any], _context: Any) -> dict[str, int]:
     next_at = time.monotonic()
     deadline = next_at + (0 if event.get("once") else settings.trigger_work_s)
     with tracing.traced(None):
+        bootstrap.trigger().keep_warm()
         while True:
             counts.update(bootstrap.trigger().run_pass())
             next_at = max(next_at + settings.trigger_interval_s, time.monotonic())

@@ -1,4 +1,5 @@
-"""The sweeps: every half minute for running nodes, every five minutes for missed changes, at night for expired objects.
+"""The sweeps: every half minute for running nodes, every five minutes for missed changes, at night for expired objects
+and for days of runs that move to the archive.
 
 Each minute finished rows leave after their time, minute aggregates are written, the invariants of changed rows are
 checked, and the public address is requested as by a client; at night the invariants of the next part of all rows are
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 logger = Logger("watchdog")
 POOLS = ("gpu", "enterprise")
-PASSES = ("quick", "slow", "series", "expire", "retention", "changes", "invariants", "front_door")
+PASSES = ("quick", "slow", "series", "expire", "retention", "changes", "invariants", "front_door", "archive")
 
 
 def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
@@ -45,6 +46,8 @@ def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
                 return _verdict(bootstrap.invariants().check())
             case "invariants":
                 return _verdict(bootstrap.invariants().check_slice(within_s=bootstrap.settings().invariant_work_s))
+            case "archive":
+                return bootstrap.run_archive().run(within_s=bootstrap.settings().archive_work_s)
             case "front_door":
                 return {"ok": bootstrap.front_door().check()}
             case other:
@@ -75,6 +78,7 @@ def _quick(*, is_once: bool) -> dict[str, Any]:
         for pool in POOLS:
             _reconcile(pool)
         _close_sockets()
+        _guard_runs()
         _measure()
         logger.info("swept", extra=counts)
         next_at = max(next_at + settings.watchdog_interval_s, time.monotonic())
@@ -99,6 +103,15 @@ def _close_sockets() -> None:
     except Exception:
         logger.exception("sockets not closed")
         metrics.emit("SocketSweepFailures", 1)
+
+
+def _guard_runs() -> None:
+    """Lanes of runs under overload, and targets that fail."""
+    try:
+        bootstrap.run_guard().check()
+    except Exception:
+        logger.exception("runs not guarded")
+        metrics.emit("RunGuardFailures", 1)
 
 
 def _measure() -> None:

@@ -34,9 +34,12 @@ PREFIXES = {
     "run_id": "run",
     "backfill_id": "bkf",
     "generation_id": "gen",
+    "invitation_id": "inv",
 }
 # Ids of what belongs to the platform, and names that each tenant chooses for itself: there is no other tenant's.
-PLATFORM_IDS = {"tenant_id", "lane", "queue", "day", "pool", "model", "worker_id", "key", "type", "secret_name"}
+PLATFORM_IDS = {
+    "tenant_id", "lane", "queue", "day", "pool", "model", "worker_id", "key", "type", "secret_name", "any_task_id",
+}  # fmt: skip
 # What the platform's own people may; a tenant's owner is refused before any id is looked at.
 PLATFORM_PERMISSIONS = {"tenant.manage", "ops.read", "ops.write", "points.grant"}
 
@@ -222,6 +225,12 @@ def _uuid(wire_id: str) -> UUID:
     return UUID(wire_id.partition("_")[2])
 
 
+def _foreign_invitation(cast: Cast) -> str:
+    body = {"email": f"{uuid4().hex}@example.com", "roles": ["viewer"]}
+    made = cast.client.call("POST", "/invitations", body, token=cast.victim["token"])
+    return str(made.body["invitationId"])
+
+
 FOREIGN: dict[str, Callable[[Cast], str]] = {
     "user_id": _foreign_user,
     "key_id": _foreign_key,
@@ -234,6 +243,7 @@ FOREIGN: dict[str, Callable[[Cast], str]] = {
     "run_id": _foreign_run,
     "backfill_id": _foreign_backfill,
     "generation_id": _foreign_generation,
+    "invitation_id": _foreign_invitation,
 }
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +17,7 @@ import pytest
 
 from local import photos
 from tests.e2e.studio import RECEIVER_PORT, Studio
+from tools.typescript import find_node
 
 pytestmark = pytest.mark.xdist_group("e2e")
 ROOT = Path(__file__).parents[2]
@@ -23,6 +26,7 @@ HOME = Path(os.environ.get("ARTIWAY_CLI_HOME", ROOT / ".tools/cli"))
 PHOTO = photos.shirt(photos.RED, side=96)
 PASSWORD = "correct horse battery"
 ESCAPE = "\x1b"
+GUIDES = [ROOT / "docs/quick-start.md", *sorted((ROOT / "docs/guides").glob("*.md"))]
 JOBS = f"""\
 jobs:
   - name: stock
@@ -321,6 +325,72 @@ class TestOperations:
         assert artiway.data("settings", "set", key, "77", profile="admin")["value"] == 77
         assert key in {one["key"] for one in artiway.data("settings", "--changed", profile="admin")}
         assert artiway.data("settings", "reset", key, profile="admin")["value"] == 100
+
+
+class TestGuides:
+    """The commands that the documentation shows, as it shows them."""
+
+    ADMINISTRATORS = ("tenants.md", "operations.md")
+
+    def commands(self, page: Path) -> Iterator[list[str]]:
+        for block in re.findall(r"```sh\n(.*?)```", page.read_text("utf-8"), re.DOTALL):
+            for line in block.splitlines():
+                if line.startswith("artiway "):
+                    yield shlex.split(line, comments=True)[1:]
+
+    @pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
+    def test_commands_of_guides_work(self, artiway, page):
+        (artiway.folder / "photos").mkdir(exist_ok=True)
+        for name in ("photo.jpg", "photos/one.png"):
+            (artiway.folder / name).write_bytes(PHOTO)
+        for block in re.findall(r"```yaml\n(.*?)```", page.read_text("utf-8"), re.DOTALL):
+            (artiway.folder / ("jobs.yaml" if block.startswith("jobs:") else "flow.yaml")).write_text(block)
+        me = artiway.data("whoami")
+        values = {"$TENANT_ID": me["tenantId"], "$USER_ID": me["userId"]}
+        has_trial = "/api/v1/points/trial" in artiway.paths()
+        profile = "admin" if page.name in self.ADMINISTRATORS else "shop"
+        for words in self.commands(page):
+            given = [values.get(word, word) for word in words]
+            if given[0] == "register":
+                given[2] = f"reader-{os.getpid()}@example.com"
+                done = artiway(*given, "--password", "-", profile="reader", stdin=f"{PASSWORD}\n")
+            elif "--trial" in given:
+                done = artiway(*given, profile="reader")
+                assert (done.code == 0) is has_trial, done
+                continue
+            else:
+                done = artiway(*given, profile=profile)
+            assert done.code == 0, (words, done)
+
+    def test_first_picture_of_readme_works(self, artiway, studio):
+        made = artiway.data("keys", "create", "first", "-p", "task.submit", "-p", "task.read")
+        readme = (ROOT / "README.md").read_text("utf-8")
+        shell = next(block for block in re.findall(r"```sh\n(.*?)```", readme, re.DOTALL) if "ticket.json" in block)
+        environment = {**os.environ, "API": artiway.url, "KEY": made["key"]}
+        done = subprocess.run(
+            ["bash", "-euc", shell], cwd=artiway.folder, env=environment, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, "event: settled" in done.stdout) == (0, True), done
+        script = next(block for block in re.findall(r"```python\n(.*?)```", readme, re.DOTALL))
+        assert len(script.strip().splitlines()) < 15
+        script = script.replace("http://127.0.0.1:8700/api/v1", artiway.url).replace("ak_…", made["key"])
+        done = subprocess.run(
+            [str(HOME / "bin/python"), "-c", script], cwd=artiway.folder, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, "COMPLETED 2 points" in done.stdout) == (0, True), done
+
+    def test_typescript_of_readme_works(self, artiway):
+        made = artiway.data("keys", "create", "second", "-p", "task.submit", "-p", "task.read")
+        readme = (ROOT / "README.md").read_text("utf-8")
+        script = next(block for block in re.findall(r"```ts\n(.*?)```", readme, re.DOTALL))
+        assert len(script.strip().splitlines()) < 15
+        script = script.replace("http://127.0.0.1:8700/api/v1", artiway.url).replace("ak_…", made["key"])
+        built = ROOT / "clients/typescript/dist/src/index.js"  # `make test-typescript` builds it
+        (artiway.folder / "first.mjs").write_text(script.replace('"artiway-client"', f'"{built}"'))
+        done = subprocess.run(
+            [str(find_node()), "first.mjs"], cwd=artiway.folder, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, "COMPLETED 2 points" in done.stdout) == (0, True), done
 
 
 def test_completion_names_commands(artiway):

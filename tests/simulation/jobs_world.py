@@ -74,6 +74,7 @@ class JobsWorld(SimulatedWorld):
         self.users: dict[UUID, UUID] = {}
         self.calls: list[Attempt] = []
         self.answer: Callable[[Call], tuple[Outcome, float] | None] = lambda _: (Outcome.SUCCEEDED, 0.2)
+        self.said: str | None = None
         self.most_running: Counter[UUID] = Counter()
         self.started: dict[tuple[UUID, datetime], int] = defaultdict(int)
 
@@ -190,6 +191,7 @@ class JobsWorld(SimulatedWorld):
             at=self.now + timedelta(seconds=seconds),
             http_status={Outcome.SUCCEEDED: 200, Outcome.FAILED: 503, Outcome.REFUSED: 400}.get(outcome),
             elapsed_ms=int(seconds * 1_000),
+            answer=self.said,
         )
         self.network.post(RESULTS, {"type": "results", "data": {"results": [result.as_data()]}}, seconds)
 

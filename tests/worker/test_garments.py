@@ -58,7 +58,7 @@ def test_uneven_striped_long_sleeve_is_still_worn():
     assert read(tilted).wear == "torso"
 
 
-def test_long_sleeve_covers_the_raised_arm_to_the_wrist():
+def test_long_sleeve_covers_a_raised_arm():
     made = worn(cut("white_hoodie", stripes=True), "wave")
     head_row = int(np.flatnonzero((made.alpha > 200).any(axis=1))[0])
     beside = navy(made)[head_row : head_row + 150, 290:]  # beside the head, where the forearm is
@@ -73,7 +73,7 @@ def test_sleeves_leave_the_print_free():
         red = (made[:, :, 0] > 170) & (made[:, :, 1] < 70) & (made[:, :, 2] < 70)
         _, _, stats, _ = cv2.connectedComponentsWithStats(red.astype(np.uint8))
         _, _, width, height, area = stats[1 + int(stats[1:, cv2.CC_STAT_AREA].argmax())]
-        # The logo is a red bar of 3.4 to 1 with white letters: nothing of it is hidden.
+        # The logo is a red bar of 3.4 to 1 with a white word: nothing of it is hidden.
         assert 2.8 < width / height < 4.2, pose
         assert area > 0.5 * width * height, pose
 

@@ -224,7 +224,7 @@ class TestWeights:
 
         return run
 
-    def test_missing_weights_fall_back_and_the_result_says_so(self, stack, run):
+    def test_result_says_that_weights_are_missing(self, stack, run):
         end = run("onnx,preview")
         assert end["type"] == "result"
         engine = end["data"]["engine"]
@@ -233,7 +233,7 @@ class TestWeights:
         assert "not made by onnx: there are no weights at models/isnet-medium.onnx" in engine["detail"]
         assert stack.internal.of("register")[0]["neural"] == []
 
-    def test_damaged_weights_fall_back_and_the_result_says_so(self, stack, run):
+    def test_result_says_that_weights_are_damaged(self, stack, run):
         stack.s3.put_object(Bucket=stack.bucket, Key="models/isnet-medium.onnx", Body=b"damaged")
         engine = run("onnx,preview")["data"]["engine"]
         assert engine["name"] == "preview"

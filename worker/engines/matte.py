@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.engines.preview.cutout import guided
-from worker.engines.preview.raster import Layer, box_of, crop_to, dilate, erode, hex_color, layer, to_pixels
+from worker.engines.preview.raster import Layer, box_of, crop_to, dilate, disc, erode, hex_color, layer, to_pixels
+from worker.engines.preview.reshape import is_plain, ring_of
 from worker.errors import InputEmptySubject
 from worker.pictures import Picture, Pixels, flatten
 from worker.steps import Params
@@ -26,6 +27,7 @@ Box = tuple[slice, slice]
 def cut_by_mask(picture: Picture, plane: Layer, params: Params, hint: Pixels | None = None) -> Picture:
     """`plane` is 0..1 at any size. A hint (255 = keep) limits the result and is kept inside."""
     size = (picture.width, picture.height)
+    plane = whole(picture.rgb, plane)
     coarse = np.asarray(cv2.resize(to_pixels(plane * 255), size, interpolation=cv2.INTER_CUBIC), np.uint8)
     if hint is not None:
         coarse = led_by(coarse, hint)
@@ -34,6 +36,39 @@ def cut_by_mask(picture: Picture, plane: Layer, params: Params, hint: Pixels | N
     alpha = refined(picture.rgb, coarse, scale=max(size) / max(plane.shape))
     cut = Picture(decontaminated(picture.rgb, alpha), alpha)
     return finished(cut, params)
+
+
+def whole(rgb: Pixels, plane: Layer) -> Layer:
+    """White cloth on a white ground: the network sees its outline and not its inside, which has folds and no light.
+
+    On a plain ground what the outline encloses is kept if it has more detail than the ground. A hole through which the
+    ground is seen has none, and stays.
+    """
+    small = np.asarray(cv2.resize(rgb, plane.shape[::-1], interpolation=cv2.INTER_AREA), np.uint8)
+    found = (plane > 0.3).astype(np.uint8)
+    reach = max(plane.shape) * 0.02
+    if not found.any() or not is_plain(small, dilate((plane > 0.1).astype(np.uint8), 2 * reach) > 0):
+        return plane
+    closed = np.pad(found, round(2 * reach))
+    closed = np.asarray(cv2.morphologyEx(closed, cv2.MORPH_CLOSE, disc(reach)), np.uint8)
+    closed = np.ascontiguousarray(closed[round(2 * reach) : -round(2 * reach), round(2 * reach) : -round(2 * reach)])
+    outlines, _ = cv2.findContours(closed, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
+    inside = cv2.drawContours(np.zeros_like(closed), outlines, -1, 1, -1)
+    grey = layer(cv2.cvtColor(small, cv2.COLOR_RGB2GRAY))
+    detail = cv2.blur(np.abs(grey - cv2.GaussianBlur(grey, (0, 0), 4)), (9, 9))
+    ground = float(np.median(detail[ring_of(detail.shape, inside > 0)]))
+    count, labels = cv2.connectedComponents(((inside > 0) & (found == 0)).astype(np.uint8))
+    result, holes, is_cloth = plane.copy(), np.zeros(plane.shape, bool), False
+    for number in range(1, count):
+        part = labels == number
+        deep = part & (erode(part.astype(np.uint8), 3) > 0)
+        if deep.sum() > 30 and float(np.median(detail[deep])) > 2 * ground + 0.25:
+            result[part] = is_cloth = True
+        elif part.mean() > 0.002:
+            holes |= part
+    if is_cloth:  # then what the network doubted beside it is cloth as well
+        result[erode(((inside > 0) & ~holes).astype(np.uint8), 4) > 0] = 1
+    return layer(result)
 
 
 def finished(cut: Picture, params: Params) -> Picture:

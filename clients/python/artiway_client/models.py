@@ -7,12 +7,14 @@ from typing import Any, Literal, NotRequired, TypedDict
 BackfillStatus = Literal["RUNNING", "COMPLETED", "CANCELLED"]
 CatchUp = Literal["none", "once", "all"]
 Channel = Literal["native", "jsapi", "h5"]
+CircuitState = Literal["CLOSED", "OPEN", "HALF_OPEN"]
 DeliveryStatus = Literal["PENDING", "DELIVERED", "FAILED"]
 FireStatus = Literal[
     "RUN",
     "PUT_OFF",
     "UPCOMING",
     "PAUSED",
+    "PREDECESSOR_FAILED",
     "DST_SKIPPED",
     "BEFORE_CREATION",
     "SKIPPED_OVERLAP",
@@ -154,6 +156,35 @@ class BackfillsBody(TypedDict):
     nextCursor: str | None
 
 
+class BackgroundParams(TypedDict):
+    prompt: NotRequired[str]
+    preset: NotRequired[Literal["auto", "studio", "table", "outdoor", "beach", "night", "shelf", "podium"]]
+    color: NotRequired[str]
+    shadow: NotRequired[bool]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
+
+
+class BatchConvertParams(TypedDict):
+    width: NotRequired[int]
+    height: NotRequired[int]
+    fit: NotRequired[Literal["contain", "cover", "stretch"]]
+    background: NotRequired[Literal["transparent"] | str]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
+
+
+class BatchCutoutParams(TypedDict):
+    background: NotRequired[Literal["transparent", "white"] | str]
+    featherPx: NotRequired[float]
+    trim: NotRequired[bool]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
+
+
 class BillDayBody(TypedDict):
     # in Shanghai
     day: str
@@ -283,6 +314,23 @@ class CreatedWebhookBody(TypedDict):
     secret: str
 
 
+class CropParams(TypedDict):
+    aspect: NotRequired[Literal["original"] | str]
+    margin: NotRequired[float]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
+
+
+class CutoutParams(TypedDict):
+    background: NotRequired[Literal["transparent", "white"] | str]
+    featherPx: NotRequired[float]
+    trim: NotRequired[bool]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
+
+
 class DeadLetterBody(TypedDict):
     messageId: str
     body: str
@@ -349,6 +397,13 @@ class DeliveryBody(TypedDict):
     body: str
 
 
+class DeriveParams(TypedDict):
+    strength: NotRequired[float]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
+
+
 class DictionariesBody(TypedDict):
     # all labels, by type
     dictionaries: dict[str, list[LabelBody]]
@@ -384,6 +439,15 @@ class EntryBody(TypedDict):
     createdAt: str
 
 
+class EraseParams(TypedDict):
+    # places to change instead of a mask: [x, y, width, height], each a part of the picture from 0 to 1, from its
+    # upper left corner and inside it
+    regions: NotRequired[list[list[Any]]]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
+
+
 class ErrorBody(TypedDict):
     # AREA_STATUS_NAME, stable
     code: str
@@ -405,6 +469,17 @@ class EstimateBody(TypedDict):
     isDraft: bool
     # what each draft step can and cannot do, by language (en, zh); empty unless isDraft
     draftNotes: list[dict[str, str]]
+
+
+class ExtendParams(TypedDict):
+    left: NotRequired[float]
+    right: NotRequired[float]
+    top: NotRequired[float]
+    bottom: NotRequired[float]
+    aspect: NotRequired[str]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
 
 
 class FairnessBody(TypedDict):
@@ -555,6 +630,8 @@ class GuardBody(TypedDict):
     readings: list[ReadingBody]
     # steps that are stopped; null if they could not be read
     circuits: list[CircuitBody] | None
+    # the guard of scheduled runs; null if it could not be read
+    runs: RunGuardBody | None
 
 
 class HandledGenerationBody(TypedDict):
@@ -580,6 +657,14 @@ class HandledTasksBody(TypedDict):
     results: list[HandledTaskBody]
 
 
+class HdFixParams(TypedDict):
+    strength: NotRequired[float]
+    scale: NotRequired[float]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
+
+
 class HealthBody(TypedDict):
     status: Literal["ok", "degraded"]
     checks: dict[str, str]
@@ -602,6 +687,14 @@ class HttpTaskShape(TypedDict):
 
 class IdsBody(TypedDict):
     ids: list[str]
+
+
+class Img2imgParams(TypedDict):
+    prompt: NotRequired[str]
+    strength: NotRequired[float]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
 
 
 class ImportedBody(TypedDict):
@@ -894,6 +987,21 @@ class ModelLoadBody(TypedDict):
     pool: str
     running: int
     waiting: int
+
+
+class ModelPhotoParams(TypedDict):
+    pose: NotRequired[Literal["stand", "hip", "wave", "walk", "akimbo", "lean", "arms_up", "turn"]]
+    wear: NotRequired[Literal["auto", "torso", "hold", "feet"]]
+    skin: NotRequired[int]
+    prompt: NotRequired[str]
+    preset: NotRequired[Literal["auto", "studio", "table", "outdoor", "beach", "night", "shelf", "podium"]]
+    color: NotRequired[str]
+    scale: NotRequired[float]
+    x: NotRequired[float]
+    shadow: NotRequired[bool]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
 
 
 class ModelsBody(TypedDict):
@@ -1202,6 +1310,20 @@ class OriginalBody(TypedDict):
     expiresAt: str | None
 
 
+class OutfitPosesParams(TypedDict):
+    wear: NotRequired[Literal["auto", "torso", "hold", "feet"]]
+    skin: NotRequired[int]
+    prompt: NotRequired[str]
+    preset: NotRequired[Literal["auto", "studio", "table", "outdoor", "beach", "night", "shelf", "podium"]]
+    color: NotRequired[str]
+    scale: NotRequired[float]
+    x: NotRequired[float]
+    shadow: NotRequired[bool]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
+
+
 class Overrides(TypedDict):
     weight: NotRequired[int | None]
     concurrency: NotRequired[int | None]
@@ -1294,6 +1416,21 @@ class ReadingBody(TypedDict):
     unit: str
 
 
+class RealModelParams(TypedDict):
+    pose: NotRequired[Literal["stand", "hip", "wave", "walk", "akimbo", "lean", "arms_up", "turn"]]
+    wear: NotRequired[Literal["auto", "torso", "hold", "feet"]]
+    skin: NotRequired[int]
+    prompt: NotRequired[str]
+    preset: NotRequired[Literal["auto", "studio", "table", "outdoor", "beach", "night", "shelf", "podium"]]
+    color: NotRequired[str]
+    scale: NotRequired[float]
+    x: NotRequired[float]
+    shadow: NotRequired[bool]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
+
+
 class ReasonBody(TypedDict):
     name: str
     status: Literal["PENDING", "QUEUED", "PROCESSING", "COMPLETED", "FAILED", "TIMEOUT", "CANCELLED"]
@@ -1355,6 +1492,17 @@ class RegisterBody(TypedDict):
     password: str
     # +<country><number>, or a Chinese mobile
     phone: NotRequired[str | None]
+
+
+class RepaintParams(TypedDict):
+    # places to change instead of a mask: [x, y, width, height], each a part of the picture from 0 to 1, from its
+    # upper left corner and inside it
+    regions: NotRequired[list[list[Any]]]
+    prompt: NotRequired[str]
+    color: NotRequired[str]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
 
 
 class ReplayBody(TypedDict):
@@ -1477,6 +1625,32 @@ class RunBody(TypedDict):
     createdAt: str
 
 
+class RunCircuitBody(TypedDict):
+    # null for a circuit of a task type
+    tenantId: str | None
+    # host of the targets, or the task type
+    target: str
+    state: CircuitState
+    failures: int
+    runs: int
+    changedAt: str
+    nextProbeAt: str
+
+
+class RunGuardBody(TypedDict):
+    state: Literal["NORMAL", "DEGRADED"]
+    # by the guard; run_low first, then run_normal
+    pausedLanes: list[str]
+    changedAt: str | None
+    # start delay in the last minute
+    latencyP95Seconds: float | None
+    # due runs, without those of lanes that the guard has paused
+    backlog: int | None
+    readAt: str | None
+    # targets that are not called
+    circuits: list[RunCircuitBody]
+
+
 class RunIdBody(TypedDict):
     runId: str
 
@@ -1492,6 +1666,20 @@ class RunsBody(TypedDict):
     nextCursor: str | None
 
 
+class SceneParams(TypedDict):
+    prompt: NotRequired[str]
+    preset: NotRequired[Literal["auto", "studio", "table", "outdoor", "beach", "night", "shelf", "podium"]]
+    color: NotRequired[str]
+    scale: NotRequired[float]
+    x: NotRequired[float]
+    shadow: NotRequired[bool]
+    width: NotRequired[int]
+    height: NotRequired[int]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
+
+
 class ScheduleShape(TypedDict):
     type: Literal["CRON", "ONCE", "AFTER"]
     # of CRON: 5 fields, or 6 and 7 with seconds first; `0 */5 * * * ?`
@@ -1502,7 +1690,7 @@ class ScheduleShape(TypedDict):
     timezone: NotRequired[str]
     # each run starts at the job's own place in it
     jitterSeconds: NotRequired[int]
-    # of AFTER, which is not supported yet
+    # of AFTER: jobs that must have succeeded for the same scheduled time
     after: NotRequired[list[str] | None]
 
 
@@ -1636,6 +1824,14 @@ class StepBody(TypedDict):
     reason: str | None
 
 
+class StyleParams(TypedDict):
+    style: NotRequired[Literal["watercolor", "pencil", "oil", "poster", "cartoon", "vintage", "neon"]]
+    strength: NotRequired[float]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
+
+
 class SubmitBody(TypedDict):
     tool: str
     # uploads by name, as `inputs` and `optionalInputs` of the tool list them. A `mask` is a picture of the same
@@ -1756,6 +1952,45 @@ class TenantComparisonBody(TypedDict):
     after: WaitsBody
 
 
+class TenantOrderBody(TypedDict):
+    orderId: str
+    userId: str
+    email: str | None
+    status: str
+    packageId: str
+    amountFen: int
+    points: int
+    refundedFen: int
+    channel: str
+    transactionId: str | None
+    flag: str | None
+    createdAt: str
+    paidAt: str | None
+
+
+class TenantOrdersBody(TypedDict):
+    items: list[TenantOrderBody]
+    nextCursor: str | None
+
+
+class TenantUserBody(TypedDict):
+    userId: str
+    email: str | None
+    phone: str | None
+    displayName: str | None
+    status: str
+    roles: list[str]
+    # points
+    balance: int
+    frozen: int
+    createdAt: str
+
+
+class TenantUsersBody(TypedDict):
+    items: list[TenantUserBody]
+    nextCursor: str | None
+
+
 class TenantsBody(TypedDict):
     items: list[TenantBody]
     nextCursor: str | None
@@ -1841,6 +2076,14 @@ class TransferBody(TypedDict):
 class UploadBody(TypedDict):
     contentType: Literal["image/png", "image/jpeg", "image/webp"]
     bytes: int
+
+
+class UpscaleParams(TypedDict):
+    scale: NotRequired[float]
+    strength: NotRequired[float]
+    seed: NotRequired[int]
+    format: NotRequired[Literal["png", "jpeg", "webp"]]
+    quality: NotRequired[int]
 
 
 UsageBody = TypedDict(

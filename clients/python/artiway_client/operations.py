@@ -531,11 +531,11 @@ class Operations(ABC):
         """Retry failed or partial tasks of any tenant, for their own users' points. Needs `ops.write`."""
         return cast("models.HandledTasksBody", self.call(Call("POST", "/ops/tasks/retry", body=body)))
 
-    def get_task_history(self, task_id: str) -> models.OpsTaskViewBody:
+    def get_task_history(self, any_task_id: str) -> models.OpsTaskViewBody:
         """A task of any tenant: nodes, attempts, workers, timeline, and why it waits. Pictures are not shown. Needs
         `ops.read`.
         """
-        return cast("models.OpsTaskViewBody", self.call(Call("GET", f"/ops/tasks/{path_part(task_id)}")))
+        return cast("models.OpsTaskViewBody", self.call(Call("GET", f"/ops/tasks/{path_part(any_task_id)}")))
 
     def list_workers(self, *, cursor: str | None = None, limit: int | None = None) -> models.WorkersBody:
         """Workers that are alive. Needs `ops.read`."""
@@ -764,9 +764,15 @@ class Operations(ABC):
         """
         return cast("models.OrganisationBody", self.call(Call("PATCH", "/tenant", body=body)))
 
-    def list_tenants(self, *, cursor: str | None = None, limit: int | None = None) -> models.TenantsBody:
+    def list_tenants(
+        self,
+        *,
+        q: str | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> models.TenantsBody:
         """All tenants and their limits. Needs `tenant.manage`."""
-        return cast("models.TenantsBody", self.call(Call("GET", "/tenants", query={"cursor": cursor, "limit": limit})))
+        return cast("models.TenantsBody", self.call(Call("GET", "/tenants", query={"q": q, "cursor": cursor, "limit": limit})))
 
     def create_tenant(self, body: models.NewTenantBody) -> models.TenantBody:
         """Create a tenant, and its first user if one is given. Needs `tenant.manage`."""
@@ -777,6 +783,27 @@ class Operations(ABC):
         Needs `tenant.manage`.
         """
         return cast("models.TenantBody", self.call(Call("PATCH", f"/tenants/{path_part(tenant_id)}", body=body)))
+
+    def list_tenant_orders(
+        self,
+        tenant_id: str,
+        *,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> models.TenantOrdersBody:
+        """The orders of a tenant, newest first, with what was refunded. Needs `tenant.manage`."""
+        return cast("models.TenantOrdersBody", self.call(Call("GET", f"/tenants/{path_part(tenant_id)}/orders", query={"cursor": cursor, "limit": limit})))
+
+    def list_tenant_users(
+        self,
+        tenant_id: str,
+        *,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> models.TenantUsersBody:
+        """The users of a tenant with their points, to whom `POST /points/grants` can give. Needs `tenant.manage`.
+        """
+        return cast("models.TenantUsersBody", self.call(Call("GET", f"/tenants/{path_part(tenant_id)}/users", query={"cursor": cursor, "limit": limit})))
 
     def list_tools(self, *, cursor: str | None = None, limit: int | None = None) -> models.ToolsBody:
         """The tools of the catalogue."""

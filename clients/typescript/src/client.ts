@@ -34,9 +34,9 @@ export interface Options {
   fetch?: typeof fetch;
 }
 
-export interface Submission {
+export interface Submission<Tool extends string = string> {
   inputs?: Record<string, string>;
-  params?: Record<string, unknown>;
+  params?: Tool extends keyof models.ToolParams ? models.ToolParams[Tool] : Record<string, unknown>;
   count?: number;
   priority?: "HIGH" | "NORMAL" | "LOW";
   webhookUrl?: string;
@@ -198,16 +198,25 @@ export class Client extends Operations {
   }
 
   /** Upload pictures as the tool's inputs in their order, and submit. */
-  async submit(tool: string, pictures: Picture[], options: Submission = {}): Promise<models.AcceptedBody> {
+  async submit<Tool extends string>(
+    tool: Tool,
+    pictures: Picture[],
+    options: Submission<Tool> = {},
+  ): Promise<models.AcceptedBody> {
     const { inputs, idempotencyKey, onEvent: _, ...more } = options;
     const given: Record<string, string> = { ...inputs };
     const names = inputNames(await this.tools(), tool, pictures.length);
     for (const [number, picture] of pictures.entries()) given[names[number] ?? ""] = await this.upload(picture);
-    return this.submitTask({ tool, inputs: given, ...more }, idempotencyKey);
+    const params = (more.params ?? {}) as Record<string, unknown>;
+    return this.submitTask({ tool, inputs: given, ...more, params }, idempotencyKey);
   }
 
   /** Upload, submit and wait for the end; a task that fails is returned, not thrown. */
-  async run(tool: string, pictures: Picture[], options: Submission = {}): Promise<models.TaskViewBody> {
+  async run<Tool extends string>(
+    tool: Tool,
+    pictures: Picture[],
+    options: Submission<Tool> = {},
+  ): Promise<models.TaskViewBody> {
     return this.wait((await this.submit(tool, pictures, options)).taskId, options);
   }
 

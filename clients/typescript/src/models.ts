@@ -96,6 +96,35 @@ export interface BackfillsBody {
   nextCursor: string | null;
 }
 
+export interface BackgroundParams {
+  prompt?: string;
+  preset?: "auto" | "studio" | "table" | "outdoor" | "beach" | "night" | "shelf" | "podium";
+  color?: string;
+  shadow?: boolean;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
+}
+
+export interface BatchConvertParams {
+  width?: number;
+  height?: number;
+  fit?: "contain" | "cover" | "stretch";
+  background?: "transparent" | string;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
+}
+
+export interface BatchCutoutParams {
+  background?: "transparent" | "white" | string;
+  featherPx?: number;
+  trim?: boolean;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
+}
+
 export interface BillDayBody {
   /** in Shanghai */
   day: string;
@@ -183,6 +212,8 @@ export interface CircuitBody {
   nextProbeAt: string;
 }
 
+export type CircuitState = "CLOSED" | "OPEN" | "HALF_OPEN";
+
 export interface CreatedJobBody {
   jobId: string;
   tenantId: string;
@@ -227,6 +258,23 @@ export interface CreatedWebhookBody {
   createdAt: string;
   /** signs deliveries; shown this once */
   secret: string;
+}
+
+export interface CropParams {
+  aspect?: "original" | string;
+  margin?: number;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
+}
+
+export interface CutoutParams {
+  background?: "transparent" | "white" | string;
+  featherPx?: number;
+  trim?: boolean;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
 }
 
 export interface DeadLetterBody {
@@ -297,6 +345,13 @@ export interface DeliveryBody {
 
 export type DeliveryStatus = "PENDING" | "DELIVERED" | "FAILED";
 
+export interface DeriveParams {
+  strength?: number;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
+}
+
 export interface DictionariesBody {
   /** all labels, by type */
   dictionaries: Record<string, LabelBody[]>;
@@ -332,6 +387,14 @@ export interface EntryBody {
   createdAt: string;
 }
 
+export interface EraseParams {
+  /** places to change instead of a mask: [x, y, width, height], each a part of the picture from 0 to 1, from its upper left corner and inside it */
+  regions?: unknown[][];
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
+}
+
 export interface ErrorBody {
   /** AREA_STATUS_NAME, stable */
   code: string;
@@ -353,6 +416,17 @@ export interface EstimateBody {
   isDraft: boolean;
   /** what each draft step can and cannot do, by language (en, zh); empty unless isDraft */
   draftNotes: Record<string, string>[];
+}
+
+export interface ExtendParams {
+  left?: number;
+  right?: number;
+  top?: number;
+  bottom?: number;
+  aspect?: string;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
 }
 
 export interface FairnessBody {
@@ -385,7 +459,7 @@ export interface FireBody {
   offset: string;
 }
 
-export type FireStatus = "RUN" | "PUT_OFF" | "UPCOMING" | "PAUSED" | "DST_SKIPPED" | "BEFORE_CREATION" | "SKIPPED_OVERLAP" | "MISFIRED" | "COALESCED" | "TENANT_SUSPENDED" | "CANCELLED_BY_EDIT" | "UNACCOUNTED";
+export type FireStatus = "RUN" | "PUT_OFF" | "UPCOMING" | "PAUSED" | "PREDECESSOR_FAILED" | "DST_SKIPPED" | "BEFORE_CREATION" | "SKIPPED_OVERLAP" | "MISFIRED" | "COALESCED" | "TENANT_SUSPENDED" | "CANCELLED_BY_EDIT" | "UNACCOUNTED";
 
 export interface FlowBody {
   name?: string;
@@ -505,6 +579,8 @@ export interface GuardBody {
   readings: ReadingBody[];
   /** steps that are stopped; null if they could not be read */
   circuits: CircuitBody[] | null;
+  /** the guard of scheduled runs; null if it could not be read */
+  runs: RunGuardBody | null;
 }
 
 export interface HandledGenerationBody {
@@ -530,6 +606,14 @@ export interface HandledTasksBody {
   results: HandledTaskBody[];
 }
 
+export interface HdFixParams {
+  strength?: number;
+  scale?: number;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
+}
+
 export interface HealthBody {
   status: "ok" | "degraded";
   checks: Record<string, string>;
@@ -552,6 +636,14 @@ export interface HttpTaskShape {
 
 export interface IdsBody {
   ids: string[];
+}
+
+export interface Img2imgParams {
+  prompt?: string;
+  strength?: number;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
 }
 
 export interface ImportedBody {
@@ -852,6 +944,21 @@ export interface ModelLoadBody {
   pool: string;
   running: number;
   waiting: number;
+}
+
+export interface ModelPhotoParams {
+  pose?: "stand" | "hip" | "wave" | "walk" | "akimbo" | "lean" | "arms_up" | "turn";
+  wear?: "auto" | "torso" | "hold" | "feet";
+  skin?: number;
+  prompt?: string;
+  preset?: "auto" | "studio" | "table" | "outdoor" | "beach" | "night" | "shelf" | "podium";
+  color?: string;
+  scale?: number;
+  x?: number;
+  shadow?: boolean;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
 }
 
 export interface ModelsBody {
@@ -1162,6 +1269,20 @@ export interface OriginalBody {
   expiresAt: string | null;
 }
 
+export interface OutfitPosesParams {
+  wear?: "auto" | "torso" | "hold" | "feet";
+  skin?: number;
+  prompt?: string;
+  preset?: "auto" | "studio" | "table" | "outdoor" | "beach" | "night" | "shelf" | "podium";
+  color?: string;
+  scale?: number;
+  x?: number;
+  shadow?: boolean;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
+}
+
 export type OverlapPolicy = "ALLOW_ALL" | "SKIP" | "BUFFER_ONE" | "BUFFER_ALL" | "CANCEL_OTHER";
 
 export interface Overrides {
@@ -1258,6 +1379,21 @@ export interface ReadingBody {
   unit: string;
 }
 
+export interface RealModelParams {
+  pose?: "stand" | "hip" | "wave" | "walk" | "akimbo" | "lean" | "arms_up" | "turn";
+  wear?: "auto" | "torso" | "hold" | "feet";
+  skin?: number;
+  prompt?: string;
+  preset?: "auto" | "studio" | "table" | "outdoor" | "beach" | "night" | "shelf" | "podium";
+  color?: string;
+  scale?: number;
+  x?: number;
+  shadow?: boolean;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
+}
+
 export interface ReasonBody {
   name: string;
   status: "PENDING" | "QUEUED" | "PROCESSING" | "COMPLETED" | "FAILED" | "TIMEOUT" | "CANCELLED";
@@ -1321,6 +1457,16 @@ export interface RegisterBody {
   password: string;
   /** +<country><number>, or a Chinese mobile */
   phone?: string | null;
+}
+
+export interface RepaintParams {
+  /** places to change instead of a mask: [x, y, width, height], each a part of the picture from 0 to 1, from its upper left corner and inside it */
+  regions?: unknown[][];
+  prompt?: string;
+  color?: string;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
 }
 
 export interface ReplayBody {
@@ -1443,6 +1589,32 @@ export interface RunBody {
   createdAt: string;
 }
 
+export interface RunCircuitBody {
+  /** null for a circuit of a task type */
+  tenantId: string | null;
+  /** host of the targets, or the task type */
+  target: string;
+  state: CircuitState;
+  failures: number;
+  runs: number;
+  changedAt: string;
+  nextProbeAt: string;
+}
+
+export interface RunGuardBody {
+  state: "NORMAL" | "DEGRADED";
+  /** by the guard; run_low first, then run_normal */
+  pausedLanes: string[];
+  changedAt: string | null;
+  /** start delay in the last minute */
+  latencyP95Seconds: number | null;
+  /** due runs, without those of lanes that the guard has paused */
+  backlog: number | null;
+  readAt: string | null;
+  /** targets that are not called */
+  circuits: RunCircuitBody[];
+}
+
 export interface RunIdBody {
   runId: string;
 }
@@ -1462,6 +1634,20 @@ export interface RunsBody {
   nextCursor: string | null;
 }
 
+export interface SceneParams {
+  prompt?: string;
+  preset?: "auto" | "studio" | "table" | "outdoor" | "beach" | "night" | "shelf" | "podium";
+  color?: string;
+  scale?: number;
+  x?: number;
+  shadow?: boolean;
+  width?: number;
+  height?: number;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
+}
+
 export interface ScheduleShape {
   type: "CRON" | "ONCE" | "AFTER";
   /** of CRON: 5 fields, or 6 and 7 with seconds first; `0 *\/5 * * * ?` */
@@ -1472,7 +1658,7 @@ export interface ScheduleShape {
   timezone?: string;
   /** each run starts at the job's own place in it */
   jitterSeconds?: number;
-  /** of AFTER, which is not supported yet */
+  /** of AFTER: jobs that must have succeeded for the same scheduled time */
   after?: string[] | null;
 }
 
@@ -1606,6 +1792,14 @@ export interface StepBody {
   reason: string | null;
 }
 
+export interface StyleParams {
+  style?: "watercolor" | "pencil" | "oil" | "poster" | "cartoon" | "vintage" | "neon";
+  strength?: number;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
+}
+
 export interface SubmitBody {
   tool: string;
   /** uploads by name, as `inputs` and `optionalInputs` of the tool list them. A `mask` is a picture of the same shape: white = change (for cutout: keep), black = leave as it is */
@@ -1726,6 +1920,45 @@ export interface TenantComparisonBody {
   after: WaitsBody;
 }
 
+export interface TenantOrderBody {
+  orderId: string;
+  userId: string;
+  email: string | null;
+  status: string;
+  packageId: string;
+  amountFen: number;
+  points: number;
+  refundedFen: number;
+  channel: string;
+  transactionId: string | null;
+  flag: string | null;
+  createdAt: string;
+  paidAt: string | null;
+}
+
+export interface TenantOrdersBody {
+  items: TenantOrderBody[];
+  nextCursor: string | null;
+}
+
+export interface TenantUserBody {
+  userId: string;
+  email: string | null;
+  phone: string | null;
+  displayName: string | null;
+  status: string;
+  roles: string[];
+  /** points */
+  balance: number;
+  frozen: number;
+  createdAt: string;
+}
+
+export interface TenantUsersBody {
+  items: TenantUserBody[];
+  nextCursor: string | null;
+}
+
 export interface TenantsBody {
   items: TenantBody[];
   nextCursor: string | null;
@@ -1813,6 +2046,14 @@ export interface TransferBody {
 export interface UploadBody {
   contentType: "image/png" | "image/jpeg" | "image/webp";
   bytes: number;
+}
+
+export interface UpscaleParams {
+  scale?: number;
+  strength?: number;
+  seed?: number;
+  format?: "png" | "jpeg" | "webp";
+  quality?: number;
 }
 
 export interface UsageBody {
@@ -1952,4 +2193,25 @@ export interface WorkerNodeBody {
 export interface WorkersBody {
   items: WorkerBody[];
   nextCursor: string | null;
+}
+
+/** The parameters of each tool. */
+export interface ToolParams {
+  model_photo: ModelPhotoParams;
+  outfit_poses: OutfitPosesParams;
+  real_model: RealModelParams;
+  scene: SceneParams;
+  background: BackgroundParams;
+  style: StyleParams;
+  crop: CropParams;
+  cutout: CutoutParams;
+  erase: EraseParams;
+  extend: ExtendParams;
+  derive: DeriveParams;
+  repaint: RepaintParams;
+  img2img: Img2imgParams;
+  hd_fix: HdFixParams;
+  batch_cutout: BatchCutoutParams;
+  upscale: UpscaleParams;
+  batch_convert: BatchConvertParams;
 }

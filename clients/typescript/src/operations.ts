@@ -424,8 +424,8 @@ export abstract class Operations {
   }
 
   /** A task of any tenant: nodes, attempts, workers, timeline, and why it waits. Pictures are not shown. Needs `ops.read`. */
-  getTaskHistory(taskId: string): Promise<models.OpsTaskViewBody> {
-    return this.call({ method: "GET", path: `/ops/tasks/${pathPart(taskId)}` });
+  getTaskHistory(anyTaskId: string): Promise<models.OpsTaskViewBody> {
+    return this.call({ method: "GET", path: `/ops/tasks/${pathPart(anyTaskId)}` });
   }
 
   /** Workers that are alive. Needs `ops.read`. */
@@ -629,7 +629,7 @@ export abstract class Operations {
   }
 
   /** All tenants and their limits. Needs `tenant.manage`. */
-  listTenants(query: { cursor?: string | null; limit?: number } = {}): Promise<models.TenantsBody> {
+  listTenants(query: { q?: string | null; cursor?: string | null; limit?: number } = {}): Promise<models.TenantsBody> {
     return this.call({ method: "GET", path: "/tenants", query });
   }
 
@@ -641,6 +641,16 @@ export abstract class Operations {
   /** Change the given fields. An override set to null falls back to the tier. Takes effect within a minute. Needs `tenant.manage`. */
   changeTenant(tenantId: string, body: models.TenantChangeBody): Promise<models.TenantBody> {
     return this.call({ method: "PATCH", path: `/tenants/${pathPart(tenantId)}`, body });
+  }
+
+  /** The orders of a tenant, newest first, with what was refunded. Needs `tenant.manage`. */
+  listTenantOrders(tenantId: string, query: { cursor?: string | null; limit?: number } = {}): Promise<models.TenantOrdersBody> {
+    return this.call({ method: "GET", path: `/tenants/${pathPart(tenantId)}/orders`, query });
+  }
+
+  /** The users of a tenant with their points, to whom `POST /points/grants` can give. Needs `tenant.manage`. */
+  listTenantUsers(tenantId: string, query: { cursor?: string | null; limit?: number } = {}): Promise<models.TenantUsersBody> {
+    return this.call({ method: "GET", path: `/tenants/${pathPart(tenantId)}/users`, query });
   }
 
   /** The tools of the catalogue. */

@@ -170,3 +170,12 @@ test("a delivery of the standard's example verifies, an altered one does not", a
   const other = createHmac("sha256", "x").update(body).digest("base64");
   await assert.rejects(verify(secret, { ...headers, "Webhook-Signature": `v1,${other}` }, body, { now: 1614265330 }), InvalidSignature);
 });
+
+test("parameters are typed for each tool", async () => {
+  replies = [{ body: { items: [{ tool: "cutout", group: "edit", inputs: ["product"], optionalInputs: [] }], nextCursor: null } }, accepted];
+  const own = client();
+  await own.submit("cutout", [], { inputs: { product: "inp_1" }, params: { background: "white" } });
+  assert.deepEqual(JSON.parse(seen[1]?.body ?? ""), { tool: "cutout", inputs: { product: "inp_1" }, params: { background: "white" } });
+  // @ts-expect-error: cutout has no such parameter
+  await own.submit("cutout", [], { inputs: { product: "inp_1" }, params: { preset: "studio" } });
+});

@@ -4,7 +4,7 @@ type Schemas = components["schemas"];
 
 export type Me = Schemas["MeBody"];
 export type Tool = Schemas["ToolBody"];
-export type Task = Schemas["TaskBody"];
+export type Task = Schemas["ListedTaskBody"];
 export type TaskView = Schemas["TaskViewBody"];
 export type Node = Schemas["NodeBody"];
 export type Result = Schemas["ResultBody"];

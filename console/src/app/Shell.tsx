@@ -6,7 +6,6 @@ import { api, call } from "@/api/client";
 import { useConnection } from "@/api/connection";
 import { label, useDictionaries } from "@/api/dictionaries";
 import { queries, useMe } from "@/api/queries";
-import { raw } from "@/api/raw";
 import { session } from "@/api/session";
 import { useSocket, type TaskEvent } from "@/api/socket";
 import type { Me, TaskView } from "@/api/types";
@@ -121,7 +120,7 @@ function Frame({ me }: { me: Me }) {
           </Link>
           {me.permissions.includes("points.read") ? (
             <Link className="tag phone-only digits" to="/wallet">
-              {points(balanceOf(me) ?? 0)}
+              {points(me.balance ?? 0)}
             </Link>
           ) : null}
           <div className="row" style={{ gap: 2, flexWrap: "nowrap" }}>
@@ -153,12 +152,10 @@ function taskTool(taskId: string): string | undefined {
   return undefined;
 }
 
-export const balanceOf = (me: Me): number | null => (me as Me & { balance?: number }).balance ?? null;
-
 function Purse({ me }: { me: Me }) {
   const t = useT();
-  const balance = balanceOf(me);
-  const frozen = (me as Me & { frozen?: number }).frozen ?? 0;
+  const { balance } = me;
+  const frozen = me.frozen ?? 0;
   if (!me.permissions.includes("points.read") || balance === null) return null;
   return (
     <div className="purse">
@@ -181,26 +178,25 @@ function Lines({ me }: { me: Me }) {
     const timer = setTimeout(() => setLate(state === "retrying"), state === "retrying" ? 1500 : 0);
     return () => clearTimeout(timer);
   }, [state]);
-  const more = me as Me & { lowBalance?: boolean; balance?: number; newPlaceLogin?: { at: string; location: string } | null };
   const dismiss = async () => {
-    await raw("PATCH", "/me", { seenLogins: true });
+    await call(api.PATCH("/api/v1/me", { body: { seenLogins: true } }));
     await queries.invalidateQueries({ queryKey: ["me"] });
   };
   return (
     <div aria-live="polite">
       {state === "offline" ? <div className="line">{t("offline")}</div> : state === "retrying" && isLate ? <div className="line">{t("retrying")}</div> : null}
-      {more.newPlaceLogin ? (
+      {me.newPlaceLogin ? (
         <div className="line">
-          {t("newPlace", { place: more.newPlaceLogin.location || "–", time: relative(more.newPlaceLogin.at) })}
+          {t("newPlace", { place: me.newPlaceLogin.location || "–", time: relative(me.newPlaceLogin.at) })}
           <Link to="/account/logins">{t("newPlaceSee")}</Link>
           <Button size="small" onClick={() => void dismiss()}>
             {t("newPlaceMe")}
           </Button>
         </div>
       ) : null}
-      {more.lowBalance ? (
+      {me.lowBalance ? (
         <div className="line info">
-          {t("lowBalance", { points: points(more.balance ?? 0) })}
+          {t("lowBalance", { points: points(me.balance ?? 0) })}
           <Link to="/wallet">{t("topUp")}</Link>
         </div>
       ) : null}

@@ -30,7 +30,9 @@ function store(next: Notice[]): void {
 /** What became ready in this tab while its task's page was not open. */
 export const notices = {
   add: (notice: Notice) => store([notice, ...items.filter((one) => one.id !== notice.id)].slice(0, MOST)),
-  remove: (taskId: string) => items.some((one) => one.taskId === taskId) && store(items.filter((one) => one.taskId !== taskId)),
+  remove: (taskId: string): void => {
+    if (items.some((one) => one.taskId === taskId)) store(items.filter((one) => one.taskId !== taskId));
+  },
   clear: () => store([]),
 };
 

@@ -38,7 +38,7 @@ export function patched(task: TaskView, event: TaskEvent): TaskView {
 
 const isOver = (status: string) => status === "COMPLETED" || status === "FAILED" || status === "CANCELLED" || status === "TIMEOUT";
 
-function withTask<T extends Task>(task: T, event: TaskEvent): T {
+function withTask<T extends Pick<Task, "status" | "progress" | "endedAt" | "chargedPoints">>(task: T, event: TaskEvent): T {
   const status = (event.status ?? (event.type === "task.started" ? "PROCESSING" : task.status)) as Task["status"];
   if (ENDED.has(task.status) && !ENDED.has(status)) return task;
   return {

@@ -21,6 +21,7 @@ WITHOUT_TENANT = {
     "lane_setting": "lanes are the platform's, shared by all tenants",
     "bill_day": "a day of the merchant's account at WeChat, in which all tenants pay",
     "generation_clock": "the virtual time of a lane, by which all tenants share it",
+    "text_route": "the models of each lane, from the operator's document of providers",
     "live_setting": "settings are the platform's, shared by all tenants",
     "model_setting": "limits of models are the platform's, shared by all tenants",
     "circuit": "steps that fail in a pool, whatever tenant's nodes they are",

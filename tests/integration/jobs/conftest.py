@@ -8,6 +8,7 @@ import pytest
 import redis
 
 from artiway import bootstrap, ids
+from artiway.jobs.chains.repository import PredecessorRows
 from artiway.jobs.definitions.service import JobService
 from artiway.jobs.definitions.submissions import SubmissionCheck
 from tests.integration.jobs.desk import ReversedBox, Uploads
@@ -67,7 +68,13 @@ def make_ask(world):
     values = bootstrap.setting_values()
     bootstrap.jobs.supply(
         JobService(
-            bootstrap.definitions(), bootstrap.fire_ahead(), check, ReversedBox(), values, refusal_of=lambda _: None
+            bootstrap.definitions(),
+            bootstrap.fire_ahead(),
+            check,
+            ReversedBox(),
+            values,
+            PredecessorRows(),
+            refusal_of=lambda _: None,
         )
     )
 

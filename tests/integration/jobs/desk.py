@@ -14,6 +14,10 @@ from psycopg.rows import dict_row
 from artiway import ids
 from artiway.audit.repository import AuditLog
 from artiway.delivery.uploads.model import NoSuchInput
+from artiway.jobs.archive.repository import PostgresParts
+from artiway.jobs.archive.service import ColdReader
+from artiway.jobs.chains.repository import PostgresChains, PredecessorRows
+from artiway.jobs.chains.service import Chains
 from artiway.jobs.control import RunControl
 from artiway.jobs.definitions.model import Actor, JobView, shape_of
 from artiway.jobs.definitions.repository import PostgresDefinitions, PostgresRunSearch
@@ -30,6 +34,7 @@ from artiway.settings.model import Fixed, Setting
 from artiway.tasks import catalogue
 from artiway.tasks.service import Picture
 from tests.conftest import Addresses
+from tests.fakes.objects import StoredObjects
 
 HTTP = {"type": "HTTP", "url": "https://example.com/hook"}
 EVERY_5_MINUTES = {"type": "CRON", "expr": "0 */5 * * * ?"}
@@ -65,12 +70,19 @@ class Desk:
         settings = self.settings = Fixed(values or {})
         self.store = PostgresDefinitions(self.database, AuditLog(), settings)
         runs = self.run_store = PostgresRuns(self.database, outbox)
-        self.uploads, self.control = Uploads(), RunControl(runs)
+        self.uploads, self.control = Uploads(), RunControl(runs, Chains(PostgresChains(), settings))
         check = SubmissionCheck(catalogue.load(), self.uploads, refusal_of=_refusal)
         self.jobs = JobService(
-            self.store, FireAhead(runs, settings), check, ReversedBox(), settings, refusal_of=_refusal
+            self.store,
+            FireAhead(runs, settings),
+            check,
+            ReversedBox(),
+            settings,
+            PredecessorRows(),
+            refusal_of=_refusal,
         )
-        self.runs = RunService(self.store, self.control)
+        self.cold = ColdReader(PostgresParts(self.database), StoredObjects())
+        self.runs = RunService(self.store, self.control, self.cold)
         self.secrets = SecretService(self.store, ReversedBox(), settings)
         self.operations = RunOperations(PostgresRunSearch(service), self.store, self.control)
 

@@ -11,9 +11,9 @@ import pytest
 from artiway import bootstrap, ids
 from artiway.errors import Refused
 from artiway.ids import to_wire
-from artiway.jobs.backfills.model import Reprocess
+from artiway.jobs.backfills.model import Range, Reprocess
 from artiway.jobs.backfills.repository import PostgresBackfills
-from artiway.jobs.backfills.service import BackfillService, Range
+from artiway.jobs.backfills.service import BackfillService
 from artiway.jobs.messages import Outcome
 from tests.fakes.clock import NOON
 from tests.integration.jobs.desk import opened
@@ -256,7 +256,7 @@ class TestResume:
 
 
 def service_of(desk):
-    return BackfillService(PostgresBackfills(desk.store, desk.run_store), desk.control, desk.settings)
+    return BackfillService(PostgresBackfills(desk.store, desk.run_store), desk.control, desk.cold, desk.settings)
 
 
 def test_requests_at_once_accept_each_fire_once(addresses):

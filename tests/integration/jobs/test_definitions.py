@@ -19,6 +19,7 @@ from artiway.jobs.cron import InvalidSchedule
 from artiway.jobs.definitions.model import InvalidFile, ScheduleShape, TooManyJobs, shape_of
 from artiway.jobs.model import InvalidJob, JobConflict, JobPriority, JobStatus, NoSuchJob, TenantThrottled
 from artiway.jobs.settings import PER_TENANT
+from artiway.jobs.trigger import WARM_S
 from artiway.platform.database import Database
 from artiway.tasks.model import InvalidRequest
 from tests.integration.jobs.desk import EVERY_5_MINUTES, HTTP, JOB, Desk, opened
@@ -63,7 +64,8 @@ class TestCreation:
         assert (run["scheduled_at"], run["state"]) == (at, "PENDING")
         assert view.job.status is JobStatus.ACTIVE
         assert [fire.at for fire in view.next_fires] == [at]
-        assert [envelope.due_at for envelope in desk.sent] == [at]
+        # The message of the run, and the one that starts a dispatcher before it.
+        assert [envelope.due_at for envelope in desk.sent] == [at, at - timedelta(seconds=WARM_S)]
 
     def test_first_call_job_shows_signing_secret_once(self, desk: Desk, actor):
         first, second = desk.create(actor), desk.create(actor)
@@ -86,7 +88,7 @@ class TestCreation:
             ({"schedule": {"type": "ONCE"}}, "schedule.at"),
             ({"schedule": {"type": "ONCE", "at": "2020-01-01T00:00:00Z"}}, "schedule.at"),
             ({"schedule": {"type": "ONCE", "at": FAR}, "endsAt": "2034-01-01T00:00:00Z"}, "endsAt"),
-            ({"schedule": {"type": "AFTER", "after": ["job_1"]}}, "schedule.type"),
+            ({"schedule": {"type": "AFTER", "after": ["job_1"]}}, "schedule.after"),
             ({"startsAt": FAR, "endsAt": FAR}, "endsAt"),
             ({"endsAt": "2020-01-01T00:00:00Z"}, "endsAt"),
             ({"task": {**HTTP, "url": "http://169.254.169.254/latest"}}, "task.url"),

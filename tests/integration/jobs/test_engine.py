@@ -51,3 +51,10 @@ def test_edit_notes_each_lost_fire(world):
     assert not lost & ran
     due = {NOON + timedelta(seconds=10 * n) for n in range(1, 25)}
     assert due <= lost | ran
+
+
+def test_messages_that_keep_warm_change_nothing(world):
+    world.trigger.keep_warm()
+    assert [message.destination for message in world.network.messages] == ["run_normal", "run_calls"]
+    world.play(1)
+    assert (world.runs(), world.calls, world.network.messages) == ([], [], [])

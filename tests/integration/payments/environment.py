@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[3]
 ROUTES = {
     "packages": "orders",
     "orders": "orders",
+    "refunds": "orders",
     "points": "points",
     "wechat": "wechat",
     "tasks": "tasks",

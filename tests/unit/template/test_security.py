@@ -149,7 +149,7 @@ class TestThrottles:
             if "RouteSettings" in one
         )
         assert settings.keys() == auth
-        assert len(auth) == 5
+        assert len(auth) == 9
         limits = Resolver(template.body)(settings)
         whole = int(Resolver(template.body)({"Ref": "ApiRateLimit"}))
         for key, one in limits.items():

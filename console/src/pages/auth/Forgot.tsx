@@ -1,7 +1,7 @@
 import { Alert, Button, Form, Input } from "antd";
 import { useState } from "react";
 import { Link } from "react-router";
-import { raw } from "@/api/raw";
+import { api, call } from "@/api/client";
 import { useLanguage, useT } from "@/i18n";
 import { Fault } from "@/ui/Fault";
 import { useSubmit } from "@/ui/forms";
@@ -13,7 +13,7 @@ export default function Forgot() {
   const [form] = Form.useForm<{ login: string }>();
   const [sent, setSent] = useState<string | null>(null);
   const { submit, fault, isSending } = useSubmit(form, async ({ login }) => {
-    await raw("POST", "/auth/password/forgot", { login, language });
+    await call(api.POST("/api/v1/auth/password/forgot", { body: { login, language } }));
     setSent(login);
   });
   return (

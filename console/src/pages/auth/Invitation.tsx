@@ -1,7 +1,7 @@
 import { Button, Form, Input } from "antd";
 import { useQuery } from "@tanstack/react-query";
 import { Link, Navigate, useNavigate, useSearchParams } from "react-router";
-import { raw } from "@/api/raw";
+import { api, call } from "@/api/client";
 import { session } from "@/api/session";
 import { useT } from "@/i18n";
 import { Fault } from "@/ui/Fault";
@@ -24,11 +24,11 @@ export default function Invitation() {
   const found = useQuery({
     queryKey: ["invitation", token],
     enabled: token !== null,
-    queryFn: () => raw<{ tenantName: string; email: string }>("POST", "/auth/invitations/look", { token }),
+    queryFn: () => call(api.POST("/api/v1/auth/invitations/look", { body: { token: token ?? "" } })),
   });
   const { submit, fault, isSending } = useSubmit(form, async (values) => {
-    const body = { token, password: values.password, ...(values.displayName?.trim() ? { displayName: values.displayName.trim() } : {}) };
-    session.open(await raw("POST", "/auth/invitations/accept", body));
+    const body = { token: token ?? "", password: values.password, ...(values.displayName?.trim() ? { displayName: values.displayName.trim() } : {}) };
+    session.open(await call(api.POST("/api/v1/auth/invitations/accept", { body })));
     void navigate("/", { replace: true });
   });
   if (token === null) return <Navigate to="/login" replace />;

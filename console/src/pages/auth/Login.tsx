@@ -24,8 +24,8 @@ export default function Login() {
   return (
     <AuthLayout title={t("signInTitle")} text={t("signInHint")}>
       <SignedInAlready />
-      {ending ? <Alert style={{ marginBottom: 18 }} type={ending === "ended" ? "warning" : "info"} showIcon title={t(ending === "ended" ? "sessionEnded" : "signedOut")} /> : null}
-      {done === "reset" ? <Alert style={{ marginBottom: 18 }} type="success" showIcon title={t("resetDone")} /> : null}
+      {ending ? <Alert style={{ marginBottom: 18 }} role="status" type={ending === "ended" ? "warning" : "info"} showIcon title={t(ending === "ended" ? "sessionEnded" : "signedOut")} /> : null}
+      {done === "reset" ? <Alert style={{ marginBottom: 18 }} role="status" type="success" showIcon title={t("resetDone")} /> : null}
       <Form form={form} layout="vertical" onFinish={(values) => void submit(values)} size="large">
         <Form.Item name="login" label={t("loginField")} rules={[{ required: true, message: t("required") }]}>
           <Input autoComplete="username" inputMode="email" />

@@ -1,6 +1,6 @@
 import { Button, Form, Input } from "antd";
 import { Link, useNavigate, useSearchParams } from "react-router";
-import { raw } from "@/api/raw";
+import { api, call } from "@/api/client";
 import { session } from "@/api/session";
 import { useT } from "@/i18n";
 import { Fault } from "@/ui/Fault";
@@ -19,7 +19,7 @@ export default function Reset() {
   const [search] = useSearchParams();
   const [form] = Form.useForm<Values>();
   const { submit, fault, isSending } = useSubmit(form, async ({ password }) => {
-    await raw("POST", "/auth/password/reset", { token: search.get("token") ?? "", password });
+    await call(api.POST("/api/v1/auth/password/reset", { body: { token: search.get("token") ?? "", password } }));
     if (session.tokens) session.close("signed-out");
     session.acknowledge();
     void navigate("/login", { state: { done: "reset" }, replace: true });

@@ -9,7 +9,7 @@ import { useUser } from "@/api/queries";
 import type { TaskStatus } from "@/api/types";
 import { useLanguage, useT } from "@/i18n";
 import { EXAMPLES } from "@/pages/studio/tools";
-import { TaskTile, type TaskItem } from "@/pages/studio/thumbs";
+import { TaskTile } from "@/pages/studio/thumbs";
 import { Empty } from "@/ui/Empty";
 import { Fault } from "@/ui/Fault";
 import { Page } from "@/ui/Page";
@@ -60,8 +60,8 @@ export default function Library() {
       ),
     getNextPageParam: (page) => page.nextCursor ?? undefined,
   });
-  const items = (tasks.data?.pages ?? []).flatMap((page) => page.items) as TaskItem[];
-  const days = (me as { artefactDays?: number }).artefactDays;
+  const items = (tasks.data?.pages ?? []).flatMap((page) => page.items);
+  const days = me.artefactDays;
   const [toolId, statusId, whoId, fromId, toId] = [useId(), useId(), useId(), useId(), useId()];
   return (
     <Page title={t("navLibrary")} text={days ? t("libraryText", { days }) : t("libraryTextPlain")}>

@@ -6,14 +6,13 @@ import { Link, Navigate } from "react-router";
 import { api, call } from "@/api/client";
 import { useLabel } from "@/api/dictionaries";
 import { queries, toolTitle, useTools, useUser } from "@/api/queries";
-import { raw } from "@/api/raw";
 import type { Tool } from "@/api/types";
 import { points, useT, valueText } from "@/i18n";
 import { WORDS, type Word } from "@/i18n/words";
 import { Fault } from "@/ui/Fault";
 import { Page } from "@/ui/Page";
 import { Waiting } from "@/ui/Waiting";
-import { TaskTile, type TaskItem } from "./thumbs";
+import { TaskTile } from "./thumbs";
 import { EXAMPLES, exampleOf, REFRAMED, SAMPLES, sampleOf } from "./tools";
 import "./studio.css";
 
@@ -34,11 +33,11 @@ export default function Gallery() {
   });
   const label = useLabel();
   if (!me.permissions.includes("task.submit")) return <Navigate to={me.permissions.includes("task.read") ? "/library" : me.permissions.includes("ops.read") ? "/ops" : "/account"} replace />;
-  const recent = (tasks.data?.pages[0]?.items ?? []) as TaskItem[];
+  const recent = tasks.data?.pages[0]?.items ?? [];
   const groups = [...new Set([...GROUPS, ...(tools.data ?? []).map((tool) => tool.group)])].filter((group) => tools.data?.some((tool) => tool.group === group));
   return (
     <Page title={t("navStudio")} text={t("studioText")}>
-      {tasks.isSuccess && (recent.length === 0 || trialOf(me) !== null) ? <Welcome isFirst={recent.length === 0} /> : null}
+      {tasks.isSuccess && (recent.length === 0 || me.trialPoints !== null) ? <Welcome isFirst={recent.length === 0} /> : null}
       {recent.length ? (
         <section aria-labelledby="recent">
           <div className="row between" style={{ marginBottom: 12 }}>
@@ -73,8 +72,6 @@ export default function Gallery() {
     </Page>
   );
 }
-
-const trialOf = (me: object): number | null => (me as { trialPoints?: number | null }).trialPoints ?? null;
 
 export function toolText(tool: string, t: (key: Word) => string): string {
   const key = `toolText_${tool}`;
@@ -111,16 +108,16 @@ function ToolCard({ tool }: { tool: Tool }) {
 function Welcome({ isFirst }: { isFirst: boolean }) {
   const t = useT();
   const me = useUser();
-  const trial = trialOf(me);
+  const trial = me.trialPoints;
   const [taken, setTaken] = useState<number | null>(null);
   const take = useMutation({
-    mutationFn: () => raw<{ balanceDelta: number }>("POST", "/points/trial"),
+    mutationFn: () => call(api.POST("/api/v1/points/trial")),
     onSuccess: (entry) => {
       setTaken(entry.balanceDelta);
       void queries.invalidateQueries({ queryKey: ["me"] });
     },
   });
-  const shop = (me as { tenantName?: string }).tenantName ?? "";
+  const shop = me.tenantName;
   const canTake = trial !== null && taken === null;
   if (!canTake && !isFirst) return null;
   return (

@@ -7,7 +7,6 @@ import { api, call, once } from "@/api/client";
 import { errorText } from "@/api/dictionaries";
 import { ApiError } from "@/api/errors";
 import { queries, toolTitle, useTools, useUser } from "@/api/queries";
-import { raw } from "@/api/raw";
 import type { TaskView, Tool } from "@/api/types";
 import { duration, points, useT, valueText } from "@/i18n";
 import type { Word } from "@/i18n/words";
@@ -67,7 +66,7 @@ function ToolForm({ tool }: { tool: Tool }) {
     >
       <div className="studio-grid">
         <div className="stack">
-          {tool.isDraft ? <Alert type="warning" showIcon title={t("draftText")} /> : null}
+          {tool.isDraft ? <Alert type="warning" showIcon role="note" title={t("draftText")} /> : null}
           {preparing.error ? <Fault error={preparing.error} /> : null}
           <section className="card stack" aria-label={t(isBatch(tool) ? "picturesLabel" : "pictureLabel")}>
             <h2>{t(isBatch(tool) ? "picturesLabel" : "pictureLabel")}</h2>
@@ -144,12 +143,6 @@ function CountField({ tool, draft, change }: { tool: Tool; draft: Draft; change:
   );
 }
 
-interface Stored {
-  params?: Record<string, unknown>;
-  count?: number | null;
-  inputs?: { name: string; inputId: string; url: string | null; width: number; height: number }[];
-}
-
 /** Fill the form from its address: a sample, the result of a task, or a task to run again. */
 function usePreset(tool: Tool): { error: unknown } {
   const [search, setSearch] = useSearchParams();
@@ -177,17 +170,17 @@ function usePreset(tool: Tool): { error: unknown } {
         }
       }
       if (again) {
-        const task = (await taskOf(again)) as TaskView & Stored;
-        const { regions, ...params } = task.params ?? {};
-        const inputs = (task.inputs ?? []).filter((one) => one.url !== null);
-        const pictures = inputs.filter((one) => one.name.startsWith("product")).map((one, at) => storedPicture(one.inputId, one.url!, one.width, one.height, `${task.tool}-${at + 1}`));
+        const task = await taskOf(again);
+        const { regions, ...params } = task.params;
+        const inputs = task.inputs.filter((one) => one.url !== null);
+        const pictures = inputs.filter((one) => one.name.startsWith("product")).map((one, at) => storedPicture(one.inputId, one.url!, one.width ?? 1, one.height ?? 1, `${task.tool}-${at + 1}`));
         const shapes = Array.isArray(regions) ? (regions as number[][]).map(([x, y, width, height]) => ({ kind: "box" as const, x: x!, y: y!, width: width!, height: height! })) : [];
         changeDraft(tool.tool, (before) => ({
-          params: task.params ? params : before.params,
+          params,
           count: task.count ?? before.count,
           pictures: pictures.length ? pictures : before.pictures,
-          shapes: task.params ? shapes : before.shapes,
-          extra: Object.fromEntries(inputs.filter((one) => tool.optionalInputs.includes(one.name) && one.name !== "mask").map((one) => [one.name, storedPicture(one.inputId, one.url!, one.width, one.height, one.name)])),
+          shapes,
+          extra: Object.fromEntries(inputs.filter((one) => tool.optionalInputs.includes(one.name) && one.name !== "mask").map((one) => [one.name, storedPicture(one.inputId, one.url!, one.width ?? 1, one.height ?? 1, one.name)])),
         }));
       }
     };
@@ -235,7 +228,7 @@ function Order({ tool, draft }: { tool: Tool; draft: Draft }) {
   });
   const [isAsked, setAsked] = useState(false);
   const price = lack === null && estimate.data ? estimate.data.pricePoints : priceOf(tool, draft);
-  const { balance = null } = me as { balance?: number | null };
+  const { balance } = me;
   const short = balance === null ? 0 : Math.max(0, price - balance);
   const fault = start.error ?? (lack === null ? estimate.error : null);
   return (
@@ -271,7 +264,7 @@ function Order({ tool, draft }: { tool: Tool; draft: Draft }) {
           <span className="soft">{t(lack === "mark" ? "markMissing" : "waitPicture")}</span>
         ) : estimate.data ? (
           estimate.data.etaEndSeconds === null ? (
-            <Alert type="warning" showIcon title={t("waitUnknown", { detail: estimate.data.detail ?? "" })} />
+            <Alert type="warning" showIcon role="note" title={t("waitUnknown", { detail: estimate.data.detail ?? "" })} />
           ) : (
             <span className="soft">{estimate.data.etaStartSeconds ? t("waitStart", { time: duration(estimate.data.etaStartSeconds) }) : t("waitNow")}</span>
           )
@@ -307,12 +300,13 @@ function Order({ tool, draft }: { tool: Tool; draft: Draft }) {
 /** Not enough points: the way to more, in place. */
 function Short({ short }: { short: number }) {
   const t = useT();
-  const me = useUser() as { trialPoints?: number | null };
-  const take = useMutation({ mutationFn: () => raw("POST", "/points/trial"), onSuccess: () => queries.invalidateQueries({ queryKey: ["me"] }) });
+  const me = useUser();
+  const take = useMutation({ mutationFn: () => call(api.POST("/api/v1/points/trial")), onSuccess: () => queries.invalidateQueries({ queryKey: ["me"] }) });
   return (
     <Alert
       type="warning"
       showIcon
+      role="note"
       title={t("pointsShort", { points: points(short) })}
       description={
         <div className="row" style={{ marginTop: 6 }}>

@@ -5,7 +5,7 @@ import { ENDED, type Task } from "@/api/types";
 import { relative, useT } from "@/i18n";
 import { StatusTag } from "@/ui/StatusTag";
 
-export type TaskItem = Task & { thumbnail?: { url: string; width: number; height: number } | null };
+export type TaskItem = Task;
 
 /** A task as a tile: its first picture, tool, state and age. */
 export function TaskTile({ task }: { task: TaskItem }) {

@@ -7,8 +7,7 @@ import { notices } from "@/app/notices";
 import { api, call, once } from "@/api/client";
 import { useLabel } from "@/api/dictionaries";
 import { ApiError } from "@/api/errors";
-import { queries, toolTitle, useAllowed, useTools } from "@/api/queries";
-import { raw } from "@/api/raw";
+import { queries, toolTitle, useAllowed, useTools, useUser } from "@/api/queries";
 import { ENDED, type Result, type TaskView } from "@/api/types";
 import { date, dateTime, duration, points, useT, valueText } from "@/i18n";
 import { originalOf } from "@/pages/studio/draft";
@@ -27,18 +26,18 @@ import "./task.css";
 /** Without an event for this long the page asks: a lost event or socket must not freeze it. */
 const QUIET_MS = 12_000;
 
-type View = TaskView & { inputs?: { name: string; url: string | null }[] };
-
 export default function TaskPage() {
   const { taskId = "" } = useParams();
   const task = useQuery({
     queryKey: ["task", taskId],
-    queryFn: (): Promise<View> => call(api.GET("/api/v1/tasks/{task_id}", { params: { path: { task_id: taskId } } })),
+    queryFn: (): Promise<TaskView> => call(api.GET("/api/v1/tasks/{task_id}", { params: { path: { task_id: taskId } } })),
     staleTime: 5_000,
     // Each event renews the data, so this interval counts from the last one.
     refetchInterval: ({ state }) => (state.data && ENDED.has(state.data.status) ? false : QUIET_MS),
   });
-  useEffect(() => notices.remove(taskId) as void, [taskId]);
+  useEffect(() => {
+    notices.remove(taskId);
+  }, [taskId]);
   const resultsWanted = task.data?.nodes.filter((node) => node.status === "COMPLETED" && !task.data.nodes.some((other) => other.dependsOn.includes(node.name))).length ?? 0;
   const resultsHere = task.data?.results.length ?? 0;
   const isRunning = task.data !== undefined && !ENDED.has(task.data.status);
@@ -55,7 +54,7 @@ export default function TaskPage() {
   return <Waiting />;
 }
 
-function TaskContent({ task }: { task: View }) {
+function TaskContent({ task }: { task: TaskView }) {
   const t = useT();
   const label = useLabel();
   const tools = useTools();
@@ -84,8 +83,8 @@ function TaskContent({ task }: { task: View }) {
           </div>
         )}
         {task.status === "FAILED" ? <Alert type="error" showIcon role="alert" title={t("taskFailed")} description={task.error ? faultText(task.error) : undefined} /> : null}
-        {task.status === "PARTIAL" ? <Alert type="warning" showIcon title={t("taskPartial")} description={task.error ? faultText(task.error) : undefined} /> : null}
-        {task.isDraft ? <Alert type="warning" showIcon title={t("draftText")} /> : null}
+        {task.status === "PARTIAL" ? <Alert type="warning" showIcon role="note" title={t("taskPartial")} description={task.error ? faultText(task.error) : undefined} /> : null}
+        {task.isDraft ? <Alert type="warning" showIcon role="note" title={t("draftText")} /> : null}
         <div className="task-grid">
           <div className="stack">
             <Results task={task} title={title} />
@@ -121,8 +120,8 @@ function TaskContent({ task }: { task: View }) {
 /** Until when the pictures are kept, from the tier's period in GET /me. */
 function Kept({ task }: { task: TaskView }) {
   const t = useT();
-  const days = (queries.getQueryData(["me"]) as { artefactDays?: number } | undefined)?.artefactDays;
-  if (!days || !task.results.length) return null;
+  const { artefactDays: days } = useUser();
+  if (!task.results.length) return null;
   return (
     <p className="soft" style={{ marginTop: 14 }}>
       {t("taskExpires", { date: date(new Date(Date.parse(task.endedAt ?? task.createdAt) + days * 86_400_000).toISOString()) })}
@@ -185,7 +184,7 @@ export function fileName(task: TaskView, result: Result, at: number): string {
   return `artiway-${task.tool || "flow"}-${day}-${at + 1}.${ENDINGS[result.contentType] ?? "png"}`;
 }
 
-function Results({ task, title }: { task: View; title: string }) {
+function Results({ task, title }: { task: TaskView; title: string }) {
   const t = useT();
   const navigate = useNavigate();
   const tools = useTools();
@@ -219,7 +218,7 @@ function Results({ task, title }: { task: View; title: string }) {
       okButtonProps: { danger: true },
       cancelText: t("cancel"),
       onOk: async () => {
-        await raw("DELETE", `/tasks/${task.taskId}/results/${encodeURIComponent(one.name)}`);
+        await call(api.DELETE("/api/v1/tasks/{task_id}/results/{name}", { params: { path: { task_id: task.taskId, name: one.name } } }));
         await queries.invalidateQueries({ queryKey: ["task", task.taskId] });
         void queries.invalidateQueries({ queryKey: ["tasks"] });
       },
@@ -265,7 +264,7 @@ function Results({ task, title }: { task: View; title: string }) {
           {task.results.map((one, place) => (
             <li key={one.name}>
               <button type="button" className="checker" aria-pressed={one === result} aria-label={t("taskPicture", { number: place + 1 })} onClick={() => setChosen(one.name)}>
-                <img src={(one as Result & { thumbnailUrl?: string | null }).thumbnailUrl ?? one.url} alt="" loading="lazy" />
+                <img src={one.url} alt="" loading="lazy" />
               </button>
             </li>
           ))}
@@ -276,10 +275,10 @@ function Results({ task, title }: { task: View; title: string }) {
 }
 
 /** In a batch each result belongs to the input with its number. */
-function originalFor(task: View, result: Result | undefined, at: number): string | null {
+function originalFor(task: TaskView, result: Result | undefined, at: number): string | null {
   if (!result) return null;
   const number = /_(\d+)(?:\.\w+)?$/.exec(result.name)?.[1] ?? String(at + 1);
-  const inputs = task.inputs ?? [];
+  const { inputs } = task;
   const found = inputs.find((one) => one.name === `product_${number}`) ?? inputs.find((one) => one.name === "product");
   return found?.url ?? (inputs.length ? null : (originalOf(task.taskId) ?? null));
 }

@@ -18,7 +18,16 @@ from artiway.bootstrap.base import (
 )
 from artiway.bootstrap.caching import caches, dictionaries, warm_up
 from artiway.bootstrap.circuits import circuits
-from artiway.bootstrap.definitions import backfills, definitions, job_fires, job_secrets, jobs, run_operations, runs
+from artiway.bootstrap.definitions import (
+    backfills,
+    cold_runs,
+    definitions,
+    job_fires,
+    job_secrets,
+    jobs,
+    run_operations,
+    runs,
+)
 from artiway.bootstrap.delivery import artefact_objects, due_deliveries, outbound, task_feed, uploads, webhooks
 from artiway.bootstrap.deployment import owner_database_url
 from artiway.bootstrap.generations import (
@@ -59,7 +68,9 @@ from artiway.bootstrap.jobs import (
     job_limits,
     job_secret_cipher,
     results,
+    run_archive,
     run_control,
+    run_guard,
     run_sweeper,
     submissions,
     trigger,
@@ -115,6 +126,7 @@ __all__ = [
     "catalogue",
     "circuits",
     "clock",
+    "cold_runs",
     "database",
     "dead_letters",
     "definitions",
@@ -170,7 +182,9 @@ __all__ = [
     "resets",
     "results",
     "retention",
+    "run_archive",
     "run_control",
+    "run_guard",
     "run_operations",
     "run_sweeper",
     "runs",

@@ -13,12 +13,13 @@ from artiway.bootstrap.once import once
 from artiway.bootstrap.tasks import live_catalogue
 
 if TYPE_CHECKING:
+    from artiway.jobs.archive.service import ColdReader
     from artiway.jobs.backfills.service import BackfillService
-    from artiway.jobs.definitions.fires import FireService
     from artiway.jobs.definitions.repository import PostgresDefinitions
     from artiway.jobs.definitions.runs import RunOperations, RunService
     from artiway.jobs.definitions.service import JobService
     from artiway.jobs.definitions.vault import SecretService
+    from artiway.jobs.history.service import FireService
 
 
 @once
@@ -30,6 +31,7 @@ def definitions() -> PostgresDefinitions:
 
 @once
 def jobs() -> JobService:
+    from artiway.jobs.chains.repository import PredecessorRows
     from artiway.jobs.definitions.service import JobService
     from artiway.jobs.definitions.submissions import SubmissionCheck
 
@@ -42,15 +44,25 @@ def jobs() -> JobService:
         check,
         job_secret_cipher(),
         setting_values(),
+        PredecessorRows(),
         refusal_of=lambda url: webhook_post().refusal(url, is_looked_up=True),
     )
+
+
+@once
+def cold_runs() -> ColdReader:
+    """Archived runs and logs, for their tenants."""
+    from artiway.jobs.archive.repository import PostgresParts, S3Archive
+    from artiway.jobs.archive.service import ColdReader
+
+    return ColdReader(PostgresParts(base.database()), S3Archive(base.settings().artefact_bucket))
 
 
 @once
 def runs() -> RunService:
     from artiway.jobs.definitions.runs import RunService
 
-    return RunService(definitions(), run_control())
+    return RunService(definitions(), run_control(), cold_runs())
 
 
 @once
@@ -71,10 +83,10 @@ def job_secrets() -> SecretService:
 
 @once
 def job_fires() -> FireService:
-    from artiway.jobs.definitions.fires import FireService
-    from artiway.jobs.definitions.history import PostgresHistory
+    from artiway.jobs.history.repository import PostgresHistory
+    from artiway.jobs.history.service import FireService
 
-    return FireService(definitions(), PostgresHistory())
+    return FireService(definitions(), PostgresHistory(), cold_runs())
 
 
 @once
@@ -82,4 +94,6 @@ def backfills() -> BackfillService:
     from artiway.jobs.backfills.repository import PostgresBackfills
     from artiway.jobs.backfills.service import BackfillService
 
-    return BackfillService(PostgresBackfills(definitions(), tenant_runs()), run_control(), setting_values())
+    return BackfillService(
+        PostgresBackfills(definitions(), tenant_runs()), run_control(), cold_runs(), setting_values()
+    )

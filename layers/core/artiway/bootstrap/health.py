@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from artiway.bootstrap import base
 from artiway.bootstrap.circuits import circuits
+from artiway.bootstrap.jobs import run_guard
 from artiway.bootstrap.live_settings import service_setting_values
 from artiway.bootstrap.once import once
 from artiway.bootstrap.scheduling import operations
@@ -77,4 +78,5 @@ def guard() -> Guard:
             Meter("runFailures", runs.failed_percent, lambda: values.get(RUN_FAILURES_PERCENT), "%"),
         ],
         stopped=circuits().stopped,
+        runs=run_guard().health,
     )

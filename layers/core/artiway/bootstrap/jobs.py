@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from artiway.bootstrap import base
+from artiway.bootstrap.audit import audit
 from artiway.bootstrap.delivery import outbound
 from artiway.bootstrap.live_settings import service_setting_values, setting_values
 from artiway.bootstrap.once import once
@@ -15,10 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
+    from artiway.jobs.archive.service import ArchiveService
     from artiway.jobs.backfills.service import BackfillRelease
     from artiway.jobs.caller import Caller
+    from artiway.jobs.chains.service import Chains
     from artiway.jobs.control import RunControl
     from artiway.jobs.dispatch import DispatchService
+    from artiway.jobs.guard.service import RunGuard
     from artiway.jobs.model import JobLimits
     from artiway.jobs.repository import PostgresRuns
     from artiway.jobs.results import ResultService
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
     from artiway.jobs.submissions import SubmissionService
     from artiway.jobs.sweeps import RunSweeper
     from artiway.jobs.trigger import FireAhead, TriggerService
+    from artiway.settings.model import SettingValues
 
 
 @once
@@ -82,8 +87,16 @@ def tenant_runs() -> PostgresRuns:
 @once
 def dispatch() -> DispatchService:
     from artiway.jobs.dispatch import DispatchService
+    from artiway.jobs.guard.repository import PostgresHolds
+    from artiway.jobs.guard.service import HeldTargets
 
-    return DispatchService(run_store(), service_setting_values(), pause=base.pause(), clock=base.clock())
+    return DispatchService(
+        run_store(),
+        service_setting_values(),
+        pause=base.pause(),
+        clock=base.clock(),
+        targets=HeldTargets(PostgresHolds()),
+    )
 
 
 @once
@@ -92,25 +105,52 @@ def backfill_release() -> BackfillRelease:
     from artiway.jobs.backfills.repository import PostgresRelease
     from artiway.jobs.backfills.service import BackfillRelease
 
-    return BackfillRelease(PostgresRelease(run_store()), service_setting_values())
+    return BackfillRelease(PostgresRelease(run_store()), service_setting_values(), wake=dispatch().wake)
 
 
 @once
 def trigger() -> TriggerService:
     from artiway.jobs.trigger import TriggerService
 
-    def wake() -> None:
-        backfill_release().release()
-        dispatch().wake()
+    return TriggerService(run_store(), service_setting_values(), wake=backfill_release().release_and_wake)
 
-    return TriggerService(run_store(), service_setting_values(), wake=wake)
+
+def chains(values: SettingValues) -> Chains:
+    """Jobs that run after others, in the transaction that ends a run: of the service or of a tenant."""
+    from artiway.jobs.chains.repository import PostgresChains
+    from artiway.jobs.chains.service import Chains
+
+    return Chains(PostgresChains(), values)
 
 
 @once
 def results() -> ResultService:
     from artiway.jobs.results import ResultService
 
-    return ResultService(run_store(), dispatch(), jitter=jitter())
+    return ResultService(run_store(), dispatch(), jitter=jitter(), chains=chains(service_setting_values()))
+
+
+@once
+def run_guard() -> RunGuard:
+    """Pauses lanes of runs under overload, and stops calls to targets that fail."""
+    from artiway.jobs.guard.repository import PostgresGuard
+    from artiway.jobs.guard.service import RunGuard
+
+    return RunGuard(PostgresGuard(base.service_database(), audit()), service_setting_values())
+
+
+@once
+def run_archive() -> ArchiveService:
+    """Moves old days of runs and logs to objects."""
+    import time
+
+    from artiway.jobs.archive.repository import PostgresArchive, S3Archive
+    from artiway.jobs.archive.service import ArchiveService
+
+    objects = S3Archive(base.settings().artefact_bucket)
+    return ArchiveService(
+        PostgresArchive(base.service_database()), objects, service_setting_values(), monotonic=time.monotonic
+    )
 
 
 @once
@@ -133,7 +173,7 @@ def run_control() -> RunControl:
     """Terminates and replays runs inside a tenant's transaction."""
     from artiway.jobs.control import RunControl
 
-    return RunControl(tenant_runs())
+    return RunControl(tenant_runs(), chains(setting_values()))
 
 
 @once

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from artiway.circuits.model import StoppedSteps
+from artiway.jobs.guard.model import RunHealth
 
 # A check returns when its server answers and raises `Unavailable` when it does not.
 Check = Callable[[], None]
@@ -52,14 +53,16 @@ class Reading:
 
 @dataclass(frozen=True)
 class GuardReport:
-    """`stopped` has the circuits that are not closed. It is None if they could not be read."""
+    """`stopped` has the circuits that are not closed, `runs` the guard of runs. None: it could not be read."""
 
     health: Health
     readings: Sequence[Reading]
     stopped: StoppedSteps | None
+    runs: RunHealth | None
 
     @property
     def state(self) -> State:
         is_running = self.stopped is not None and not self.stopped.circuits
+        is_running = is_running and self.runs is not None and not self.runs.state.is_degraded
         is_normal = self.health.is_ok and is_running and all(reading.is_ok for reading in self.readings)
         return State.NORMAL if is_normal else State.DEGRADED

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from artiway.circuits.model import StoppedSteps
 from artiway.errors import Unavailable
 from artiway.health.model import Check, GuardReport, Health, Meter, Reading
+from artiway.jobs.guard.model import RunHealth
 from artiway.platform import metrics
 from artiway.platform.logs import Logger
 from artiway.scheduling.model import LaneState
@@ -33,18 +34,25 @@ def _outcome(check: Check) -> str:
 
 
 class Guard:
-    """The platform is degraded if a check fails, a reading is above its limit or a step is stopped. Every report
-    measures anew."""
+    """The platform is degraded if a check fails, a reading is above its limit, a step is stopped or a lane of runs is
+    paused by its guard. Every report measures anew."""
 
-    def __init__(self, health: HealthService, meters: Sequence[Meter], *, stopped: Callable[[], StoppedSteps]) -> None:
-        self._health, self._meters, self._stopped = health, meters, stopped
+    def __init__(
+        self,
+        health: HealthService,
+        meters: Sequence[Meter],
+        *,
+        stopped: Callable[[], StoppedSteps],
+        runs: Callable[[], RunHealth],
+    ) -> None:
+        self._health, self._meters, self._stopped, self._runs = health, meters, stopped, runs
 
     def report(self) -> GuardReport:
         health, readings = self._health.check(), [_read(meter) for meter in self._meters]
         try:
-            return GuardReport(health, readings, self._stopped())
+            return GuardReport(health, readings, self._stopped(), self._runs())
         except Unavailable:
-            return GuardReport(health, readings, None)
+            return GuardReport(health, readings, None, None)
 
 
 def _read(meter: Meter) -> Reading:

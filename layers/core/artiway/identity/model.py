@@ -288,6 +288,38 @@ class TenantView:
 
 
 @dataclass(frozen=True)
+class TenantUser:
+    """A user as the platform's administrators see them."""
+
+    user_id: UUID
+    email: str | None
+    phone: str | None
+    display_name: str | None
+    status: str
+    created_at: datetime
+    balance: int
+    frozen: int
+    roles: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TenantOrder:
+    order_id: UUID
+    user_id: UUID
+    email: str | None
+    status: str
+    package_id: str
+    amount_fen: int
+    points: int
+    refunded_fen: int
+    channel: str
+    transaction_id: str | None
+    flag: str | None
+    created_at: datetime
+    paid_at: datetime | None
+
+
+@dataclass(frozen=True)
 class Organisation:
     """A tenant as its own people see it. `user_concurrency`: nodes of one user at once; None is no limit."""
 

@@ -27,6 +27,7 @@ from artiway.jobs.admission import (
     Track,
     WaitingRun,
 )
+from artiway.jobs.chains.model import rendered
 from artiway.jobs.limits import limits_of
 from artiway.jobs.messages import HINT_AHEAD_S, Call
 from artiway.jobs.model import OverlapPolicy, TaskType, idempotency_key
@@ -82,12 +83,23 @@ class DispatchStore(Protocol):
     def open(self) -> AbstractContextManager[DispatchTransaction]: ...
 
 
+class Targets(Protocol):
+    def pass_on(self, run_tx: Any, runs: Sequence[WaitingRun], now: datetime) -> list[WaitingRun]: ...
+
+
 class DispatchService:
     def __init__(
-        self, store: DispatchStore, values: SettingValues, *, pause: Callable[[float], None], clock: Clock | None = None
+        self,
+        store: DispatchStore,
+        values: SettingValues,
+        *,
+        pause: Callable[[float], None],
+        clock: Clock | None = None,
+        targets: Targets | None = None,
     ) -> None:
-        """`pause` waits for a number of seconds."""
-        self._store, self._values, self._pause, self._clock = store, values, pause, clock or SystemClock()
+        """`pause` waits for a number of seconds. `targets` holds runs back whose target fails."""
+        self._store, self._values, self._pause, self._targets = store, values, pause, targets
+        self._clock = clock or SystemClock()
 
     def admit(self, run_ids: Sequence[UUID], *, due_at: datetime | None = None) -> int:
         """Start the named runs that are due, or note what they wait for. Returns how many runs started.
@@ -122,7 +134,8 @@ class DispatchService:
         """Under the lock of admissions: decide about due runs, runs of the freed jobs and deferred runs."""
         loads = tx.loads()
         blocked = {track.tenant_id for track, load in loads.items() if load.blocked}
-        offered = [*due, *tx.blocked_runs(sorted({key for key in freed if key.tenant_id in blocked}))]
+        ready = tx.blocked_runs(sorted({key for key in freed if key.tenant_id in blocked}))
+        offered = self._reachable(tx, [*due, *ready], now)
         if not offered and not any(load.deferred for load in loads.values()):
             return 0
         tenants = {run.tenant_id for run in offered} | {
@@ -138,11 +151,14 @@ class DispatchService:
             now, rules, loads, minutes, tx.job_loads(run.job for run in offered), tx.other_runs(_replacing(offered))
         )
         admission.offer(offered)
-        deferred = tx.deferred_runs(admission.wanted())
+        deferred = self._reachable(tx, tx.deferred_runs(admission.wanted()), now)
         known = {run.job for run in offered}
         new = {run.job for run in deferred} - known
         admission.add_jobs(tx.job_loads(new), tx.other_runs(key for key in _replacing(deferred) if key not in known))
         return self._carry_out(tx, now, admission.decide(deferred), known=loads)
+
+    def _reachable(self, tx: DispatchTransaction, runs: Sequence[WaitingRun], now: datetime) -> Sequence[WaitingRun]:
+        return runs if self._targets is None else self._targets.pass_on(tx, runs, now)
 
     def _carry_out(
         self, tx: DispatchTransaction, now: datetime, decisions: Decisions, *, known: Iterable[Track]
@@ -246,7 +262,7 @@ def _call(run: StartedRun, keys: CallKeys, now: datetime) -> Call:
         url=str(task["url"]),
         method=str(task.get("method") or "POST"),
         headers={str(name): str(value) for name, value in (task.get("headers") or {}).items()},
-        body=_body(task),
+        body=_body({"body": rendered(task.get("body"), run.predecessors)}),
         timeout_s=run.timeout_s,
         success_statuses=[int(status) for status in task.get("successStatuses") or ()],
         secrets={name: value for name, value in keys.secrets.get(run.tenant_id, {}).items() if name in names},

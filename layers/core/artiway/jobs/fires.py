@@ -57,6 +57,8 @@ class FirePlan:
 
 def first_fire(schedule: Schedule, after: datetime) -> datetime | None:
     """The first nominal time strictly after `after` and within the schedule's limits."""
+    if schedule.type is ScheduleType.AFTER:
+        return None  # its predecessors fire
     if schedule.starts_at is not None:
         after = max(after, schedule.starts_at - _MICROSECOND)
     if schedule.type is ScheduleType.ONCE:

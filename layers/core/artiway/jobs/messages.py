@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from artiway.jobs.model import JobPriority
 from artiway.outbox.model import Message
 
 # Destinations: a hint goes to the queue of its lane (`run_critical` … `run_low`).
@@ -178,6 +179,11 @@ def results(batch: Sequence[Result]) -> Message:
 def wake(lane: str, *, due_at: datetime | None = None) -> Message:
     """A place may be free: the dispatcher looks at the runs that wait. A dispatcher that had stopped starts."""
     return Message(lane, f"wake:{lane}", "runs_due", {"lane": lane, "runIds": []}, due_at=due_at)
+
+
+def warm() -> list[Message]:
+    """Messages that ask for nothing: a dispatcher and a caller start if none is running."""
+    return [wake(JobPriority.NORMAL.lane), Message(CALLS, "calls:none", "calls", {"calls": []})]
 
 
 def cancellation(*, tenant_id: UUID, run_id: UUID, task_id: UUID) -> Message:

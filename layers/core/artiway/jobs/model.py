@@ -14,8 +14,11 @@ from artiway.errors import Conflict, NotFound, Refused, TooMany
 
 
 class ScheduleType(StrEnum):
+    """AFTER: when all predecessors succeeded for the same scheduled time."""
+
     CRON = "CRON"
     ONCE = "ONCE"
+    AFTER = "AFTER"
 
 
 class TaskType(StrEnum):
@@ -108,6 +111,8 @@ class FireOutcome(StrEnum):
     COALESCED = "COALESCED"
     TENANT_SUSPENDED = "TENANT_SUSPENDED"
     CANCELLED_BY_EDIT = "CANCELLED_BY_EDIT"
+    PREDECESSOR_FAILED = "PREDECESSOR_FAILED"
+    PAUSED = "PAUSED"
 
 
 class DeferReason(StrEnum):
@@ -120,11 +125,12 @@ class DeferReason(StrEnum):
     LANE_PAUSED = "lane_paused"
     LANE_FULL = "lane_full"
     CAPACITY = "capacity"
+    CIRCUIT_OPEN = "circuit_open"
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """`expr` of CRON, `at` of ONCE. Fires lie in [starts_at, ends_at)."""
+    """`expr` of CRON, `at` of ONCE, `after` of AFTER: the predecessors. Fires lie in [starts_at, ends_at)."""
 
     type: ScheduleType
     expr: str | None
@@ -133,6 +139,7 @@ class Schedule:
     jitter_s: int
     starts_at: datetime | None = None
     ends_at: datetime | None = None
+    after: tuple[UUID, ...] = ()
 
 
 @dataclass(frozen=True)

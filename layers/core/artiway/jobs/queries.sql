@@ -230,7 +230,10 @@ SELECT DISTINCT tenant_id FROM job_load WHERE blocked > 0;
 SELECT tenant_id, minute, started, put_off, slot_at FROM job_minute WHERE tenant_id = ANY (%(tenant_ids)s::uuid[]);
 
 -- name: lane_rules
-SELECT lane, is_paused, parallelism FROM lane_setting WHERE lane = ANY (%(lanes)s);
+-- Paused by an operator, or by the guard.
+SELECT lane, coalesce(setting.is_paused, false) OR coalesce(lane = ANY (guard.lanes), false) AS is_paused, setting.parallelism
+  FROM unnest(%(lanes)s::text[]) AS lane LEFT JOIN lane_setting AS setting USING (lane)
+  LEFT JOIN run_guard AS guard ON true;
 
 -- name: start_runs
 -- With what a call needs of its job. TASK and FLOW runs read theirs when they are submitted.
@@ -243,7 +246,7 @@ UPDATE job_run AS run
    AND job.tenant_id = given.tenant_id AND job.job_id = given.job_id
    AND run.state IN ('PENDING', 'RETRYING')
 RETURNING run.tenant_id, run.run_id, run.job_id, run.scheduled_at, run.assigned_at, run.due_at, run.lane, run.task_type, run.generation,
-          run.attempt, run.trace_id, CASE WHEN run.task_type = 'HTTP' THEN job.task END AS task, job.timeout_s;
+          run.attempt, run.trace_id, CASE WHEN run.task_type = 'HTTP' THEN job.task END AS task, job.timeout_s, run.predecessors;
 
 -- name: secrets
 SELECT tenant_id, name, ciphertext FROM job_secret

@@ -6,11 +6,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Any, Protocol
 from uuid import UUID, uuid5
 
 from artiway.jobs import messages
 from artiway.jobs.admission import Load, Track
+from artiway.jobs.chains.model import EndedRun as EndedPredecessor
 from artiway.jobs.dispatch import DispatchService, DispatchTransaction
 from artiway.jobs.messages import HINT_AHEAD_S, Outcome, Result
 from artiway.jobs.model import RunState
@@ -39,10 +40,22 @@ class ResultStore(Protocol):
     def open(self) -> AbstractContextManager[ResultTransaction]: ...
 
 
+class Followers(Protocol):
+    def follow(self, run_tx: Any, ended: Sequence[EndedPredecessor], now: datetime) -> None:
+        """Start the jobs that run after these, or note why they do not start."""
+
+
 class ResultService:
-    def __init__(self, store: ResultStore, dispatch: DispatchService, *, jitter: Callable[[], float]) -> None:
-        """`jitter` returns a number from 0 to 1."""
-        self._store, self._dispatch, self._jitter = store, dispatch, jitter
+    def __init__(
+        self,
+        store: ResultStore,
+        dispatch: DispatchService,
+        *,
+        jitter: Callable[[], float],
+        chains: Followers | None = None,
+    ) -> None:
+        """`jitter` returns a number from 0 to 1. Without `chains` no job runs after another."""
+        self._store, self._dispatch, self._chains, self._jitter = store, dispatch, chains, jitter
 
     def apply(self, results: Sequence[Result]) -> int:
         """Move the runs of these results, and start deferred runs in the places that become free.
@@ -142,6 +155,13 @@ class ResultService:
             changes[end.run.track].running -= 1
         tx.change_loads(changes, known=changes)
         _measure(ends.values())
+        final = [
+            EndedPredecessor(end.run.tenant_id, end.run.job_id, end.run.run_id, end.run.scheduled_at, end.state)
+            for end in ends.values()
+            if end.due_at is None
+        ]
+        if self._chains is not None:
+            self._chains.follow(tx, final, now)
         if ends:
             self._dispatch.place(tx, now, [], {end.run.job for end in ends.values()})
         return len(ends)

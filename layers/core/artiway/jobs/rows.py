@@ -36,6 +36,7 @@ def job_of(row: Mapping[str, Any]) -> Job:
                 jitter_s=row["jitter_s"],
                 starts_at=_utc(row["starts_at"]),
                 ends_at=_utc(row["ends_at"]),
+                after=tuple(row.get("after") or ()),
             ),
             task_type=TaskType(row["task_type"]),
             task=row.get("task", {}),

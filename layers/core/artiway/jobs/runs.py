@@ -52,6 +52,7 @@ class StartedRun(NamedTuple):
     trace_id: str
     task: Mapping[str, Any] | None
     timeout_s: int
+    predecessors: Any = None
 
 
 class CallKeys(NamedTuple):

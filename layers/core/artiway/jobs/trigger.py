@@ -17,7 +17,7 @@ from artiway.jobs import fires, zones
 from artiway.jobs.admission import JobKey
 from artiway.jobs.fires import FireNote
 from artiway.jobs.limits import limits_of
-from artiway.jobs.messages import HINT_AHEAD_S, hints, wake
+from artiway.jobs.messages import HINT_AHEAD_S, hints, wake, warm
 from artiway.jobs.model import DuplicateRun, Job, JobLimits, JobPriority, RunKind
 from artiway.jobs.runs import DueRun, NewRun
 from artiway.outbox.model import Message
@@ -65,6 +65,11 @@ class TriggerService:
     def __init__(self, store: FireStore, values: SettingValues, *, wake: Callable[[], object]) -> None:
         """`wake` starts deferred runs for which there is room."""
         self._store, self._values, self._wake = store, values, wake
+
+    def keep_warm(self) -> None:
+        """Keep a dispatcher and a caller running: a job may be stored a second before its time."""
+        with self._store.open() as tx:
+            tx.send(warm())
 
     def run_pass(self) -> dict[str, int]:
         """Create the runs of the next 90 s, and repeat messages that seem lost. Safe to repeat and to run twice."""

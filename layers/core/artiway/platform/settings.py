@@ -122,6 +122,7 @@ class Settings(BaseSettings):
     retention_batches: int = Field(default=30, ge=1, le=1_000)  # a minute: no fewer keys than the API accepts
     retention_work_s: float = Field(default=45, ge=1, le=240)
     invariant_work_s: float = Field(default=200, ge=1, le=240)
+    archive_work_s: float = Field(default=200, ge=1, le=240)
 
     geo_source_timeout_s: float = Field(default=3, gt=0, le=10)
     geo_limit_s: float = Field(default=4, gt=0, le=20)

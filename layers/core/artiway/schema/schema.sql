@@ -25,6 +25,27 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.job_partition_days() RETURNS TABLE(kind text, day date)
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'public', 'pg_temp'
+    AS $$
+SELECT parent.relname::text, to_date(right(part.relname, 8), 'YYYYMMDD')
+  FROM pg_inherits JOIN pg_class AS part ON part.oid = inhrelid JOIN pg_class AS parent ON parent.oid = inhparent
+ WHERE parent.relname IN ('job_run', 'run_result', 'run_log') AND parent.relkind = 'p'
+$$;
+
+CREATE FUNCTION public.job_partition_drop(kind text, day date) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'public', 'pg_temp'
+    SET lock_timeout TO '2s'
+    AS $$
+BEGIN
+    PERFORM job_partition_lock(kind, day);
+    EXECUTE format('DROP TABLE %I', format('%s_%s', kind, to_char(day, 'YYYYMMDD')));
+
+END
+$$;
+
 CREATE FUNCTION public.job_partition_ensure(day date) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'public', 'pg_temp'
@@ -49,6 +70,20 @@ BEGIN
             END IF;
         END IF;
     END LOOP;
+
+END
+$$;
+
+CREATE FUNCTION public.job_partition_lock(kind text, day date) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'public', 'pg_temp'
+    SET lock_timeout TO '2s'
+    AS $$
+BEGIN
+    IF kind NOT IN ('job_run', 'run_result', 'run_log') OR day >= current_date THEN
+        RAISE EXCEPTION 'no partition that can leave: % %', kind, day USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    EXECUTE format('LOCK TABLE %I IN SHARE ROW EXCLUSIVE MODE', format('%s_%s', kind, to_char(day, 'YYYYMMDD')));
 
 END
 $$;
@@ -831,6 +866,7 @@ CREATE TABLE public.job (
     paused_at timestamp with time zone,
     created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     updated_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    target_host text GENERATED ALWAYS AS (lower("substring"((task ->> 'url'::text), '^[A-Za-z]+://([^/?#]+)'::text))) STORED,
     CONSTRAINT job_base_delay_ms_check CHECK (((base_delay_ms >= 0) AND (base_delay_ms <= 86400000))),
     CONSTRAINT job_catchup_window_s_check CHECK (((catchup_window_s >= 0) AND (catchup_window_s <= 86400))),
     CONSTRAINT job_check CHECK (((schedule_type = 'CRON'::text) = (expr IS NOT NULL))),
@@ -846,7 +882,7 @@ CREATE TABLE public.job (
     CONSTRAINT job_note_check CHECK ((length(note) <= 500)),
     CONSTRAINT job_overlap_policy_check CHECK ((overlap_policy = ANY (ARRAY['ALLOW_ALL'::text, 'SKIP'::text, 'BUFFER_ONE'::text, 'BUFFER_ALL'::text, 'CANCEL_OTHER'::text]))),
     CONSTRAINT job_priority_check CHECK ((priority = ANY (ARRAY['CRITICAL'::text, 'HIGH'::text, 'NORMAL'::text, 'LOW'::text]))),
-    CONSTRAINT job_schedule_type_check CHECK ((schedule_type = ANY (ARRAY['CRON'::text, 'ONCE'::text]))),
+    CONSTRAINT job_schedule_type_check CHECK ((schedule_type = ANY (ARRAY['CRON'::text, 'ONCE'::text, 'AFTER'::text]))),
     CONSTRAINT job_status_check CHECK ((status = ANY (ARRAY['ACTIVE'::text, 'PAUSED'::text, 'COMPLETED'::text, 'DELETED'::text]))),
     CONSTRAINT job_task_check CHECK ((octet_length((task)::text) <= 131072)),
     CONSTRAINT job_task_type_check CHECK ((task_type = ANY (ARRAY['HTTP'::text, 'TASK'::text, 'FLOW'::text]))),
@@ -857,6 +893,17 @@ CREATE TABLE public.job (
 );
 
 ALTER TABLE ONLY public.job FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.job_after (
+    tenant_id uuid NOT NULL,
+    job_id uuid NOT NULL,
+    predecessor_id uuid NOT NULL,
+    place smallint NOT NULL,
+    CONSTRAINT job_after_check CHECK ((job_id <> predecessor_id)),
+    CONSTRAINT job_after_place_check CHECK ((place >= 0))
+);
+
+ALTER TABLE ONLY public.job_after FORCE ROW LEVEL SECURITY;
 
 CREATE TABLE public.job_change (
     tenant_id uuid NOT NULL,
@@ -884,7 +931,7 @@ CREATE TABLE public.job_fire_note (
     at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     CONSTRAINT job_fire_note_check CHECK ((first_at <= last_at)),
     CONSTRAINT job_fire_note_fires_check CHECK ((fires > 0)),
-    CONSTRAINT job_fire_note_outcome_check CHECK ((outcome = ANY (ARRAY['SKIPPED_OVERLAP'::text, 'MISFIRED'::text, 'COALESCED'::text, 'TENANT_SUSPENDED'::text, 'CANCELLED_BY_EDIT'::text]))),
+    CONSTRAINT job_fire_note_outcome_check CHECK ((outcome = ANY (ARRAY['SKIPPED_OVERLAP'::text, 'MISFIRED'::text, 'COALESCED'::text, 'TENANT_SUSPENDED'::text, 'CANCELLED_BY_EDIT'::text, 'PREDECESSOR_FAILED'::text, 'PAUSED'::text]))),
     CONSTRAINT job_fire_note_reason_check CHECK ((length(reason) <= 500))
 );
 
@@ -945,6 +992,7 @@ CREATE TABLE public.job_run (
     trace_id text DEFAULT ''::text NOT NULL,
     created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     backfill_id uuid,
+    predecessors jsonb,
     CONSTRAINT job_run_answer_check CHECK ((length(answer) <= 4000)),
     CONSTRAINT job_run_attempt_check CHECK ((attempt >= 0)),
     CONSTRAINT job_run_check CHECK (((state = 'RUNNING'::text) = (lease_until IS NOT NULL))),
@@ -1440,6 +1488,77 @@ CREATE TABLE public.refresh_token (
 
 ALTER TABLE ONLY public.refresh_token FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE public.run_archive (
+    kind text NOT NULL,
+    day date NOT NULL,
+    batch integer NOT NULL,
+    state text DEFAULT 'COPYING'::text NOT NULL,
+    rows bigint NOT NULL,
+    fingerprint numeric NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    dropped_at timestamp with time zone,
+    CONSTRAINT run_archive_batch_check CHECK ((batch > 0)),
+    CONSTRAINT run_archive_check CHECK (((state = 'DROPPED'::text) = (dropped_at IS NOT NULL))),
+    CONSTRAINT run_archive_kind_check CHECK ((kind = ANY (ARRAY['job_run'::text, 'run_result'::text, 'run_log'::text]))),
+    CONSTRAINT run_archive_rows_check CHECK ((rows >= 0)),
+    CONSTRAINT run_archive_state_check CHECK ((state = ANY (ARRAY['COPYING'::text, 'DROPPED'::text])))
+);
+
+ALTER TABLE ONLY public.run_archive FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.run_archive_part (
+    kind text NOT NULL,
+    day date NOT NULL,
+    batch integer NOT NULL,
+    part integer NOT NULL,
+    first_id uuid NOT NULL,
+    last_id uuid NOT NULL,
+    key text NOT NULL,
+    rows integer NOT NULL,
+    bytes bigint NOT NULL,
+    sha256 text NOT NULL,
+    members jsonb NOT NULL,
+    CONSTRAINT run_archive_part_rows_check CHECK ((rows > 0)),
+    CONSTRAINT run_archive_part_sha256_check CHECK ((length(sha256) = 64))
+);
+
+ALTER TABLE ONLY public.run_archive_part FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.run_circuit (
+    tenant_id uuid NOT NULL,
+    target text NOT NULL,
+    state text NOT NULL,
+    until timestamp with time zone NOT NULL,
+    changed_at timestamp with time zone NOT NULL,
+    openings integer NOT NULL,
+    probes integer NOT NULL,
+    runs integer NOT NULL,
+    failures integer NOT NULL,
+    CONSTRAINT run_circuit_openings_check CHECK ((openings >= 0)),
+    CONSTRAINT run_circuit_probes_check CHECK ((probes >= 0)),
+    CONSTRAINT run_circuit_state_check CHECK ((state = ANY (ARRAY['OPEN'::text, 'HALF_OPEN'::text, 'CLOSED'::text]))),
+    CONSTRAINT run_circuit_target_check CHECK (((length(target) >= 1) AND (length(target) <= 300)))
+);
+
+ALTER TABLE ONLY public.run_circuit FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.run_guard (
+    is_single boolean DEFAULT true NOT NULL,
+    shed integer DEFAULT 0 NOT NULL,
+    lanes text[] DEFAULT '{}'::text[] NOT NULL,
+    late_since timestamp with time zone,
+    full_since timestamp with time zone,
+    calm_since timestamp with time zone,
+    changed_at timestamp with time zone,
+    latency_s double precision,
+    backlog bigint,
+    read_at timestamp with time zone,
+    CONSTRAINT run_guard_is_single_check CHECK (is_single),
+    CONSTRAINT run_guard_shed_check CHECK (((shed >= 0) AND (shed <= 2)))
+);
+
+ALTER TABLE ONLY public.run_guard FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE public.run_log (
     tenant_id uuid NOT NULL,
     run_id uuid NOT NULL,
@@ -1928,6 +2047,9 @@ ALTER TABLE ONLY public.invitation
 ALTER TABLE ONLY public.invitation
     ADD CONSTRAINT invitation_token_hash_key UNIQUE (token_hash);
 
+ALTER TABLE ONLY public.job_after
+    ADD CONSTRAINT job_after_pkey PRIMARY KEY (tenant_id, job_id, predecessor_id);
+
 ALTER TABLE ONLY public.job_change
     ADD CONSTRAINT job_change_pkey PRIMARY KEY (tenant_id, job_id, version);
 
@@ -2039,6 +2161,18 @@ ALTER TABLE ONLY public.points_lot
 ALTER TABLE ONLY public.refresh_token
     ADD CONSTRAINT refresh_token_pkey PRIMARY KEY (token_hash);
 
+ALTER TABLE ONLY public.run_archive_part
+    ADD CONSTRAINT run_archive_part_pkey PRIMARY KEY (kind, day, batch, part);
+
+ALTER TABLE ONLY public.run_archive
+    ADD CONSTRAINT run_archive_pkey PRIMARY KEY (kind, day, batch);
+
+ALTER TABLE ONLY public.run_circuit
+    ADD CONSTRAINT run_circuit_pkey PRIMARY KEY (tenant_id, target);
+
+ALTER TABLE ONLY public.run_guard
+    ADD CONSTRAINT run_guard_pkey PRIMARY KEY (is_single);
+
 ALTER TABLE ONLY public.run_log
     ADD CONSTRAINT run_log_pkey PRIMARY KEY (run_id, log_id, at);
 
@@ -2149,6 +2283,8 @@ CREATE INDEX idempotency_key_age ON public.idempotency_key USING btree (created_
 CREATE INDEX invitation_expiry ON public.invitation USING btree (expires_at);
 
 CREATE UNIQUE INDEX invitation_open ON public.invitation USING btree (tenant_id, email) WHERE ((accepted_at IS NULL) AND (revoked_at IS NULL));
+
+CREATE INDEX job_after_predecessor ON public.job_after USING btree (tenant_id, predecessor_id);
 
 CREATE INDEX job_change_superseded ON public.job_change USING btree (superseded_at) WHERE (superseded_at IS NOT NULL);
 
@@ -2394,6 +2530,12 @@ ALTER TABLE ONLY public.invitation
 ALTER TABLE ONLY public.invitation
     ADD CONSTRAINT invitation_tenant_id_user_id_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES public.app_user(tenant_id, user_id);
 
+ALTER TABLE ONLY public.job_after
+    ADD CONSTRAINT job_after_tenant_id_job_id_fkey FOREIGN KEY (tenant_id, job_id) REFERENCES public.job(tenant_id, job_id);
+
+ALTER TABLE ONLY public.job_after
+    ADD CONSTRAINT job_after_tenant_id_predecessor_id_fkey FOREIGN KEY (tenant_id, predecessor_id) REFERENCES public.job(tenant_id, job_id);
+
 ALTER TABLE ONLY public.job_change
     ADD CONSTRAINT job_change_tenant_id_job_id_fkey FOREIGN KEY (tenant_id, job_id) REFERENCES public.job(tenant_id, job_id);
 
@@ -2448,6 +2590,9 @@ ALTER TABLE ONLY public.points_lot
 ALTER TABLE ONLY public.refresh_token
     ADD CONSTRAINT refresh_token_tenant_id_session_id_fkey FOREIGN KEY (tenant_id, session_id) REFERENCES public.session(tenant_id, session_id) ON DELETE CASCADE;
 
+ALTER TABLE ONLY public.run_archive_part
+    ADD CONSTRAINT run_archive_part_kind_day_batch_fkey FOREIGN KEY (kind, day, batch) REFERENCES public.run_archive(kind, day, batch) ON DELETE CASCADE;
+
 ALTER TABLE ONLY public.session
     ADD CONSTRAINT session_tenant_id_user_id_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES public.app_user(tenant_id, user_id) ON DELETE CASCADE;
 
@@ -2474,6 +2619,12 @@ ALTER TABLE ONLY public.webhook_delivery
 
 ALTER TABLE ONLY public.wechat_identity
     ADD CONSTRAINT wechat_identity_tenant_id_user_id_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES public.app_user(tenant_id, user_id) ON DELETE CASCADE;
+
+CREATE POLICY all_may_read ON public.run_archive FOR SELECT TO artiway_app USING (true);
+
+CREATE POLICY all_may_read ON public.run_archive_part FOR SELECT TO artiway_app USING (true);
+
+CREATE POLICY all_may_read ON public.run_guard FOR SELECT TO artiway_app USING (true);
 
 CREATE POLICY all_rows ON public.app_user TO artiway_service USING (true) WITH CHECK (true);
 
@@ -2504,6 +2655,8 @@ CREATE POLICY all_rows ON public.invariant_pass TO artiway_service USING (true) 
 CREATE POLICY all_rows ON public.invitation TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.job TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.job_after FOR SELECT TO artiway_service USING (true);
 
 CREATE POLICY all_rows ON public.job_change TO artiway_service USING (true) WITH CHECK (true);
 
@@ -2546,6 +2699,14 @@ CREATE POLICY all_rows ON public.pay_refund TO artiway_service USING (true) WITH
 CREATE POLICY all_rows ON public.pay_transaction TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.refresh_token TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.run_archive TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.run_archive_part TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.run_circuit TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.run_guard TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.run_log TO artiway_service USING (true) WITH CHECK (true);
 
@@ -2632,6 +2793,8 @@ ALTER TABLE public.invariant_pass ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.invitation ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.job ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.job_after ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.job_change ENABLE ROW LEVEL SECURITY;
 
@@ -2735,6 +2898,14 @@ CREATE POLICY readable ON public.webhook_delivery FOR SELECT TO artiway_service 
 
 ALTER TABLE public.refresh_token ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE public.run_archive ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.run_archive_part ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.run_circuit ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.run_guard ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE public.run_log ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.run_result ENABLE ROW LEVEL SECURITY;
@@ -2790,6 +2961,8 @@ CREATE POLICY tenant_rows ON public.idempotency_key TO artiway_app USING ((tenan
 CREATE POLICY tenant_rows ON public.invitation TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
 CREATE POLICY tenant_rows ON public.job TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
+CREATE POLICY tenant_rows ON public.job_after TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
 CREATE POLICY tenant_rows ON public.job_change TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
@@ -2893,11 +3066,23 @@ REVOKE ALL ON FUNCTION public.is_tenant_wide_allowed(the_tenant uuid, the_user u
 
 GRANT ALL ON FUNCTION public.is_tenant_wide_allowed(the_tenant uuid, the_user uuid) TO artiway_service;
 
+REVOKE ALL ON FUNCTION public.job_partition_days() FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.job_partition_days() TO artiway_service;
+
+REVOKE ALL ON FUNCTION public.job_partition_drop(kind text, day date) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.job_partition_drop(kind text, day date) TO artiway_service;
+
 REVOKE ALL ON FUNCTION public.job_partition_ensure(day date) FROM PUBLIC;
 
 GRANT ALL ON FUNCTION public.job_partition_ensure(day date) TO artiway_app;
 
 GRANT ALL ON FUNCTION public.job_partition_ensure(day date) TO artiway_service;
+
+REVOKE ALL ON FUNCTION public.job_partition_lock(kind text, day date) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.job_partition_lock(kind text, day date) TO artiway_service;
 
 REVOKE ALL ON FUNCTION public.node_dispatch(the_nodes uuid[], charges_us bigint[], tags_us bigint[]) FROM PUBLIC;
 
@@ -3183,6 +3368,10 @@ GRANT SELECT,INSERT,UPDATE ON TABLE public.job TO artiway_app;
 
 GRANT SELECT,UPDATE ON TABLE public.job TO artiway_service;
 
+GRANT SELECT,INSERT,DELETE ON TABLE public.job_after TO artiway_app;
+
+GRANT SELECT ON TABLE public.job_after TO artiway_service;
+
 GRANT SELECT,INSERT ON TABLE public.job_change TO artiway_app;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.job_change TO artiway_service;
@@ -3460,6 +3649,20 @@ GRANT UPDATE(remaining) ON TABLE public.points_lot TO artiway_app;
 GRANT SELECT,INSERT,DELETE ON TABLE public.refresh_token TO artiway_service;
 
 GRANT UPDATE(used_at) ON TABLE public.refresh_token TO artiway_service;
+
+GRANT SELECT ON TABLE public.run_archive TO artiway_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.run_archive TO artiway_service;
+
+GRANT SELECT ON TABLE public.run_archive_part TO artiway_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.run_archive_part TO artiway_service;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.run_circuit TO artiway_service;
+
+GRANT SELECT ON TABLE public.run_guard TO artiway_app;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.run_guard TO artiway_service;
 
 GRANT SELECT,INSERT ON TABLE public.run_log TO artiway_app;
 

@@ -15,6 +15,8 @@ from artiway.health import settings as health
 from artiway.identity import settings as identity
 from artiway.identity.tenants import settings as tiers
 from artiway.jobs import settings as jobs
+from artiway.jobs.archive import settings as run_archive
+from artiway.jobs.guard import settings as run_guard
 from artiway.payments import settings as payments
 from artiway.points import settings as points
 from artiway.recovery import settings as recovery
@@ -35,6 +37,8 @@ MODULES: tuple[ModuleType, ...] = (
     points,
     recovery,
     retention,
+    run_archive,
+    run_guard,
     series,
     tasks,
     tiers,

@@ -5,7 +5,27 @@ SELECT tenant.*, policy.priority, policy.weight AS policy_weight, policy.concurr
   FROM tenant JOIN tenant_policy AS policy USING (tenant_id)
  WHERE (%(tenant_id)s::uuid IS NULL OR tenant_id = %(tenant_id)s)
    AND (%(after)s::uuid IS NULL OR tenant_id > %(after)s)
+   AND (%(q)s::text IS NULL OR position(lower(%(q)s) IN lower(tenant.name)) > 0
+        OR tenant_id = (SELECT person.tenant_id FROM app_user AS person WHERE person.email = lower(%(q)s)))
  ORDER BY tenant_id
+ LIMIT %(limit)s;
+
+-- name: users_of_tenant
+SELECT person.user_id, person.email, person.phone, person.display_name, person.status, person.created_at,
+       coalesce(account.balance, 0) AS balance, coalesce(account.frozen, 0) AS frozen,
+       ARRAY(SELECT role FROM user_role AS held
+              WHERE held.tenant_id = person.tenant_id AND held.user_id = person.user_id ORDER BY role) AS roles
+  FROM app_user AS person LEFT JOIN points_account AS account USING (tenant_id, user_id)
+ WHERE person.tenant_id = %(tenant_id)s AND (%(after)s::uuid IS NULL OR person.user_id > %(after)s)
+ ORDER BY person.user_id
+ LIMIT %(limit)s;
+
+-- name: orders_of_tenant
+SELECT paid.order_id, paid.user_id, person.email, paid.status, paid.package_id, paid.amount_fen, paid.points, paid.refunded_fen,
+       paid.channel, paid.transaction_id, paid.flag, paid.created_at, paid.paid_at
+  FROM pay_order AS paid JOIN app_user AS person USING (tenant_id, user_id)
+ WHERE paid.tenant_id = %(tenant_id)s AND (%(before)s::uuid IS NULL OR paid.order_id < %(before)s)
+ ORDER BY paid.order_id DESC
  LIMIT %(limit)s;
 
 -- name: lock_tenant

@@ -8,7 +8,18 @@ from uuid import UUID
 
 from artiway.audit.repository import AuditLog
 from artiway.errors import NotFound
-from artiway.identity.model import JOB_OVERRIDES, OVERRIDES, OWN_LIMITS, LoginTaken, NewUser, Policy, Tenant, TenantView
+from artiway.identity.model import (
+    JOB_OVERRIDES,
+    OVERRIDES,
+    OWN_LIMITS,
+    LoginTaken,
+    NewUser,
+    Policy,
+    Tenant,
+    TenantOrder,
+    TenantUser,
+    TenantView,
+)
 from artiway.identity.repository import add_tenant, insert_user
 from artiway.ids import to_wire
 from artiway.platform import sql
@@ -23,10 +34,22 @@ class PostgresTenants:
     def __init__(self, database: Database, audit: AuditLog) -> None:
         self._database, self._audit = database, audit
 
-    def list(self, *, after: UUID | None, limit: int) -> Sequence[TenantView]:
+    def list(self, *, after: UUID | None, limit: int, q: str | None = None) -> Sequence[TenantView]:
         with self._database.service_transaction() as tx:
-            rows = tx.all(SQL["list_tenants"], {"tenant_id": None, "after": after, "limit": limit})
+            rows = tx.all(SQL["list_tenants"], {"tenant_id": None, "after": after, "limit": limit, "q": q})
         return [_view(row) for row in rows]
+
+    def users(self, tenant_id: UUID, *, after: UUID | None, limit: int) -> Sequence[TenantUser]:
+        with self._database.service_transaction() as tx:
+            self._read(tx, tenant_id)
+            rows = tx.all(SQL["users_of_tenant"], {"tenant_id": tenant_id, "after": after, "limit": limit})
+        return [TenantUser(**row | {"roles": tuple(row["roles"])}) for row in rows]
+
+    def orders(self, tenant_id: UUID, *, before: UUID | None, limit: int) -> Sequence[TenantOrder]:
+        with self._database.service_transaction() as tx:
+            self._read(tx, tenant_id)
+            rows = tx.all(SQL["orders_of_tenant"], {"tenant_id": tenant_id, "before": before, "limit": limit})
+        return [TenantOrder(**row) for row in rows]
 
     def add(self, tenant: Tenant, owner: NewUser | None, *, actor_id: UUID) -> TenantView:
         with self._database.service_transaction() as tx:
@@ -53,7 +76,7 @@ class PostgresTenants:
 
     def is_platform(self, tenant_id: UUID) -> bool:
         with self._database.service_transaction() as tx:
-            row = tx.one(SQL["list_tenants"], {"tenant_id": tenant_id, "after": None, "limit": 1})
+            row = tx.one(SQL["list_tenants"], {"tenant_id": tenant_id, "after": None, "limit": 1, "q": None})
         return row is not None and bool(row["is_platform"])
 
     def policies(self, tenant_ids: Sequence[UUID]) -> dict[UUID, Policy]:
@@ -62,8 +85,9 @@ class PostgresTenants:
         return {row["tenant_id"]: Policy(**row) for row in rows}
 
     def _read(self, tx: Transaction, tenant_id: UUID) -> TenantView:
-        row = tx.one(SQL["list_tenants"], {"tenant_id": tenant_id, "after": None, "limit": 1})
-        assert row is not None
+        row = tx.one(SQL["list_tenants"], {"tenant_id": tenant_id, "after": None, "limit": 1, "q": None})
+        if row is None:
+            raise NotFound("there is no such tenant")
         return _view(row)
 
 

@@ -8,7 +8,17 @@ from uuid import UUID
 
 from artiway.errors import Conflict
 from artiway.identity.access.service import Revocations
-from artiway.identity.model import OWNER, NewUser, Policy, Tenant, TenantStatus, TenantView, email_of
+from artiway.identity.model import (
+    OWNER,
+    NewUser,
+    Policy,
+    Tenant,
+    TenantOrder,
+    TenantStatus,
+    TenantUser,
+    TenantView,
+    email_of,
+)
 from artiway.identity.service import Passwords
 from artiway.ids import new_id
 
@@ -18,7 +28,13 @@ class PlatformTenant(Conflict):
 
 
 class Store(Protocol):
-    def list(self, *, after: UUID | None, limit: int) -> Sequence[TenantView]: ...
+    def list(self, *, after: UUID | None, limit: int, q: str | None = None) -> Sequence[TenantView]: ...
+
+    def users(self, tenant_id: UUID, *, after: UUID | None, limit: int) -> Sequence[TenantUser]:
+        """Raises NotFound."""
+
+    def orders(self, tenant_id: UUID, *, before: UUID | None, limit: int) -> Sequence[TenantOrder]:
+        """Raises NotFound."""
 
     def add(self, tenant: Tenant, owner: NewUser | None, *, actor_id: UUID) -> TenantView: ...
 
@@ -36,8 +52,16 @@ class TenantService:
     def __init__(self, store: Store, passwords: Passwords, revocations: Revocations) -> None:
         self._store, self._passwords, self._revocations = store, passwords, revocations
 
-    def list(self, *, after: UUID | None, limit: int) -> Sequence[TenantView]:
-        return self._store.list(after=after, limit=limit)
+    def list(self, *, after: UUID | None, limit: int, q: str | None = None) -> Sequence[TenantView]:
+        """`q` is a part of the name, or the e-mail address of a user."""
+        return self._store.list(after=after, limit=limit, q=q)
+
+    def users(self, tenant_id: UUID, *, after: UUID | None, limit: int) -> Sequence[TenantUser]:
+        return self._store.users(tenant_id, after=after, limit=limit)
+
+    def orders(self, tenant_id: UUID, *, before: UUID | None, limit: int) -> Sequence[TenantOrder]:
+        """Newest first."""
+        return self._store.orders(tenant_id, before=before, limit=limit)
 
     def create(
         self, facts: Mapping[str, Any], *, owner_email: str | None, owner_password: str | None, actor_id: UUID

@@ -62,6 +62,16 @@ class Backfill:
         return self.total - self.done - self.failed
 
 
+@dataclass(frozen=True)
+class Range:
+    """What a tenant asks for: nominal times with since <= time < until."""
+
+    since: datetime
+    until: datetime
+    parallelism: int
+    reprocess: Reprocess
+
+
 class Progress(NamedTuple):
     """Runs of a backfill by what became of them. `active`: due or running. `parked`: not due yet."""
 

@@ -7,6 +7,9 @@ SELECT run.run_id, run.scheduled_at, run.state,
    AND run.kind <> 'MANUAL'
    FOR UPDATE;
 
+-- name: ensure_days
+SELECT job_partition_ensure(day) FROM unnest(%(days)s::date[]) AS day;
+
 -- name: insert_backfill
 INSERT INTO backfill (tenant_id, backfill_id, job_id, actor_id, since, until, parallelism, reprocess, status, total, created_at, ended_at)
 VALUES (current_tenant(), %(backfill_id)s, %(job_id)s, %(actor_id)s, %(since)s, %(until)s, %(parallelism)s, %(reprocess)s, %(status)s,

@@ -64,6 +64,9 @@ class TenantBackfills(_Rows):
     def now(self) -> datetime:
         return self._definitions.now()
 
+    def shed_lanes(self) -> list[str]:
+        return self._definitions.shed_lanes()
+
     def job(self, job_id: UUID) -> Job | None:
         """Locked: two requests for one job come after each other."""
         return self._definitions.job(job_id, is_locked=True)
@@ -78,7 +81,9 @@ class TenantBackfills(_Rows):
     def park(self, backfill: Backfill, job: Job, times: Sequence[datetime]) -> None:
         if not times:
             return
-        self._runs.ensure_days(times)
+        # Not by the list of days that this process has made: the archive may have dropped one since.
+        days = sql.array(sorted({at.date().isoformat() for at in times}))
+        self._tx.run(SQL["ensure_days"], {"days": days})
         run_ids = [fires.new_run_id(at) for at in times]
         self._tx.run(
             SQL["park_runs"],

@@ -7,26 +7,28 @@ callers' capacity, in the low lane, and count neither for the overlap policy nor
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
 from artiway import ids
-from artiway.jobs import fire_report, messages
+from artiway.jobs import messages
 from artiway.jobs.backfills.model import (
     Backfill,
     BackfillStatus,
     KnownRun,
     NoSuchBackfill,
     Progress,
-    Reprocess,
+    Range,
     RunningBackfill,
 )
+from artiway.jobs.guard.model import DispatchBacklog
+from artiway.jobs.history.reports import times_between
 from artiway.jobs.limits import limits_of
-from artiway.jobs.model import InvalidJob, Job, JobConflict, JobLimits, JobStatus, NoSuchJob
+from artiway.jobs.model import InvalidJob, Job, JobConflict, JobLimits, JobStatus, NoSuchJob, Run, ScheduleType
 from artiway.jobs.runs import DueRun
 from artiway.jobs.settings import BACKFILL_RUNS, CAPACITY
 from artiway.outbox.model import Message
@@ -45,6 +47,7 @@ class BackfillTransaction(Protocol):
     @property
     def tx(self) -> Any: ...
     def now(self) -> datetime: ...
+    def shed_lanes(self) -> Collection[str]: ...
     def job(self, job_id: UUID) -> Job | None: ...
     def known_runs(self, job_id: UUID, since: datetime, until: datetime) -> list[KnownRun]: ...
     def add(self, backfill: Backfill) -> None: ...
@@ -69,19 +72,16 @@ class Control(Protocol):
     def terminate(self, tx: Any, run_ids: Sequence[UUID], *, reason: str) -> set[UUID]: ...
 
 
-@dataclass(frozen=True)
-class Range:
-    since: datetime
-    until: datetime
-    parallelism: int
-    reprocess: Reprocess
+class ColdRuns(Protocol):
+    def runs_of_job(self, tenant_id: UUID, job_id: UUID, since: datetime, until: datetime) -> Sequence[Run]:
+        """The runs that have left PostgreSQL."""
 
 
 class BackfillService:
     """What tenants ask for."""
 
-    def __init__(self, store: BackfillStore, control: Control, values: SettingValues) -> None:
-        self._store, self._control, self._values = store, control, values
+    def __init__(self, store: BackfillStore, control: Control, cold: ColdRuns, values: SettingValues) -> None:
+        self._store, self._control, self._cold, self._values = store, control, cold, values
 
     def start(
         self, tenant_id: UUID, job_id: UUID, wanted: Range, *, actor_id: UUID, is_dry_run: bool
@@ -91,9 +91,14 @@ class BackfillService:
             job, now = tx.job(job_id), tx.now()
             if job is None:
                 raise NoSuchJob
+            if "run_low" in tx.shed_lanes() and not is_dry_run:
+                raise DispatchBacklog("run_low")
             times = self._times(job, wanted, now)
             known = {run.scheduled_at: run for run in tx.known_runs(job_id, wanted.since, wanted.until)}
-            new = [at for at in times if at not in known]
+            archived = {
+                run.scheduled_at for run in self._cold.runs_of_job(tenant_id, job_id, wanted.since, wanted.until)
+            }
+            new = [at for at in times if at not in known and at not in archived]
             again = [
                 run.scheduled_at
                 for run in known.values()
@@ -152,6 +157,8 @@ class BackfillService:
 
     def _times(self, job: Job, wanted: Range, now: datetime) -> list[datetime]:
         """The nominal times by the present schedule, oldest first."""
+        if job.definition.schedule.type is ScheduleType.AFTER:
+            raise InvalidJob("schedule.type", "the job follows its predecessors; backfill those")
         if wanted.since >= wanted.until:
             raise InvalidJob("to", "is not after from")
         if wanted.until > now:
@@ -159,7 +166,7 @@ class BackfillService:
         if wanted.since < now - OLDEST:
             raise InvalidJob("from", f"is more than {OLDEST.days} days ago")
         limit = self._values.get(BACKFILL_RUNS)
-        times = fire_report.times_between(
+        times = times_between(
             job.definition.schedule, wanted.since - _MICROSECOND, wanted.until - _MICROSECOND, limit=limit + 1
         )
         if len(times) > limit:
@@ -187,8 +194,13 @@ class ReleaseStore(Protocol):
 class BackfillRelease:
     """Makes parked runs due, of all tenants. Safe to repeat and to run twice: a row lock guards each backfill."""
 
-    def __init__(self, store: ReleaseStore, values: SettingValues) -> None:
-        self._store, self._values = store, values
+    def __init__(self, store: ReleaseStore, values: SettingValues, *, wake: Callable[[], object]) -> None:
+        """`wake` starts deferred runs for which there is room."""
+        self._store, self._values, self._wake = store, values, wake
+
+    def release_and_wake(self) -> None:
+        self.release()
+        self._wake()
 
     def release(self) -> int:
         """Returns how many runs became due. Ends the backfills whose runs have all ended."""

@@ -13,6 +13,7 @@ from uuid import UUID
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
+from artiway import ids
 from artiway.errors import Conflict, NotFound, Refused
 from artiway.jobs.model import (
     Definition,
@@ -59,7 +60,10 @@ class ScheduleShape(Shape):
     timezone: str = Field(default="UTC", min_length=1, max_length=64, description="an IANA name")
     jitter_seconds: int = Field(default=0, ge=0, le=DAY_S, description="each run starts at the job's own place in it")
     after: list[Annotated[str, Field(max_length=64)]] | None = Field(
-        default=None, max_length=100, description="of AFTER, which is not supported yet"
+        default=None,
+        min_length=1,
+        max_length=20,
+        description="of AFTER: jobs that must have succeeded for the same scheduled time",
     )
 
 
@@ -316,6 +320,7 @@ def document_of(definition: Definition) -> dict[str, Any]:
                 "at": _text(schedule.at),
                 "timezone": schedule.timezone,
                 "jitterSeconds": schedule.jitter_s,
+                "after": [ids.to_wire("job", one) for one in schedule.after] or None,
             },
             "task": {"type": definition.task_type.value, **definition.task},
             "retryPolicy": {
@@ -393,6 +398,7 @@ def schedule_document(schedule: Schedule) -> dict[str, Any]:
         "jitterSeconds": schedule.jitter_s,
         "startsAt": _text(schedule.starts_at),
         "endsAt": _text(schedule.ends_at),
+        "after": [ids.to_wire("job", one) for one in schedule.after],
     }
 
 

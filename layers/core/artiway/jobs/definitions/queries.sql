@@ -38,13 +38,19 @@ UPDATE job
  WHERE tenant_id = current_tenant() AND job_id = %(job_id)s;
 
 -- name: job
-SELECT * FROM job WHERE tenant_id = current_tenant() AND job_id = %(job_id)s AND status <> 'DELETED';
+SELECT *, ARRAY(SELECT predecessor_id FROM job_after AS edge
+              WHERE edge.tenant_id = job.tenant_id AND edge.job_id = job.job_id ORDER BY edge.place) AS after
+  FROM job WHERE tenant_id = current_tenant() AND job_id = %(job_id)s AND status <> 'DELETED';
 
 -- name: lock_job
-SELECT * FROM job WHERE tenant_id = current_tenant() AND job_id = %(job_id)s AND status <> 'DELETED' FOR UPDATE;
+SELECT *, ARRAY(SELECT predecessor_id FROM job_after AS edge
+              WHERE edge.tenant_id = job.tenant_id AND edge.job_id = job.job_id ORDER BY edge.place) AS after
+  FROM job WHERE tenant_id = current_tenant() AND job_id = %(job_id)s AND status <> 'DELETED' FOR UPDATE;
 
 -- name: jobs
-SELECT * FROM job
+SELECT *, ARRAY(SELECT predecessor_id FROM job_after AS edge
+              WHERE edge.tenant_id = job.tenant_id AND edge.job_id = job.job_id ORDER BY edge.place) AS after
+  FROM job
  WHERE tenant_id = current_tenant() AND status <> 'DELETED'
    AND (%(status)s::text IS NULL OR status = %(status)s)
    AND (%(name)s::text IS NULL OR name = %(name)s)
@@ -53,7 +59,9 @@ SELECT * FROM job
  LIMIT %(limit)s;
 
 -- name: lock_by_name
-SELECT * FROM job
+SELECT *, ARRAY(SELECT predecessor_id FROM job_after AS edge
+              WHERE edge.tenant_id = job.tenant_id AND edge.job_id = job.job_id ORDER BY edge.place) AS after
+  FROM job
  WHERE tenant_id = current_tenant() AND status <> 'DELETED' AND name = ANY(%(names)s)
  ORDER BY job_id
    FOR UPDATE;
@@ -96,6 +104,9 @@ SELECT coalesce((SELECT started FROM job_minute
            AND scheduled_at >= date_trunc('minute', clock_timestamp())
            AND due_at < date_trunc('minute', clock_timestamp()) + interval '1 minute') AS started;
 
+-- name: shed_lanes
+SELECT lanes FROM run_guard;
+
 -- name: secrets
 SELECT name, created_at, updated_at FROM job_secret WHERE tenant_id = current_tenant() ORDER BY name;
 
@@ -115,7 +126,9 @@ DELETE FROM job_secret WHERE tenant_id = current_tenant() AND name = %(name)s;
 
 -- name: http_jobs_naming
 -- Candidates: the text of the task contains the reference. The service reads headers and body.
-SELECT * FROM job
+SELECT *, ARRAY(SELECT predecessor_id FROM job_after AS edge
+              WHERE edge.tenant_id = job.tenant_id AND edge.job_id = job.job_id ORDER BY edge.place) AS after
+  FROM job
  WHERE tenant_id = current_tenant() AND status IN ('ACTIVE', 'PAUSED', 'COMPLETED') AND task_type = 'HTTP'
    AND position('secret:' || %(name)s IN task::text) > 0
  ORDER BY job_id;

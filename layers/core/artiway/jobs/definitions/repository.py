@@ -109,6 +109,10 @@ class DefinitionTransaction:
     def started_in_minute(self) -> int:
         return int(self._one("started_in_minute")["started"])
 
+    def shed_lanes(self) -> list[str]:
+        row = self._tx.one(SQL["shed_lanes"])
+        return [] if row is None else list(row["lanes"])
+
     # Secrets
 
     def unknown_secrets(self, names: Collection[str]) -> list[str]:

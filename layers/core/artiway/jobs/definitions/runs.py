@@ -15,6 +15,8 @@ from artiway.jobs.model import ENDED, JobConflict, NoSuchJob, NoSuchRun, Run
 
 REPLAY_RUNS = 1_000
 DEAD_RUNS = 100
+# Lines of one run in PostgreSQL that are joined with those of the archive.
+MOST_LINES = 10_000
 
 
 class RunTransaction(Protocol):
@@ -58,9 +60,17 @@ class RunSearch(Protocol):
     def dead(self, *, limit: int) -> list[RunOfTenant]: ...
 
 
+class ColdRuns(Protocol):
+    """Runs and logs that have left PostgreSQL."""
+
+    def run(self, tenant_id: UUID, run_id: UUID) -> Run | None: ...
+
+    def log(self, tenant_id: UUID, run: Run) -> list[LogLine]: ...
+
+
 class RunService:
-    def __init__(self, store: RunStore, control: Control) -> None:
-        self._store, self._control = store, control
+    def __init__(self, store: RunStore, control: Control, cold: ColdRuns) -> None:
+        self._store, self._control, self._cold = store, control, cold
 
     def runs(self, tenant_id: UUID, wanted: RunFilter, *, before: UUID | None, limit: int) -> list[Run]:
         """The newest scheduled time first."""
@@ -68,17 +78,26 @@ class RunService:
             return tx.runs(wanted, before=before, limit=limit)
 
     def run(self, tenant_id: UUID, run_id: UUID) -> Run:
+        """From PostgreSQL, else from the archive."""
         with self._store.open(tenant_id) as tx:
-            return _found(tx.run(run_id))
+            return _found(tx.run(run_id) or self._cold.run(tenant_id, run_id))
 
     def logs(self, tenant_id: UUID, run_id: UUID, *, after: UUID | None, limit: int) -> list[LogLine]:
+        """Oldest first. Lines of a run can lie in PostgreSQL and in the archive."""
         with self._store.open(tenant_id) as tx:
-            return tx.log_lines(_found(tx.run(run_id)), after=after, limit=limit)
+            run = _found(tx.run(run_id) or self._cold.run(tenant_id, run_id))
+            cold = self._cold.log(tenant_id, run)
+            if not cold:
+                return tx.log_lines(run, after=after, limit=limit)
+            hot = tx.log_lines(run, after=None, limit=MOST_LINES)
+        lines = sorted({line.log_id: line for line in [*cold, *hot]}.values(), key=lambda line: (line.at, line.log_id))
+        start = next((place + 1 for place, line in enumerate(lines) if line.log_id == after), 0)
+        return lines[start : start + limit]
 
     def terminate(self, tenant_id: UUID, run_id: UUID, *, actor_id: UUID) -> None:
         """A run that was terminated before stays so. The result of a call that is under way changes nothing."""
         with self._store.open(tenant_id) as tx:
-            _found(tx.run(run_id))
+            self._hot(tx, tenant_id, run_id)
             reason = f"terminated by {ids.to_wire('usr', actor_id)}"
             if run_id not in self._control.terminate(tx.tx, [run_id], reason=reason):
                 run = _found(tx.run(run_id))
@@ -88,12 +107,18 @@ class RunService:
     def replay(self, tenant_id: UUID, run_id: UUID, *, actor_id: UUID) -> None:
         """The same run again, as its next generation with a new idempotency key."""
         with self._store.open(tenant_id) as tx:
-            run = _found(tx.run(run_id))
+            run = self._hot(tx, tenant_id, run_id)
             if not tx.has_job(run.job_id):
                 raise JobConflict("the job of this run was deleted")
             if run_id not in self._control.replay(tx.tx, [run_id]):
                 raise JobConflict("the run has not ended", state=run.state)
             tx.audit(actor_id, "run.replay", ids.to_wire("run", run_id), {"state": run.state})
+
+    def _hot(self, tx: RunTransaction, tenant_id: UUID, run_id: UUID) -> Run:
+        run = tx.run(run_id)
+        if run is None and self._cold.run(tenant_id, run_id) is not None:
+            raise JobConflict("the run is archived; trigger or backfill its job instead")
+        return _found(run)
 
     def replay_range(self, tenant_id: UUID, wanted: RunFilter, *, actor_id: UUID) -> tuple[int, datetime | None]:
         """Replay the ended runs of a job in a range, the newest first. Returns how many, and the end of the range that

@@ -16,6 +16,8 @@ from artiway import ids
 from artiway.delivery.webhooks.model import new_secret
 from artiway.errors import NotAllowed
 from artiway.jobs import fires, zones
+from artiway.jobs.chains.model import HasSuccessors, circle
+from artiway.jobs.cron import InvalidSchedule
 from artiway.jobs.definitions import files
 from artiway.jobs.definitions.model import (
     Actor,
@@ -44,6 +46,7 @@ from artiway.jobs.definitions.validation import (
     secrets_of,
     status_of,
 )
+from artiway.jobs.guard.model import DispatchBacklog
 from artiway.jobs.model import (
     Definition,
     FireOutcome,
@@ -53,6 +56,7 @@ from artiway.jobs.model import (
     JobLimits,
     JobStatus,
     NoSuchJob,
+    ScheduleType,
     TaskType,
     TenantThrottled,
 )
@@ -60,6 +64,7 @@ from artiway.jobs.secrets import SIGNING_KEY
 from artiway.jobs.settings import BODY_BYTES, PER_TENANT
 from artiway.platform.logs import Logger
 from artiway.settings.model import SettingValues
+from artiway.tasks.model import Cycle
 
 logger = Logger("jobs")
 Action = Literal["created", "updated", "paused", "resumed", "deleted"]
@@ -105,6 +110,9 @@ class JobTransaction(Protocol):
 
     def started_in_minute(self) -> int: ...
 
+    def shed_lanes(self) -> Collection[str]:
+        """The lanes of runs that the guard has paused."""
+
     def audit(self, actor_id: UUID, action: str, target: str, details: Mapping[str, Any]) -> None: ...
 
 
@@ -124,6 +132,18 @@ class Fires(Protocol):
     def retract(self, tx: Any, *, tenant_id: UUID, job_id: UUID) -> list[datetime]: ...
 
 
+class Predecessors(Protocol):
+    """Which jobs run after which."""
+
+    def known_jobs(self, tx: Any, job_ids: Sequence[UUID]) -> set[UUID]: ...
+
+    def edges(self, tx: Any) -> list[tuple[UUID, UUID]]: ...
+
+    def replace(self, tx: Any, job_id: UUID, predecessors: Sequence[UUID]) -> None: ...
+
+    def successors(self, tx: Any, job_id: UUID) -> list[UUID]: ...
+
+
 class SecretBox(Protocol):
     def encrypt(self, *, tenant_id: UUID, name: str, value: str) -> bytes: ...
 
@@ -141,12 +161,13 @@ class JobService:
         submissions: Submissions,
         box: SecretBox,
         values: SettingValues,
+        predecessors: Predecessors,
         *,
         refusal_of: Callable[[str], str | None],
     ) -> None:
         """`refusal_of` returns the reason why a URL can never be called, or None."""
         self._store, self._fires, self._submissions, self._box = store, fires, submissions, box
-        self._values, self._refusal_of = values, refusal_of
+        self._values, self._predecessors, self._refusal_of = values, predecessors, refusal_of
 
     # Reads
 
@@ -186,6 +207,8 @@ class JobService:
     def update(self, actor: Actor, job_id: UUID, change: Mapping[str, Any]) -> JobView:
         """Merges the given fields. Runs that were created ahead follow the new definition."""
         with self._store.open(actor.tenant_id) as tx:
+            if "schedule" in change:
+                tx.lock_jobs()  # before the job, as an import does: predecessors may change
             job = _found(tx.job(job_id, is_locked=True))
             rules = self._rules(tx)
             definition = _changed(job.definition, change, rules)
@@ -226,7 +249,11 @@ class JobService:
     def delete(self, actor: Actor, job_id: UUID) -> None:
         """The runs that it made stay. A run that has begun ends as usual."""
         with self._store.open(actor.tenant_id) as tx:
+            tx.lock_jobs()
             job, now = _found(tx.job(job_id, is_locked=True)), tx.now()
+            if successors := self._predecessors.successors(tx.tx, job_id):
+                raise HasSuccessors([ids.to_wire("job", one) for one in successors])
+            self._predecessors.replace(tx.tx, job_id, ())
             self._retract(tx, job, now, f"deleted by {ids.to_wire('usr', actor.user_id)}")
             deleted = replace(
                 job, status=JobStatus.DELETED, next_fire_at=None, last_fire_at=_past(job.last_fire_at, now)
@@ -237,6 +264,9 @@ class JobService:
         """A run that is due now, also of a paused job. Refused once the tenant has started its runs of this minute."""
         with self._store.open(actor.tenant_id) as tx:
             job, now, limits = _found(tx.job(job_id, is_locked=True)), tx.now(), tx.limits()
+            lane = job.definition.priority.at_most(limits.ceiling).lane
+            if lane in tx.shed_lanes():
+                raise DispatchBacklog(lane)
             if tx.started_in_minute() >= limits.runs_per_minute:
                 raise TenantThrottled(
                     "the tenant has started its runs of this minute",
@@ -378,11 +408,21 @@ class JobService:
             updated_at=now,
         )
         tx.add(job, tzdata_version=zones.TZDATA_VERSION)
+        self._connect(tx, job.job_id, definition)
         tx.note_change(job, "created", actor_id=actor.user_id)
         tx.audit(actor.user_id, "job.create", _target(job), {"name": definition.name, "type": definition.task_type})
         job = self._fires.fire_ahead(tx.tx, job)
         logger.info("job created", job_id=str(job.job_id), type=definition.task_type)
         return replace(_view(job, now), signing_secret=secret)
+
+    def _connect(self, tx: JobTransaction, job_id: UUID, definition: Definition) -> None:
+        """Store the predecessors. The tenant's jobs are locked, so two changes cannot close a circle together."""
+        after = definition.schedule.after
+        if unknown := set(after) - self._predecessors.known_jobs(tx.tx, after):
+            raise InvalidSchedule("schedule.after", f"there is no job {ids.to_wire('job', min(unknown))}")
+        if found := circle(self._predecessors.edges(tx.tx), job_id, after):
+            raise Cycle([ids.to_wire("job", one) for one in found])
+        self._predecessors.replace(tx.tx, job_id, after)
 
     def _first_signing_key(self, tx: JobTransaction, actor: Actor, definition: Definition) -> str | None:
         if definition.task_type is not TaskType.HTTP or tx.has_signing_key():
@@ -411,6 +451,9 @@ class JobService:
         self._first_signing_key(tx, actor, definition)  # its secret is shown after a rotation
         self._retract(tx, job, now, f"edited by {ids.to_wire('usr', actor.user_id)}")
         details = {"fields": list(changes)}
+        if job.definition.schedule.after != definition.schedule.after:
+            tx.lock_jobs()
+            self._connect(tx, job.job_id, definition)
         changed = replace(job, definition=definition, last_fire_at=_past(job.last_fire_at, now))
         if job.status is JobStatus.PAUSED:
             return self._save(tx, actor, changed, "updated", now, details)
@@ -421,7 +464,10 @@ class JobService:
     ) -> Job:
         """Active with the first fire after now and after the last one; completed if there is none."""
         next_at = fires.first_fire(job.definition.schedule, max(now, job.last_fire_at or now))
-        status = JobStatus.COMPLETED if next_at is None else JobStatus.ACTIVE
+        is_after = job.definition.schedule.type is ScheduleType.AFTER
+        if is_after:  # its predecessors fire, so it has no time of its own
+            job = replace(job, last_fire_at=None)
+        status = JobStatus.ACTIVE if next_at is not None or is_after else JobStatus.COMPLETED
         saved = self._save(tx, actor, replace(job, status=status, next_fire_at=next_at), action, now, details)
         return saved if next_at is None else self._fires.fire_ahead(tx.tx, saved)
 

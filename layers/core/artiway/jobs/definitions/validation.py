@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID
 
+from artiway import ids
+from artiway.errors import NotFound
 from artiway.jobs import cron, fires, words, zones
+from artiway.jobs.chains.model import PLACEHOLDERS, placeholders
 from artiway.jobs.cron import InvalidSchedule
 from artiway.jobs.definitions.model import (
     CALL_TIMEOUT_S,
@@ -69,6 +73,7 @@ def definition_of(shape: JobShape, rules: Rules, *, before: Definition | None = 
     del task["type"]
     if isinstance(shape.task, HttpTaskShape):
         _check_http(shape.task, body_bytes=rules.body_bytes)
+        _check_placeholders(shape.task, schedule)
     if len(str(task).encode()) > TASK_BYTES:
         raise InvalidJob("task", f"larger than {TASK_BYTES} bytes")
     return Definition(
@@ -90,15 +95,12 @@ def schedule_of(
     shape: ScheduleShape, *, starts_at: datetime | None = None, ends_at: datetime | None = None
 ) -> Schedule:
     """Checks what does not depend on the time or the tenant."""
-    if shape.type == "AFTER":
-        raise InvalidSchedule("schedule.type", "AFTER is not supported yet; write CRON or ONCE")
-    if shape.after is not None:
-        raise InvalidSchedule("schedule.after", "belongs to a schedule of type AFTER")
-    wanted, other = ("expr", "at") if shape.type == "CRON" else ("at", "expr")
+    wanted = {"CRON": "expr", "ONCE": "at", "AFTER": "after"}[shape.type]
     if getattr(shape, wanted) is None:
         raise InvalidSchedule(f"schedule.{wanted}", f"{shape.type} needs it")
-    if getattr(shape, other) is not None:
-        raise InvalidSchedule(f"schedule.{other}", f"does not belong to {shape.type}")
+    for other in {"expr", "at", "after"} - {wanted}:
+        if getattr(shape, other) is not None:
+            raise InvalidSchedule(f"schedule.{other}", f"does not belong to {shape.type}")
     try:
         zones.zone(shape.timezone)
         if shape.expr is not None:
@@ -117,7 +119,18 @@ def schedule_of(
         jitter_s=shape.jitter_seconds,
         starts_at=starts_at,
         ends_at=ends_at,
+        after=_predecessors(shape.after or ()),
     )
+
+
+def _predecessors(wire_ids: Sequence[str]) -> tuple[UUID, ...]:
+    try:
+        found = tuple(ids.from_wire("job", one) for one in wire_ids)
+    except NotFound:
+        raise InvalidSchedule("schedule.after", "names a job that does not exist") from None
+    if len(set(found)) < len(found):
+        raise InvalidSchedule("schedule.after", "names a job twice")
+    return found
 
 
 def check_schedule(schedule: Schedule, rules: Rules) -> None:
@@ -130,7 +143,7 @@ def check_schedule(schedule: Schedule, rules: Rules) -> None:
             )
     if schedule.at is not None and schedule.at <= rules.now:
         raise InvalidSchedule("schedule.at", "is in the past")
-    if fires.first_fire(schedule, rules.now) is None:
+    if schedule.type is not ScheduleType.AFTER and fires.first_fire(schedule, rules.now) is None:
         field = "endsAt" if schedule.ends_at is not None else "schedule.expr"
         raise InvalidSchedule(field, "no fire is left between startsAt and endsAt")
 
@@ -146,6 +159,9 @@ def next_fires(schedule: Schedule, after: datetime, *, limit: int = NEXT_FIRES) 
 
 
 def description(schedule: Schedule) -> dict[str, str]:
+    if schedule.after:
+        names = ", ".join(ids.to_wire("job", one) for one in schedule.after)
+        return {"zh": f"在 {names} 成功之后执行", "en": f"After {names} succeeded"}
     if schedule.expr is not None:
         expression = cron.parse(schedule.expr)
         return {language: words.describe(expression, schedule.timezone, language) for language in ("zh", "en")}
@@ -159,6 +175,9 @@ def status_of(job: Job, now: datetime) -> JobStatus:
     """By the clock: a job whose last run was created ahead is active until that time has come, and then completed."""
     if job.status not in {JobStatus.ACTIVE, JobStatus.COMPLETED} or job.next_fire_at is not None:
         return job.status
+    if job.definition.schedule.type is ScheduleType.AFTER:
+        ends_at = job.definition.schedule.ends_at
+        return JobStatus.COMPLETED if ends_at is not None and ends_at <= now else JobStatus.ACTIVE
     is_left = fires.first_fire(job.definition.schedule, now) is not None
     return JobStatus.ACTIVE if is_left else JobStatus.COMPLETED
 
@@ -184,6 +203,15 @@ def _check_http(task: HttpTaskShape, *, body_bytes: int) -> None:
     size = len((body_text({"body": task.body}) or "").encode())
     if size > body_bytes:
         raise InvalidJob("task.body", f"{size} bytes; at most {body_bytes}")
+
+
+def _check_placeholders(task: HttpTaskShape, schedule: Schedule) -> None:
+    named = placeholders(task.body) if task.body is not None and schedule.after else []
+    if len(named) > PLACEHOLDERS:
+        raise InvalidJob("task.body", f"has {len(named)} placeholders of predecessors; at most {PLACEHOLDERS}")
+    known = {"", *(ids.to_wire("job", one) for one in schedule.after)}
+    if unknown := [name for name in named if name not in known]:
+        raise InvalidJob("task.body", f"{unknown[0]} is not in schedule.after")
 
 
 def _priority(shape: JobShape, limits: JobLimits, before: Definition | None) -> JobPriority:

@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from artiway.jobs.fire_report import Change, FireStatus, report, segments
 from artiway.jobs.fires import FireNote
+from artiway.jobs.history.reports import Change, FireStatus, report, segments
 from artiway.jobs.model import (
     Definition,
     FireOutcome,

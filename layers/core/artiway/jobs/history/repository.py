@@ -7,14 +7,15 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from artiway import ids
 from artiway.jobs.definitions.repository import run_of
-from artiway.jobs.fire_report import Change
 from artiway.jobs.fires import FireNote
+from artiway.jobs.history.reports import Change
 from artiway.jobs.model import FireOutcome, Run, Schedule, ScheduleType
 from artiway.platform import sql
 from artiway.platform.database import Transaction
 
-SQL = sql.load("artiway.jobs.definitions", "fires.sql")
+SQL = sql.load("artiway.jobs.history")
 
 
 class PostgresHistory:
@@ -43,6 +44,7 @@ def _schedule(document: Mapping[str, Any]) -> Schedule:
         jitter_s=int(document.get("jitterSeconds") or 0),
         starts_at=_time(document.get("startsAt")),
         ends_at=_time(document.get("endsAt")),
+        after=tuple(ids.from_wire("job", one) for one in document.get("after") or ()),
     )
 
 

@@ -28,7 +28,8 @@ class FireStatus(StrEnum):
     RUN = "RUN"
     PUT_OFF = "PUT_OFF"
     UPCOMING = "UPCOMING"
-    PAUSED = "PAUSED"
+    PAUSED = FireOutcome.PAUSED
+    PREDECESSOR_FAILED = FireOutcome.PREDECESSOR_FAILED
     DST_SKIPPED = "DST_SKIPPED"
     BEFORE_CREATION = "BEFORE_CREATION"
     SKIPPED_OVERLAP = FireOutcome.SKIPPED_OVERLAP
@@ -129,6 +130,9 @@ def report(
     if len(times) == limit:
         until = times[-1] + _MICROSECOND
     known = {*times, *(at for at in by_time if since <= at < until)}
+    if any(part.schedule.type is ScheduleType.AFTER for part in parts):
+        # The predecessors fire, so runs and notes are all there is.
+        known |= {note.first_at for note in notes if note.fires == 1 and since <= note.first_at < until}
     explain = _Explanation(job, parts, by_time, _Notes(notes), now)
     skipped = [one for one in _skipped_by_clock(parts, since, until) if one.scheduled_at not in known]
     found = [*skipped, *(explain.fire(at) for at in known)]

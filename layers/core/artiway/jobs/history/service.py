@@ -9,9 +9,9 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from artiway.errors import Refused
-from artiway.jobs import fire_report
-from artiway.jobs.fire_report import Change, ReportedFire
 from artiway.jobs.fires import FireNote
+from artiway.jobs.history import reports
+from artiway.jobs.history.reports import Change, ReportedFire
 from artiway.jobs.model import Job, NoSuchJob, Run
 
 DEFAULT_RANGE = timedelta(days=1)
@@ -40,9 +40,14 @@ class FireHistory(Protocol):
     def notes(self, tx: Any, job_id: UUID, since: datetime, until: datetime) -> list[FireNote]: ...
 
 
+class ColdRuns(Protocol):
+    def runs_of_job(self, tenant_id: UUID, job_id: UUID, since: datetime, until: datetime) -> Sequence[Run]:
+        """The runs that have left PostgreSQL."""
+
+
 class FireService:
-    def __init__(self, store: HistoryStore, history: FireHistory) -> None:
-        self._store, self._history = store, history
+    def __init__(self, store: HistoryStore, history: FireHistory, cold: ColdRuns) -> None:
+        self._store, self._history, self._cold = store, history, cold
 
     def fires(
         self,
@@ -65,13 +70,16 @@ class FireService:
             if since >= until:
                 raise Refused("the request is not valid", fields=[{"field": "to", "reason": "is not after from"}])
             start = since if after is None else max(since, after + timedelta(microseconds=1))
-            parts = fire_report.segments(job, self._history.changes(tx.tx, job_id))
-            page = fire_report.nominal(parts, start, until, limit=limit)
+            parts = reports.segments(job, self._history.changes(tx.tx, job_id))
+            page = reports.nominal(parts, start, until, limit=limit)
             end = page[-1] + timedelta(microseconds=1) if len(page) == limit else until
-            return fire_report.report(
+            return reports.report(
                 job,
                 parts,
-                self._history.runs(tx.tx, job_id, start, end, limit=MOST_RUNS),
+                [
+                    *self._cold.runs_of_job(tenant_id, job_id, start, end),
+                    *self._history.runs(tx.tx, job_id, start, end, limit=MOST_RUNS),
+                ],
                 self._history.notes(tx.tx, job_id, start, end),
                 since=start,
                 until=end,
