@@ -106,7 +106,6 @@ export function Chart({ title, lines, from, to, stepMs, format, isFilled = false
       ) : null}
       <details>
         <summary>{t("chartValues")}</summary>
-        {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex */}
         <div className="scroll-x chart-values" role="region" tabIndex={0} aria-label={title}>
           <table className="data">
             <thead>

@@ -57,7 +57,6 @@ export function DataTable<T>({ label, columns, source, rowKey, empty, choice, ro
   return (
     <>
       {/* The region scrolls, so the keyboard must reach it. */}
-      {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex */}
       <div className="card flush data-scroll" role="region" aria-label={label} tabIndex={0}>
         <table className="data">
           <thead>

@@ -19,7 +19,6 @@ export default function Samples() {
             <h2 id={`dev-${name}`}>{t(title)}</h2>
             <Copy text={sampleOf(name, location.origin)} name={t("devCopyAs", { name: t(title) })} />
           </div>
-          {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex */}
           <pre className="dev-code" role="region" tabIndex={0} aria-label={t(title)}>
             {sampleOf(name, location.origin)}
           </pre>

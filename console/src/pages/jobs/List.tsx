@@ -61,7 +61,7 @@ export default function List() {
       ) : (
         <div className="stack">
           <div className="row">
-            <Input.Search allowClear aria-label={t("jobFind")} placeholder={t("jobFind")} onSearch={(value) => setName(value.trim())} style={{ maxWidth: 300 }} />
+            <Input.Search allowClear enterButton={t("opsSearch")} aria-label={t("jobFind")} placeholder={t("jobFind")} onSearch={(value) => setName(value.trim())} style={{ maxWidth: 300 }} />
             <Select allowClear aria-label={t("jobStatus")} placeholder={t("jobStatus")} style={{ minWidth: 150 }} value={status} onChange={setStatus} options={["ACTIVE", "PAUSED", "COMPLETED"].map((value) => ({ value, label: valueText("job", value) }))} />
           </div>
           <DataTable<Job>

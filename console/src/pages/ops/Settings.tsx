@@ -66,7 +66,7 @@ function SettingTable() {
   const items = (found.data ?? []).filter((one) => `${one.key} ${one.description}`.toLowerCase().includes(wanted));
   return (
     <div className="stack">
-      <Input.Search allowClear aria-label={t("opsFindSetting")} placeholder={t("opsFindSetting")} value={text} onChange={({ target }) => setText(target.value)} style={{ maxWidth: 360 }} />
+      <Input allowClear aria-label={t("opsFindSetting")} placeholder={t("opsFindSetting")} value={text} onChange={({ target }) => setText(target.value)} style={{ maxWidth: 360 }} />
       <DataTable<Setting>
         label={t("opsSettings")}
         source={{ items, error: found.error, isPending: found.isPending, refetch: () => void found.refetch() }}

@@ -91,7 +91,7 @@ export default function Tasks() {
       >
         <label style={{ flex: "1 1 260px" }}>
           {t("opsFind")}
-          <Input.Search allowClear value={q} placeholder={t("opsFindTask")} onChange={({ target }) => setQ(target.value)} onSearch={(value) => change("q", value.trim())} />
+          <Input.Search allowClear enterButton={t("opsSearch")} value={q} placeholder={t("opsFindTask")} onChange={({ target }) => setQ(target.value)} onSearch={(value) => change("q", value.trim())} />
         </label>
         <label>
           {t("opsState")}

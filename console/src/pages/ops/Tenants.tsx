@@ -32,7 +32,7 @@ export default function Tenants() {
       <div className="ops-filter">
         <label style={{ flex: "0 1 380px" }}>
           {t("opsFind")}
-          <Input.Search allowClear value={text} placeholder={t("opsFindTenant")} onChange={({ target }) => setText(target.value)} onSearch={(value) => setQ(value.trim())} />
+          <Input.Search allowClear enterButton={t("opsSearch")} value={text} placeholder={t("opsFindTenant")} onChange={({ target }) => setText(target.value)} onSearch={(value) => setQ(value.trim())} />
         </label>
       </div>
       <DataTable<Tenant>

@@ -16,7 +16,7 @@ type Permission = Schemas["NewRoleBody"]["permissions"][number];
 export const permissionText = (permission: string): string => valueText("permission", permission.replace(".", "_"));
 
 /** The roles of the shop. Built-in ones are shown; own ones are made, changed and deleted. */
-export function Roles({ roles, error }: { roles: Role[]; error: unknown }) {
+export function Roles({ roles, error, isPending }: { roles: Role[]; error: unknown; isPending: boolean }) {
   const t = useT();
   const ask = useReason();
   const client = useQueryClient();
@@ -41,7 +41,7 @@ export function Roles({ roles, error }: { roles: Role[]; error: unknown }) {
       </div>
       <DataTable<Role>
         label={t("tmRoles")}
-        source={{ items: roles, error }}
+        source={{ items: roles, error, isPending }}
         rowKey={(role) => role.name}
         empty={t("tmNoRoles")}
         columns={[

@@ -160,7 +160,7 @@ export default function Team() {
             />
           </section>
         ) : null}
-        <Roles roles={roles.data ?? []} error={roles.error} />
+        <Roles roles={roles.data ?? []} error={roles.error} isPending={roles.isPending} />
         <Shop />
       </div>
       {isInviting ? <Invite roles={roles.data ?? []} close={() => setInviting(false)} /> : null}

@@ -127,7 +127,6 @@ export default function TextPage() {
                 </dd>
               </div>
             </dl>
-            {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex */}
             <pre className="txt-events" role="region" tabIndex={0} aria-label={t("txtEvents")}>
               {writing.frames.map((frame) => `${frame.id ?? "-"}  ${frame.event}  ${JSON.stringify(frame.data)}`).join("\n")}
             </pre>
