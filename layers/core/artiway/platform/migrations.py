@@ -108,9 +108,8 @@ def available() -> list[Migration]:
         key=lambda migration: migration.version,
     )
     versions = [migration.version for migration in found]
-    # A gap is allowed: branches that are written side by side reserve numbers, and may use fewer.
-    if len(set(versions)) != len(versions):
-        raise ValueError(f"two migrations have the same number: {versions}")
+    if versions != list(range(1, len(found) + 1)):
+        raise ValueError(f"migrations must be numbered 1..n without gap or repetition: {versions}")
     return found
 
 

@@ -551,8 +551,14 @@ CREATE TABLE public.app_user (
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     concurrency integer,
     concurrency_set_at timestamp with time zone,
+    display_name text,
+    language text,
+    email_notices boolean DEFAULT true NOT NULL,
+    logins_seen_at timestamp with time zone,
     CONSTRAINT app_user_concurrency_check CHECK (((concurrency >= 0) AND (concurrency <= 100000))),
+    CONSTRAINT app_user_display_name_check CHECK (((length(display_name) >= 1) AND (length(display_name) <= 80))),
     CONSTRAINT app_user_email_check CHECK (((email = lower(email)) AND ((length(email) >= 3) AND (length(email) <= 254)))),
+    CONSTRAINT app_user_language_check CHECK ((language = ANY (ARRAY['zh'::text, 'en'::text]))),
     CONSTRAINT app_user_phone_check CHECK ((phone ~ '^\+[0-9]{6,15}$'::text)),
     CONSTRAINT app_user_status_check CHECK ((status = ANY (ARRAY['ACTIVE'::text, 'DISABLED'::text])))
 );
@@ -574,6 +580,7 @@ CREATE TABLE public.artefact (
     created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     expires_at timestamp with time zone NOT NULL,
     cleanup_status smallint DEFAULT 0 NOT NULL,
+    deleted_at timestamp with time zone,
     CONSTRAINT artefact_cleanup_status_check CHECK ((cleanup_status = ANY (ARRAY[0, 1])))
 )
 WITH (autovacuum_vacuum_scale_factor='0.02');
@@ -802,6 +809,30 @@ CREATE TABLE public.invariant_pass (
 
 ALTER TABLE ONLY public.invariant_pass FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE public.invitation (
+    tenant_id uuid NOT NULL,
+    invitation_id uuid NOT NULL,
+    email text NOT NULL,
+    roles text[] NOT NULL,
+    language text,
+    invited_by uuid NOT NULL,
+    token_hash bytea,
+    created_at timestamp with time zone NOT NULL,
+    sent_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    accepted_at timestamp with time zone,
+    revoked_at timestamp with time zone,
+    user_id uuid,
+    CONSTRAINT invitation_check CHECK (((accepted_at IS NULL) = (user_id IS NULL))),
+    CONSTRAINT invitation_check1 CHECK (((accepted_at IS NULL) OR (revoked_at IS NULL))),
+    CONSTRAINT invitation_email_check CHECK (((email = lower(email)) AND ((length(email) >= 3) AND (length(email) <= 254)))),
+    CONSTRAINT invitation_language_check CHECK ((language = ANY (ARRAY['zh'::text, 'en'::text]))),
+    CONSTRAINT invitation_roles_check CHECK (((cardinality(roles) >= 1) AND (cardinality(roles) <= 20))),
+    CONSTRAINT invitation_token_hash_check CHECK ((octet_length(token_hash) = 32))
+);
+
+ALTER TABLE ONLY public.invitation FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE public.job (
     tenant_id uuid NOT NULL,
     job_id uuid NOT NULL,
@@ -883,6 +914,7 @@ CREATE TABLE public.job_change (
     note text,
     schedule jsonb NOT NULL,
     at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    superseded_at timestamp with time zone,
     CONSTRAINT job_change_action_check CHECK ((action = ANY (ARRAY['created'::text, 'updated'::text, 'paused'::text, 'resumed'::text, 'deleted'::text, 'completed'::text])))
 );
 
@@ -1049,6 +1081,7 @@ CREATE TABLE public.login_event (
     address text NOT NULL,
     location text NOT NULL,
     logged_at timestamp with time zone NOT NULL,
+    is_new_place boolean DEFAULT false NOT NULL,
     CONSTRAINT login_event_address_check CHECK ((length(address) <= 64)),
     CONSTRAINT login_event_location_check CHECK ((length(location) <= 200)),
     CONSTRAINT login_event_method_check CHECK ((method = ANY (ARRAY['register'::text, 'password'::text, 'wechat_mini'::text, 'wechat_web'::text])))
@@ -1072,7 +1105,7 @@ CREATE TABLE public.model_setting (
     max_running integer NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     CONSTRAINT model_setting_max_running_check CHECK (((max_running >= 0) AND (max_running <= 1000000))),
-    CONSTRAINT model_setting_model_check CHECK (((length(model) >= 1) AND (length(model) <= 64)))
+    CONSTRAINT model_setting_model_check CHECK (((length(model) >= 1) AND (length(model) <= 200)))
 );
 
 ALTER TABLE ONLY public.model_setting FORCE ROW LEVEL SECURITY;
@@ -1153,12 +1186,14 @@ CREATE TABLE public.tenant (
     job_concurrency integer,
     job_per_minute integer,
     job_period_s integer,
+    low_balance_points bigint,
     CONSTRAINT tenant_artefact_days_check CHECK (((artefact_days >= 1) AND (artefact_days <= 180))),
     CONSTRAINT tenant_burst_check CHECK (((burst >= 1) AND (burst <= 200000))),
     CONSTRAINT tenant_concurrency_check CHECK (((concurrency >= 0) AND (concurrency <= 100000))),
     CONSTRAINT tenant_job_concurrency_check CHECK (((job_concurrency >= 0) AND (job_concurrency <= 100000))),
     CONSTRAINT tenant_job_per_minute_check CHECK (((job_per_minute >= 0) AND (job_per_minute <= 1000000))),
     CONSTRAINT tenant_job_period_s_check CHECK (((job_period_s >= 1) AND (job_period_s <= 86400))),
+    CONSTRAINT tenant_low_balance_points_check CHECK (((low_balance_points >= 0) AND (low_balance_points <= 1000000000))),
     CONSTRAINT tenant_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
     CONSTRAINT tenant_queue_depth_check CHECK (((queue_depth >= 0) AND (queue_depth <= 1000000))),
     CONSTRAINT tenant_rate_per_second_check CHECK (((rate_per_second >= 1) AND (rate_per_second <= 100000))),
@@ -1209,6 +1244,23 @@ ALTER TABLE public.outbox ALTER COLUMN outbox_id ADD GENERATED ALWAYS AS IDENTIT
     NO MAXVALUE
     CACHE 1
 );
+
+CREATE TABLE public.password_reset (
+    reset_id uuid NOT NULL,
+    login text NOT NULL,
+    language text,
+    user_id uuid,
+    token_hash bytea,
+    created_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone,
+    CONSTRAINT password_reset_check CHECK (((token_hash IS NULL) = (user_id IS NULL))),
+    CONSTRAINT password_reset_language_check CHECK ((language = ANY (ARRAY['zh'::text, 'en'::text]))),
+    CONSTRAINT password_reset_login_check CHECK (((length(login) >= 3) AND (length(login) <= 254))),
+    CONSTRAINT password_reset_token_hash_check CHECK ((octet_length(token_hash) = 32))
+);
+
+ALTER TABLE ONLY public.password_reset FORCE ROW LEVEL SECURITY;
 
 CREATE TABLE public.pay_alert (
     alert_key text NOT NULL,
@@ -1323,6 +1375,7 @@ CREATE TABLE public.points_account (
     frozen bigint NOT NULL,
     version bigint NOT NULL,
     next_expiry_at timestamp with time zone,
+    low_noticed_at timestamp with time zone,
     CONSTRAINT points_account_balance_check CHECK ((balance >= 0)),
     CONSTRAINT points_account_frozen_check CHECK ((frozen >= 0)),
     CONSTRAINT points_account_version_check CHECK ((version > 0))
@@ -1694,6 +1747,7 @@ CREATE TABLE public.task (
     trace_id text DEFAULT ''::text NOT NULL,
     submission_key text,
     is_draft boolean DEFAULT false NOT NULL,
+    request jsonb DEFAULT '{}'::jsonb NOT NULL,
     CONSTRAINT task_check CHECK (((charged_points >= 0) AND (charged_points <= price_points))),
     CONSTRAINT task_check1 CHECK (((status = ANY (ARRAY['COMPLETED'::text, 'PARTIAL'::text, 'FAILED'::text, 'CANCELLED'::text])) = (ended_at IS NOT NULL))),
     CONSTRAINT task_eta_model_s_check CHECK ((eta_model_s > (0)::double precision)),
@@ -1702,6 +1756,7 @@ CREATE TABLE public.task (
     CONSTRAINT task_price_points_check CHECK ((price_points > 0)),
     CONSTRAINT task_priority_check CHECK ((priority = ANY (ARRAY['HIGH'::text, 'NORMAL'::text, 'LOW'::text]))),
     CONSTRAINT task_purge_stage_check CHECK (((purge_stage >= 0) AND (purge_stage <= 2))),
+    CONSTRAINT task_request_check CHECK ((octet_length((request)::text) <= 65536)),
     CONSTRAINT task_run_check CHECK (((run >= 1) AND (run <= 1000))),
     CONSTRAINT task_status_check CHECK ((status = ANY (ARRAY['QUEUED'::text, 'PROCESSING'::text, 'COMPLETED'::text, 'PARTIAL'::text, 'FAILED'::text, 'CANCELLED'::text]))),
     CONSTRAINT task_submission_key_check CHECK (((length(submission_key) >= 1) AND (length(submission_key) <= 200))),
@@ -1776,6 +1831,19 @@ CREATE TABLE public.tenant_role (
 );
 
 ALTER TABLE ONLY public.tenant_role FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.text_route (
+    lane text NOT NULL,
+    service text NOT NULL,
+    "position" smallint NOT NULL,
+    model text NOT NULL,
+    CONSTRAINT text_route_lane_check CHECK (((length(lane) >= 1) AND (length(lane) <= 64))),
+    CONSTRAINT text_route_model_check CHECK (((length(model) >= 1) AND (length(model) <= 200))),
+    CONSTRAINT text_route_position_check CHECK ((("position" >= 0) AND ("position" <= 100))),
+    CONSTRAINT text_route_service_check CHECK (((length(service) >= 1) AND (length(service) <= 64)))
+);
+
+ALTER TABLE ONLY public.text_route FORCE ROW LEVEL SECURITY;
 
 CREATE TABLE public.upload (
     tenant_id uuid NOT NULL,
@@ -1973,6 +2041,12 @@ ALTER TABLE ONLY public.idempotency_key
 ALTER TABLE ONLY public.invariant_pass
     ADD CONSTRAINT invariant_pass_pkey PRIMARY KEY (is_only);
 
+ALTER TABLE ONLY public.invitation
+    ADD CONSTRAINT invitation_pkey PRIMARY KEY (tenant_id, invitation_id);
+
+ALTER TABLE ONLY public.invitation
+    ADD CONSTRAINT invitation_token_hash_key UNIQUE (token_hash);
+
 ALTER TABLE ONLY public.job_after
     ADD CONSTRAINT job_after_pkey PRIMARY KEY (tenant_id, job_id, predecessor_id);
 
@@ -2029,6 +2103,12 @@ ALTER TABLE ONLY public.node_token
 
 ALTER TABLE ONLY public.outbox
     ADD CONSTRAINT outbox_pkey PRIMARY KEY (outbox_id);
+
+ALTER TABLE ONLY public.password_reset
+    ADD CONSTRAINT password_reset_pkey PRIMARY KEY (reset_id);
+
+ALTER TABLE ONLY public.password_reset
+    ADD CONSTRAINT password_reset_token_hash_key UNIQUE (token_hash);
 
 ALTER TABLE ONLY public.pay_alert
     ADD CONSTRAINT pay_alert_pkey PRIMARY KEY (alert_key);
@@ -2132,6 +2212,9 @@ ALTER TABLE ONLY public.tenant
 ALTER TABLE ONLY public.tenant_role
     ADD CONSTRAINT tenant_role_pkey PRIMARY KEY (tenant_id, name);
 
+ALTER TABLE ONLY public.text_route
+    ADD CONSTRAINT text_route_pkey PRIMARY KEY (lane, service, "position");
+
 ALTER TABLE ONLY public.upload
     ADD CONSTRAINT upload_pkey PRIMARY KEY (tenant_id, input_id);
 
@@ -2187,6 +2270,8 @@ CREATE INDEX generation_ended ON public.generation USING btree (ended_at) WHERE 
 
 CREATE INDEX generation_live ON public.generation USING btree (tenant_id) WHERE (status = ANY (ARRAY['QUEUED'::text, 'RUNNING'::text]));
 
+CREATE INDEX generation_of_tenant ON public.generation USING btree (tenant_id, ended_at) WHERE (ended_at IS NOT NULL);
+
 CREATE INDEX generation_of_user ON public.generation USING btree (tenant_id, user_id, generation_id);
 
 CREATE INDEX generation_running ON public.generation USING btree (lease_until) WHERE (status = 'RUNNING'::text);
@@ -2195,11 +2280,19 @@ CREATE INDEX generation_waiting ON public.generation USING btree (lane, tenant_i
 
 CREATE INDEX idempotency_key_age ON public.idempotency_key USING btree (created_at);
 
+CREATE INDEX invitation_expiry ON public.invitation USING btree (expires_at);
+
+CREATE UNIQUE INDEX invitation_open ON public.invitation USING btree (tenant_id, email) WHERE ((accepted_at IS NULL) AND (revoked_at IS NULL));
+
 CREATE INDEX job_after_predecessor ON public.job_after USING btree (tenant_id, predecessor_id);
+
+CREATE INDEX job_change_superseded ON public.job_change USING btree (superseded_at) WHERE (superseded_at IS NOT NULL);
 
 CREATE INDEX job_ending ON public.job USING btree (last_fire_at) WHERE ((status = 'ACTIVE'::text) AND (next_fire_at IS NULL));
 
-CREATE INDEX job_load_in_use ON public.job_load USING btree (lane, tenant_id) WHERE ((running > 0) OR (deferred > 0));
+CREATE INDEX job_fire_note_age ON public.job_fire_note USING btree (at);
+
+CREATE INDEX job_load_in_use ON public.job_load USING btree (lane, tenant_id) WHERE ((running > 0) OR (deferred > 0) OR (blocked > 0));
 
 CREATE INDEX job_next_fire ON public.job USING btree (next_fire_at, job_id) WHERE (next_fire_at IS NOT NULL);
 
@@ -2233,6 +2326,8 @@ CREATE INDEX job_zone ON public.job USING btree (tzdata_version) WHERE (status =
 
 CREATE INDEX login_event_age ON public.login_event USING btree (logged_at);
 
+CREATE INDEX login_event_of_user ON public.login_event USING btree (tenant_id, user_id, logged_at DESC, login_id DESC);
+
 CREATE INDEX login_failure_age ON public.login_failure USING btree (last_at);
 
 CREATE INDEX node_dependency_dependents ON public.node_dependency USING btree (tenant_id, depends_on_id);
@@ -2246,6 +2341,10 @@ CREATE INDEX outbox_events_of_tenant ON public.outbox USING btree (tenant_id, ou
 CREATE INDEX outbox_events_of_user ON public.outbox USING btree (tenant_id, aggregate, outbox_id) WHERE (destination = 'push'::text);
 
 CREATE INDEX outbox_unsent_by_age ON public.outbox USING btree (created_at) WHERE (sent_at IS NULL);
+
+CREATE INDEX password_reset_expiry ON public.password_reset USING btree (expires_at);
+
+CREATE INDEX password_reset_open ON public.password_reset USING btree (user_id) WHERE ((ended_at IS NULL) AND (user_id IS NOT NULL));
 
 CREATE INDEX pay_alert_sent ON public.pay_alert USING btree (sent_at) WHERE (sent_at IS NOT NULL);
 
@@ -2274,6 +2373,8 @@ CREATE UNIQUE INDEX pay_transaction_credited ON public.pay_transaction USING btr
 CREATE INDEX pay_transaction_of_order ON public.pay_transaction USING btree (tenant_id, order_id) WHERE (order_id IS NOT NULL);
 
 CREATE INDEX points_account_expiry ON public.points_account USING btree (next_expiry_at) WHERE (next_expiry_at IS NOT NULL);
+
+CREATE INDEX points_account_noticed ON public.points_account USING btree (tenant_id) WHERE (low_noticed_at IS NOT NULL);
 
 CREATE INDEX points_hold_ended ON public.points_hold USING btree (ended_at, hold_id) WHERE (ended_at IS NOT NULL);
 
@@ -2334,6 +2435,8 @@ CREATE INDEX task_purge ON public.task USING btree (purge_stage, ended_at, task_
 CREATE UNIQUE INDEX task_submission_key ON public.task USING btree (tenant_id, submission_key) WHERE (submission_key IS NOT NULL);
 
 CREATE INDEX tenant_changed ON public.tenant USING btree (updated_at);
+
+CREATE INDEX tenant_low_balance ON public.tenant USING btree (tenant_id) WHERE (low_balance_points IS NOT NULL);
 
 CREATE UNIQUE INDEX tenant_platform ON public.tenant USING btree (is_platform) WHERE is_platform;
 
@@ -2417,6 +2520,15 @@ ALTER TABLE ONLY public.generation_share
 
 ALTER TABLE ONLY public.generation
     ADD CONSTRAINT generation_tenant_id_user_id_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES public.app_user(tenant_id, user_id);
+
+ALTER TABLE ONLY public.invitation
+    ADD CONSTRAINT invitation_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES public.tenant(tenant_id);
+
+ALTER TABLE ONLY public.invitation
+    ADD CONSTRAINT invitation_tenant_id_invited_by_fkey FOREIGN KEY (tenant_id, invited_by) REFERENCES public.app_user(tenant_id, user_id);
+
+ALTER TABLE ONLY public.invitation
+    ADD CONSTRAINT invitation_tenant_id_user_id_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES public.app_user(tenant_id, user_id);
 
 ALTER TABLE ONLY public.job_after
     ADD CONSTRAINT job_after_tenant_id_job_id_fkey FOREIGN KEY (tenant_id, job_id) REFERENCES public.job(tenant_id, job_id);
@@ -2540,6 +2652,8 @@ CREATE POLICY all_rows ON public.idempotency_key TO artiway_service USING (true)
 
 CREATE POLICY all_rows ON public.invariant_pass TO artiway_service USING (true) WITH CHECK (true);
 
+CREATE POLICY all_rows ON public.invitation TO artiway_service USING (true) WITH CHECK (true);
+
 CREATE POLICY all_rows ON public.job TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.job_after FOR SELECT TO artiway_service USING (true);
@@ -2573,6 +2687,8 @@ CREATE POLICY all_rows ON public.node_history TO artiway_service USING (true) WI
 CREATE POLICY all_rows ON public.node_token TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.outbox TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.password_reset TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.pay_alert TO artiway_service USING (true) WITH CHECK (true);
 
@@ -2613,6 +2729,8 @@ CREATE POLICY all_rows ON public.task_event TO artiway_service USING (true) WITH
 CREATE POLICY all_rows ON public.task_node TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.tenant TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.text_route TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.upload TO artiway_service USING (true) WITH CHECK (true);
 
@@ -2672,6 +2790,8 @@ ALTER TABLE public.idempotency_key ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.invariant_pass ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE public.invitation ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE public.job ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.job_after ENABLE ROW LEVEL SECURITY;
@@ -2710,17 +2830,25 @@ ALTER TABLE public.node_history ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.node_token ENABLE ROW LEVEL SECURITY;
 
+CREATE POLICY noticed ON public.points_account FOR UPDATE TO artiway_service USING (true) WITH CHECK (true);
+
 CREATE POLICY of_ended_holds ON public.points_hold_lot FOR DELETE TO artiway_service USING ((EXISTS ( SELECT
    FROM public.points_hold hold
   WHERE ((hold.tenant_id = points_hold_lot.tenant_id) AND (hold.hold_id = points_hold_lot.hold_id) AND (hold.status <> 'HELD'::text)))));
 
 CREATE POLICY old_rows ON public.audit_log FOR DELETE TO artiway_service USING ((at < (now() - '180 days'::interval)));
 
+CREATE POLICY old_rows ON public.job_change AS RESTRICTIVE FOR DELETE TO artiway_service USING ((superseded_at < (now() - '30 days'::interval)));
+
+CREATE POLICY old_rows ON public.job_fire_note AS RESTRICTIVE FOR DELETE TO artiway_service USING ((at < (now() - '30 days'::interval)));
+
 CREATE POLICY old_rows ON public.node_history AS RESTRICTIVE FOR DELETE TO artiway_service USING ((changed_at < (now() - '1 day'::interval)));
 
 CREATE POLICY old_rows ON public.pay_transaction AS RESTRICTIVE FOR DELETE TO artiway_service USING ((seen_at < (now() - '180 days'::interval)));
 
 ALTER TABLE public.outbox ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.password_reset ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.pay_alert ENABLE ROW LEVEL SECURITY;
 
@@ -2830,6 +2958,8 @@ CREATE POLICY tenant_rows ON public.generation_share TO artiway_app USING ((tena
 
 CREATE POLICY tenant_rows ON public.idempotency_key TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
+CREATE POLICY tenant_rows ON public.invitation TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
 CREATE POLICY tenant_rows ON public.job TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
 CREATE POLICY tenant_rows ON public.job_after TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
@@ -2905,6 +3035,8 @@ CREATE POLICY tenant_rows ON public.webhook_delivery TO artiway_app USING ((tena
 CREATE POLICY tenant_rows ON public.websocket_connection TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
 CREATE POLICY tenant_rows ON public.wechat_identity TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
+ALTER TABLE public.text_route ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY unstarted_rows ON public.job_run AS RESTRICTIVE FOR DELETE TO artiway_app, artiway_service USING (((state = 'PENDING'::text) AND (attempt = 0) AND (generation = 1)));
 
@@ -3058,11 +3190,23 @@ GRANT SELECT(concurrency),UPDATE(concurrency) ON TABLE public.app_user TO artiwa
 
 GRANT UPDATE(concurrency_set_at) ON TABLE public.app_user TO artiway_app;
 
+GRANT SELECT(display_name),UPDATE(display_name) ON TABLE public.app_user TO artiway_app;
+
+GRANT SELECT(language),UPDATE(language) ON TABLE public.app_user TO artiway_app;
+
+GRANT SELECT(email_notices),UPDATE(email_notices) ON TABLE public.app_user TO artiway_app;
+
+GRANT SELECT(logins_seen_at),UPDATE(logins_seen_at) ON TABLE public.app_user TO artiway_app;
+
 GRANT SELECT,INSERT ON TABLE public.artefact TO artiway_app;
 
 GRANT SELECT,DELETE ON TABLE public.artefact TO artiway_service;
 
+GRANT UPDATE(expires_at) ON TABLE public.artefact TO artiway_app;
+
 GRANT UPDATE(cleanup_status) ON TABLE public.artefact TO artiway_service;
+
+GRANT UPDATE(deleted_at) ON TABLE public.artefact TO artiway_app;
 
 GRANT SELECT,INSERT ON TABLE public.audit_log TO artiway_app;
 
@@ -3184,6 +3328,42 @@ GRANT SELECT,DELETE ON TABLE public.idempotency_key TO artiway_service;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.invariant_pass TO artiway_service;
 
+GRANT INSERT ON TABLE public.invitation TO artiway_app;
+
+GRANT SELECT,DELETE ON TABLE public.invitation TO artiway_service;
+
+GRANT SELECT(tenant_id) ON TABLE public.invitation TO artiway_app;
+
+GRANT SELECT(invitation_id) ON TABLE public.invitation TO artiway_app;
+
+GRANT SELECT(email) ON TABLE public.invitation TO artiway_app;
+
+GRANT SELECT(roles),UPDATE(roles) ON TABLE public.invitation TO artiway_app;
+
+GRANT SELECT(language) ON TABLE public.invitation TO artiway_app;
+
+GRANT SELECT(invited_by) ON TABLE public.invitation TO artiway_app;
+
+GRANT UPDATE(token_hash) ON TABLE public.invitation TO artiway_app;
+
+GRANT UPDATE(token_hash) ON TABLE public.invitation TO artiway_service;
+
+GRANT SELECT(created_at) ON TABLE public.invitation TO artiway_app;
+
+GRANT SELECT(sent_at),UPDATE(sent_at) ON TABLE public.invitation TO artiway_app;
+
+GRANT SELECT(expires_at),UPDATE(expires_at) ON TABLE public.invitation TO artiway_app;
+
+GRANT SELECT(accepted_at) ON TABLE public.invitation TO artiway_app;
+
+GRANT UPDATE(accepted_at) ON TABLE public.invitation TO artiway_service;
+
+GRANT SELECT(revoked_at),UPDATE(revoked_at) ON TABLE public.invitation TO artiway_app;
+
+GRANT SELECT(user_id) ON TABLE public.invitation TO artiway_app;
+
+GRANT UPDATE(user_id) ON TABLE public.invitation TO artiway_service;
+
 GRANT SELECT,INSERT,UPDATE ON TABLE public.job TO artiway_app;
 
 GRANT SELECT,UPDATE ON TABLE public.job TO artiway_service;
@@ -3194,11 +3374,15 @@ GRANT SELECT ON TABLE public.job_after TO artiway_service;
 
 GRANT SELECT,INSERT ON TABLE public.job_change TO artiway_app;
 
-GRANT SELECT,INSERT ON TABLE public.job_change TO artiway_service;
+GRANT SELECT,INSERT,DELETE ON TABLE public.job_change TO artiway_service;
+
+GRANT UPDATE(superseded_at) ON TABLE public.job_change TO artiway_app;
+
+GRANT UPDATE(superseded_at) ON TABLE public.job_change TO artiway_service;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.job_fire_note TO artiway_app;
 
-GRANT SELECT,INSERT,UPDATE ON TABLE public.job_fire_note TO artiway_service;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.job_fire_note TO artiway_service;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.job_load TO artiway_app;
 
@@ -3314,6 +3498,8 @@ GRANT UPDATE(job_per_minute) ON TABLE public.tenant TO artiway_service;
 
 GRANT UPDATE(job_period_s) ON TABLE public.tenant TO artiway_service;
 
+GRANT UPDATE(low_balance_points) ON TABLE public.tenant TO artiway_app;
+
 GRANT SELECT ON TABLE public.open_session TO artiway_service;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.outbox TO artiway_app;
@@ -3323,6 +3509,14 @@ GRANT SELECT,INSERT,DELETE ON TABLE public.outbox TO artiway_service;
 GRANT UPDATE(sent_at) ON TABLE public.outbox TO artiway_app;
 
 GRANT UPDATE(sent_at) ON TABLE public.outbox TO artiway_service;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.password_reset TO artiway_service;
+
+GRANT UPDATE(user_id) ON TABLE public.password_reset TO artiway_service;
+
+GRANT UPDATE(token_hash) ON TABLE public.password_reset TO artiway_service;
+
+GRANT UPDATE(ended_at) ON TABLE public.password_reset TO artiway_service;
 
 GRANT INSERT ON TABLE public.pay_alert TO artiway_app;
 
@@ -3419,6 +3613,8 @@ GRANT UPDATE(frozen) ON TABLE public.points_account TO artiway_app;
 GRANT UPDATE(version) ON TABLE public.points_account TO artiway_app;
 
 GRANT UPDATE(next_expiry_at) ON TABLE public.points_account TO artiway_app;
+
+GRANT UPDATE(low_noticed_at) ON TABLE public.points_account TO artiway_service;
 
 GRANT SELECT,INSERT ON TABLE public.points_campaign_grant TO artiway_app;
 
@@ -3607,6 +3803,10 @@ GRANT SELECT,INSERT,DELETE ON TABLE public.tenant_role TO artiway_app;
 GRANT SELECT ON TABLE public.tenant_role TO artiway_service;
 
 GRANT UPDATE(permissions) ON TABLE public.tenant_role TO artiway_app;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.text_route TO artiway_service;
+
+GRANT UPDATE(model) ON TABLE public.text_route TO artiway_service;
 
 GRANT SELECT,INSERT ON TABLE public.upload TO artiway_app;
 
