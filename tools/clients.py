@@ -170,6 +170,8 @@ def python_models(document: Document) -> str:
             lines += ["    },", ")"]
             continue
         lines += ["", "", f"class {name}(TypedDict):"]
+        if not fields:
+            lines.append("    pass")
         for key, kind, about in fields:
             lines += [f"    # {part}" for part in textwrap.wrap(about or "", WIDTH - 6)]
             lines.append(f"    {key}: {kind}")

@@ -31,7 +31,7 @@ def mails_to(platform: Platform, address: str) -> list[dict[str, Any]]:
 
 
 def token_of(mail: dict[str, Any]) -> str:
-    found = re.search(r"#token=(\S+)", mail["text"])
+    found = re.search(r"[?]token=(\S+)", mail["text"])
     assert found is not None, mail
     return found[1]
 
@@ -66,7 +66,7 @@ def test_forgotten_password_is_reset_by_the_mail(client: Client, platform: Platf
         assert (asked.status, asked.body) == (202, {})
     (mail,) = wait_for(lambda: mails_to(platform, email))
     assert mail["subject"] == "Reset your Artiway password"
-    assert f"{platform.facts['consoleUrl']}reset-password#token=" in mail["text"]
+    assert f"{platform.facts['consoleUrl']}#/reset?token=" in mail["text"]
     body = {"token": token_of(mail), "password": NEW_PASSWORD}
     assert client.call("POST", "/auth/password/reset", body).status == 204
     again = client.call("POST", "/auth/password/reset", body)

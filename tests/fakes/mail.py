@@ -32,7 +32,7 @@ class Mail:
 
     @property
     def token(self) -> str:
-        return unquote(self.link.partition("#token=")[2])
+        return unquote(self.link.partition("?token=")[2])
 
 
 @dataclass

@@ -558,6 +558,7 @@ class ForgotBody(TypedDict):
 
 
 class ForgottenBody(TypedDict):
+    pass
 
 
 class GenerationBody(TypedDict):

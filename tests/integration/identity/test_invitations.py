@@ -51,13 +51,13 @@ def statuses(identity, owner):
     return [(one.email, one.status(identity.clock.now())) for one in found]
 
 
-def test_invited_person_sets_a_password_and_is_logged_in(identity, postman, addresses):
+def test_invited_person_chooses_password_and_is_in(identity, postman, addresses):
     owner = identity.owner("ann")
     invitation = invite(identity, owner, roles=["viewer", "member"])
     (mail,) = postman.deliver()
     assert mail.to == "bob@example.com"
     assert mail.subject == "ann@example.com 邀请您加入“tenant ann”"
-    assert mail.link.startswith("https://shop.example/invitation#token=inv_")
+    assert mail.link.startswith("https://shop.example/#/invitation?token=inv_")
     seen = identity.auth.invited(token=mail.token, address="192.0.2.7")
     assert (seen.tenant_name, seen.email) == ("tenant ann", "bob@example.com")
     tokens = join(identity.auth, mail.token, display_name="Bob")

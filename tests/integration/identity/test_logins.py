@@ -29,7 +29,7 @@ def places(identity, owner):
     return [(one.location, one.is_new_place) for one in found]
 
 
-def test_login_from_a_new_place_is_marked_and_mailed(identity, auth, postman):
+def test_login_from_new_place_is_marked_and_mailed(identity, auth, postman):
     owner = identity.owner("ann")  # from 192.0.2.1
     for address in ("192.0.2.1", "198.51.100.7", "198.51.100.7", "192.0.2.1"):
         log_in(auth, address)

@@ -51,7 +51,7 @@ class TestLinks:
         forgot(identity)
         (mail,) = postman.deliver()
         assert mail.to == "ann@example.com"
-        assert mail.link.startswith("https://shop.example/reset-password#token=rst_")
+        assert mail.link.startswith("https://shop.example/#/reset?token=rst_")
         reset(identity, mail.token)
         with pytest.raises(TokenNotAccepted):
             identity.auth.refresh(before.refresh_token)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.integration.payments.conftest import World
 
 
-def test_refunds_are_listed_for_the_tenant_and_the_order(world: World) -> None:
+def test_refunds_are_listed_by_tenant_and_order(world: World) -> None:
     person = world.new_person()
     first, second = person.buy(), person.buy("basic")
     for order, amounts in ((first, (100, 200)), (second, (300,))):

@@ -52,7 +52,7 @@ def test_no_module_opens_zones_another_way():
         for path in (ROOT / folder).rglob("*.py")
         if "ZoneInfo(" in path.read_text("utf-8")
     ]
-    assert opened == [], "use artiway.jobs.zones.zone: ZoneInfo(name) reads the database of the host"
+    assert opened == [], "use artiway.zones.zone: ZoneInfo(name) reads the database of the host"
 
 
 def test_every_name_has_a_zone():

@@ -287,7 +287,7 @@ def test_refused_handshake_is_refused_to_the_viewer(viewer: Viewer) -> None:
 
 
 class TestConsole:
-    def test_page_is_asked_for_again_and_assets_are_kept(self, viewer: Viewer) -> None:
+    def test_page_is_revalidated_and_assets_are_kept(self, viewer: Viewer) -> None:
         status, text, headers = viewer.request("/")
         assert (status, text, headers["Cache-Control"]) == (200, "<p>start</p>", "no-cache")
         plain = {"Accept-Encoding": "identity"}
@@ -303,7 +303,7 @@ class TestConsole:
     def test_other_paths_are_unknown(self, viewer: Viewer, path: str) -> None:
         assert viewer.request(path)[1]["code"] == "ROUTE_404_UNKNOWN"
 
-    def test_console_that_is_not_built_says_so_and_opens_later(self, viewer: Viewer, console: Path) -> None:
+    def test_console_without_build_opens_later(self, viewer: Viewer, console: Path) -> None:
         (console / "index.html").unlink()
         status, text, headers = viewer.request("/")
         assert (status, headers["Cache-Control"]) == (200, "no-store")

@@ -12,7 +12,7 @@ from artiway.mail.service import MailService
 FACTS = {
     "tenant": "Ann's shop",
     "inviter": "Ann",
-    "link": "https://shop.example/invitation#token=inv_x",
+    "link": "https://shop.example/#/invitation?token=inv_x",
     "at": "2026-11-18 01:00",
     "location": "Shanghai",
     "address": "192.0.2.1",

@@ -94,7 +94,7 @@ def test_module_imports_in_allowed_direction(path):
     place = path.relative_to(LAYER / "artiway").with_suffix("").parts
     if place[0] == "bootstrap":
         return
-    allowed = {"artiway", "artiway.errors", "artiway.events", "artiway.ids"}
+    allowed = {"artiway", "artiway.errors", "artiway.events", "artiway.ids", "artiway.zones"}
     for name in ours(path) - allowed:
         parts = name.split(".")[1:]
         kind = parts[-1]

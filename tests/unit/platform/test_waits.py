@@ -14,6 +14,9 @@ SLOW = {
     "GET /api/v1/ops/reconciliations/{day}",
     "GET /api/v1/ops/runs",
     "GET /api/v1/ops/series",
+    "GET /api/v1/ops/tasks",
+    "GET /api/v1/ops/tasks/{any_task_id}",
+    "GET /api/v1/usage",
     "POST /api/v1/ops/simulate",
 }
 

@@ -314,4 +314,4 @@ def test_worker_endpoint_writes_to_own_buckets_only(template: Template) -> None:
 def test_weights_outlive_every_artefact(template: Template) -> None:
     rules = template.resources["DataArtefactBucket"]["Properties"]["LifecycleConfiguration"]["Rules"]
     expiring = {rule.get("Prefix", "") for rule in rules if "ExpirationInDays" in rule}
-    assert expiring == {"inputs/", "outputs/"}
+    assert expiring == {"inputs/", "outputs/", "archive/"}

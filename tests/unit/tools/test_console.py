@@ -48,7 +48,7 @@ def test_changed_test_is_no_reason_to_build(runs: list[str], tmp_path: Path) -> 
     assert runs == ["install", "build"]
 
 
-def test_failed_build_leaves_a_line_and_is_tried_again(
+def test_failed_build_leaves_line_and_is_repeated(
     runs: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(*_: str) -> None:

@@ -163,7 +163,7 @@ class Cron:
         return found
 
     def shortest_period_s(self) -> int:
-        """The smallest distance between two fires on a clock without changes: exact.
+        """The smallest distance between two fires on a clock without changes: exact up to a year.
 
         The night of a change of offset can shorten one distance, since a fire moves to the end of the gap.
         """

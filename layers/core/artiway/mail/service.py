@@ -26,8 +26,8 @@ logger = Logger("mail")
 RESET_PREFIX = "rst_"
 INVITATION_PREFIX = "inv_"
 # In the fragment, which browsers send to no server: so no access log has a token.
-RESET_PAGE = "/reset-password#token="
-INVITATION_PAGE = "/invitation#token="
+RESET_PAGE = "/#/reset?token="
+INVITATION_PAGE = "/#/invitation?token="
 
 
 class Mailer(Protocol):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, get_args
 from uuid import UUID
 
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
@@ -605,8 +605,9 @@ def _check_value(value: Any, place: str, depth: int) -> None:
 def _body_of_handler(handler: Callable[..., Any]) -> type[Wire] | None:
     """The model of a handler's body. Resolved at the first request, because annotations are evaluated late."""
     for parameter in inspect.signature(handler, eval_str=True).parameters.values():
-        if isinstance(parameter.annotation, type) and issubclass(parameter.annotation, Wire):
-            return parameter.annotation
+        for kind in get_args(parameter.annotation) or (parameter.annotation,):  # a body may be optional
+            if isinstance(kind, type) and issubclass(kind, Wire):
+                return kind
     return None
 
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from artiway.errors import ArtiwayError, Unavailable
+from artiway.events import Event
 from artiway.ids import to_wire
 from artiway.tasks.model import HandledTask, NoSuchTask, Requester, TaskOfTenant, TaskSearch, TaskStatus
 from artiway.tasks.service import TaskService
@@ -66,7 +67,7 @@ class TaskOperations:
         return TaskHistory(self._found(task_id), self._store.nodes(task_id), steps)
 
     def cancel(self, task_ids: Sequence[UUID], *, actor_id: UUID) -> list[HandledTask]:
-        return self._each(task_ids, "task.cancelled", actor_id, self._cancel)
+        return self._each(task_ids, Event.TASK_CANCELLED, actor_id, self._cancel)
 
     def retry(self, task_ids: Sequence[UUID], *, actor_id: UUID) -> list[HandledTask]:
         """For the points of the task's own user."""

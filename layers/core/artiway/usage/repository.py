@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, time, timedelta
 from uuid import UUID
-from zoneinfo import ZoneInfo
 
+from artiway import zones
 from artiway.platform import sql
 from artiway.platform.database import Database
 from artiway.usage.model import MOST_LINES, TooManyLines, UsageLine, UsageQuery
@@ -20,7 +20,7 @@ class PostgresUsage:
 
     def lines(self, tenant_id: UUID, wanted: UsageQuery) -> Sequence[UsageLine]:
         """By day, tool and e-mail address. Raises TooManyLines."""
-        zone = ZoneInfo(wanted.time_zone)
+        zone = zones.zone(wanted.time_zone)
         facts = {
             "start": datetime.combine(wanted.first, time(), zone),
             "end": datetime.combine(wanted.last + timedelta(days=1), time(), zone),
