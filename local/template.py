@@ -59,6 +59,7 @@ DROPPED = {
     "AWS::IAM::InstanceProfile",
     "AWS::IAM::ManagedPolicy",
     "AWS::IAM::Policy",
+    "AWS::IAM::RolePolicy",
     "AWS::Lambda::LayerVersion",
     "AWS::Lambda::Permission",
     "AWS::Logs::MetricFilter",

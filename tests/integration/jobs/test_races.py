@@ -15,6 +15,7 @@ from artiway import bootstrap
 from artiway.audit.repository import AuditLog
 from artiway.bootstrap.live_settings import service_setting_values, setting_values
 from artiway.bootstrap.tasks import drafts, durations
+from artiway.jobs.chains.repository import PredecessorRows
 from artiway.jobs.control import RunControl
 from artiway.jobs.definitions.repository import PostgresDefinitions
 from artiway.jobs.definitions.service import JobService
@@ -55,6 +56,7 @@ class Process:
             SubmissionCheck(catalogue.load(), Pictures(), refusal_of=lambda _: None),
             NoCipher(),
             Defaults(),
+            PredecessorRows(),
             refusal_of=lambda _: None,
         )
 

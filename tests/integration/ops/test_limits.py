@@ -75,6 +75,7 @@ class TestUserCaps:
                 "tier": "vip",
                 "concurrency": 20,
                 "userConcurrency": None,
+                "lowBalancePoints": None,
             },
         )
         status, changed = call("PATCH", "/tenant", {"name": "Shop", "userConcurrency": 4})
