@@ -7,6 +7,7 @@ import hashlib
 import importlib.util
 import os
 import pwd
+import random
 import secrets
 import shutil
 import signal
@@ -35,9 +36,11 @@ class ServerFailed(RuntimeError):
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port below those that the system gives to outgoing connections, which could take it before its server does."""
+    while True:
+        port = random.randint(20_000, 32_000)  # noqa: S311
+        if port_is_free(port):
+            return port
 
 
 def port_is_open(port: int) -> bool:

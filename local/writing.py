@@ -38,7 +38,7 @@ class Writing:
     def is_right(self) -> bool:
         """The text is whole, came in pieces, and cost no more than its price."""
         is_whole = self.end.get("sha256") == sha256(self.text.encode()).hexdigest()
-        is_streamed = self.pieces >= 5
+        is_streamed = self.pieces >= 3  # the small model may write one short sentence
         return self.end_name == "done" and is_whole and is_streamed and self.end["points"] <= self.made["pricePoints"]
 
 

@@ -8,7 +8,7 @@ afterEach(() => {
 afterAll(close);
 
 interface Mail {
-  to: string;
+  to: string[];
   text: string;
 }
 
@@ -20,7 +20,7 @@ async function linkFor(to: string): Promise<string> {
       async () => {
         const answer = await fetch(`${new URL(stack.apiUrl).origin}/_local/mailbox.json`);
         const { items } = (await answer.json()) as { items: Mail[] };
-        found = /https?:\/\/\S+#\/\S+/.exec(items.find((mail) => mail.to === to)?.text ?? "")?.[0];
+        found = /https?:\/\/\S+#\/\S+/.exec(items.find((mail) => mail.to.includes(to))?.text ?? "")?.[0];
         return found !== undefined;
       },
       { timeout: 30_000, interval: 500 },

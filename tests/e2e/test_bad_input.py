@@ -17,7 +17,6 @@ from local.workers import PYTHON, ROOT
 from tests.e2e.conftest import folder
 from tests.e2e.studio import POINTS, Studio, ended, ledger
 
-pytestmark = pytest.mark.xdist_group("e2e")
 CONTENT_TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".webp": "image/webp"}
 PHOTO = photos.shirt(photos.BLUE, side=64)
 RED, BLUE = (200, 30, 30), (30, 30, 200)

@@ -5,13 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import pytest
-
 from local import photos
 from local.shop import Person
 from tests.e2e.studio import POINTS, Studio, ended
 
-pytestmark = pytest.mark.xdist_group("e2e")
 PHOTO = photos.shirt(photos.BLUE, side=240)
 FAILURES = 3
 DEFAULT = 5

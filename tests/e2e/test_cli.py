@@ -19,7 +19,6 @@ from local import photos
 from tests.e2e.studio import RECEIVER_PORT, Studio
 from tools.typescript import find_node
 
-pytestmark = pytest.mark.xdist_group("e2e")
 ROOT = Path(__file__).parents[2]
 # `make cli` installs here; a machine with several clones may have it elsewhere.
 HOME = Path(os.environ.get("ARTIWAY_CLI_HOME", ROOT / ".tools/cli"))

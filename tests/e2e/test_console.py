@@ -12,7 +12,6 @@ import pytest
 from tests.e2e.studio import Studio
 from tools import console
 
-pytestmark = pytest.mark.xdist_group("e2e")
 SUITES = sorted(path.name for path in (console.CONSOLE / "e2e").glob("*.spec.ts"))
 LONGEST_S = 280
 

@@ -13,8 +13,6 @@ import pytest
 from tests.e2e.conftest import Platform, wait_for
 from tests.e2e.people import Client
 
-pytestmark = pytest.mark.xdist_group("e2e")
-
 
 @pytest.fixture
 def operator(platform: Platform) -> Any:

@@ -8,12 +8,9 @@ import struct
 import subprocess
 import sys
 
-import pytest
-
 from local.workers import ROOT
 from tests.e2e.studio import Studio
 
-pytestmark = pytest.mark.xdist_group("e2e")
 LIMIT_S = 600
 
 

@@ -22,7 +22,6 @@ import pytest
 from tests.e2e.conftest import Platform
 from tests.e2e.people import Client
 
-pytestmark = pytest.mark.xdist_group("e2e")
 ROOT = Path(__file__).parents[2]
 FAST = {"tier": "enterprise", "ratePerSecond": 5_000}
 NUMBER = itertools.count(1)

@@ -15,7 +15,6 @@ import pytest
 from tests.e2e.conftest import Platform, wait_for
 from tests.e2e.people import Client
 
-pytestmark = pytest.mark.xdist_group("e2e")
 ENDS = {"COMPLETED", "FAILED", "CANCELLED"}
 
 

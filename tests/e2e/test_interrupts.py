@@ -15,7 +15,6 @@ import pytest
 from local.servers import free_port
 from tests.e2e.conftest import folder
 
-pytestmark = pytest.mark.xdist_group("e2e")
 ROOT = Path(__file__).resolve().parent.parent.parent
 WARDEN = Path(__file__).with_name("warden.py")
 

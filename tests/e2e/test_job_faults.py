@@ -25,7 +25,6 @@ from tests.e2e.conftest import RECEIVER_PORT, Platform, wait_for
 from tests.e2e.people import Client
 from tests.unit.tasks.test_webhooks import verified
 
-pytestmark = pytest.mark.xdist_group("e2e")
 RECEIVER = f"http://127.0.0.1:{RECEIVER_PORT}"
 CANARY = "canary-7d41e0b9"
 FUNCTIONS = ("trigger", "dispatch", "caller", "results")
@@ -140,7 +139,7 @@ def places_of(text: str, logs: Path, database_url: str) -> list[str]:
 def test_failing_target_is_called_again(owner: Owner, receiver: Receiver) -> None:
     receiver.answer = lambda _path, number: (503 if number < 3 else 200, 0)
     retry = {"maxAttempts": 5, "baseDelayMs": 200}
-    run = ended(owner, create(owner, "/flaky", at=in_seconds(2), retryPolicy=retry)["jobId"])
+    run = ended(owner, create(owner, "/flaky", at=in_seconds(4), retryPolicy=retry)["jobId"])
     assert (run["state"], run["attempt"]) == ("SUCCESS", 3)
     calls = receiver.of("/flaky")
     assert [headers["artiway-attempt"] for _, headers, _, _ in calls] == ["1", "2", "3"]
@@ -156,7 +155,7 @@ def test_lanes_of_runs_are_shown_and_paused(owner: Owner, receiver: Receiver) ->
         if lane.startswith("run_"):
             assert owner("POST", f"/ops/lanes/{lane}/pause").status == 200
     try:
-        job = create(owner, "/paused", at=in_seconds(2))
+        job = create(owner, "/paused", at=in_seconds(4))
 
         def deferred() -> bool:
             (run,) = owner("GET", f"/runs?jobId={job['jobId']}").body["items"]

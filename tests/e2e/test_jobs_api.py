@@ -15,7 +15,6 @@ from tests.e2e.conftest import RECEIVER_PORT, Platform, wait_for
 from tests.e2e.people import Answer, Client
 from tests.unit.tasks.test_webhooks import verified
 
-pytestmark = pytest.mark.xdist_group("e2e")
 TARGET = f"http://127.0.0.1:{RECEIVER_PORT}"
 EXAMPLE = {
     "name": "coupon-expire-check",

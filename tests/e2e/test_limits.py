@@ -6,13 +6,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from local import photos
 from local.shop import Person
 from tests.e2e.studio import Studio, ended
 
-pytestmark = pytest.mark.xdist_group("e2e")
 PHOTO = photos.shirt(photos.BLUE, side=240)
 
 

@@ -8,7 +8,6 @@ from typing import Any
 from uuid import uuid4
 
 import aiohttp
-import pytest
 from yarl import URL
 
 from artiway.platform import picture_keys
@@ -19,7 +18,6 @@ from local.shop import Person
 from local.stack import Stack
 from tests.e2e.studio import POINTS, Studio, ended
 
-pytestmark = pytest.mark.xdist_group("e2e")
 PHOTO = photos.shirt(photos.BLUE, side=240)
 
 

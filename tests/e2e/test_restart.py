@@ -22,7 +22,6 @@ from local.servers import free_port, port_is_open, running, start_postgres, star
 from local.stack import Stack
 from tests.e2e.conftest import Platform, folder, wait_for
 
-pytestmark = pytest.mark.xdist_group("e2e")
 ROOT = Path(__file__).resolve().parent.parent.parent
 READY = "Artiway is running"
 

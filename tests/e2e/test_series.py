@@ -17,7 +17,6 @@ from local import photos
 from local.shop import Person, Platform
 from tests.e2e.studio import Studio, ended
 
-pytestmark = pytest.mark.xdist_group("e2e")
 PHOTO = photos.shirt(photos.BLUE, side=240)
 # A minute is closed a minute after its end, by a pass that the schedule starts each minute.
 CLOSED_S = 260

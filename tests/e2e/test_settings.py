@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from local import photos
 from local.shop import Person
 from tests.e2e.studio import Studio, ended, ledger
 
-pytestmark = pytest.mark.xdist_group("e2e")
 PHOTO = photos.shirt(photos.BLUE, side=240)
 PRICE = "/ops/settings/price.cutout"
 

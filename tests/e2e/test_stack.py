@@ -22,7 +22,6 @@ from local.emulator import client
 from local.stack import Stack
 from tests.e2e.conftest import EarlyProbe, Platform, User, wait_for
 
-pytestmark = pytest.mark.xdist_group("e2e")
 ROOT = Path(__file__).resolve().parent.parent.parent
 # The event relay.schedule.json starts a sweep of a minute; the test of the schedule covers it.
 EVENTS = sorted(
@@ -32,7 +31,8 @@ EVENTS = sorted(
 
 def test_stack_json_is_complete_and_owner_readable(stack: Stack, platform: Platform) -> None:
     assert set(platform.facts) == {
-        "apiUrl", "wsUrl", "consoleUrl", "lambdaUrl", "awsUrl", "databaseUrl", "redisUrl", "wechatSimUrl", "admin",
+        "apiUrl", "wsUrl", "consoleUrl", "lambdaUrl", "awsUrl", "databaseUrl", "redisUrl", "wechatSimUrl",
+        "mailboxUrl", "admin",
     }  # fmt: skip
     assert (stack.home / "stack.json").stat().st_mode & 0o077 == 0
     with psycopg.connect(platform.facts["databaseUrl"]) as connection:

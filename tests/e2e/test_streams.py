@@ -16,7 +16,6 @@ from local.shop import Person
 from tests.e2e.studio import Studio
 from tests.e2e.test_tasks import PHOTO
 
-pytestmark = pytest.mark.xdist_group("e2e")
 CHUNKS = 6
 
 

@@ -22,7 +22,6 @@ from local.shop import Person, Refused
 from local.workers import physical_ids
 from tests.e2e.studio import POINTS, Studio, ended, ledger, until
 
-pytestmark = pytest.mark.xdist_group("e2e")
 PHOTO = photos.shirt(photos.BLUE, side=240)
 LARGE_PHOTO = photos.shirt(photos.RED, side=700)
 CHANGES = {"queued", "started", "completed", "failed", "cancelled", "settled"}

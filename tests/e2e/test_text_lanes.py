@@ -14,7 +14,6 @@ from local.shop import Person, Platform
 from local.stack import Stack
 from local.text_standin import TextStandin
 
-pytestmark = pytest.mark.xdist_group("e2e")
 LIMIT_S = 90
 POINTS = 1_000
 ENDS = {"COMPLETED", "FAILED", "CANCELLED"}

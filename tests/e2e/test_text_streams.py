@@ -15,14 +15,12 @@ from typing import Any
 from uuid import uuid4
 
 import aiohttp
-import pytest
 import redis
 
 from local.shop import Person, Platform
 from local.stack import Stack
 from local.text_standin import words
 
-pytestmark = pytest.mark.xdist_group("e2e")
 TOKENS = 100
 LONG_TOKENS = 240
 READERS = 100

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from aiohttp import web
 
 from artiway.ids import from_wire
@@ -18,7 +17,6 @@ from local import photos
 from local.shop import Person
 from tests.e2e.studio import RECEIVER_PORT, Studio, ended
 
-pytestmark = pytest.mark.xdist_group("e2e")
 # Each process on the way of a task, and the lines that it writes about it.
 WAY = {
     "TasksFunction": {"task accepted", "request answered"},

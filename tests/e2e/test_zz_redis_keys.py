@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 import redis
 
 from artiway.platform.redis_keys import pattern_of
@@ -12,8 +11,6 @@ from local.stack import Stack
 from tests.e2e.conftest import Platform
 from tests.e2e.studio import Studio, ended
 
-# By name the last file of the folder, so that the keys of all other tests are there.
-pytestmark = pytest.mark.xdist_group("e2e")
 PHOTO = photos.shirt(photos.BLUE, side=240)
 
 

@@ -26,8 +26,6 @@ from local.servers import Server, free_port, running, start_postgres
 from tests.fakes import rds
 from tests.fakes.tls import Authority
 
-pytestmark = pytest.mark.xdist_group("database_roles")
-
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory):

@@ -552,8 +552,11 @@ def _bounded(event: Mapping[str, Any], *, is_raw: bool, accepts: frozenset[str] 
     for name, value in {**(event.get("pathParameters") or {}), **(event.get("queryStringParameters") or {})}.items():
         if "\0" in name or "\0" in str(value):
             raise Refused("the request is not valid", fields=[{"field": name, "reason": "contains a NUL character"}])
-    if is_raw or not body:
+    if is_raw:
         return {**event, "body": "", "isBase64Encoded": False}
+    if not body:  # the type of nothing says nothing: some clients always send one
+        headers = {name: value for name, value in (event.get("headers") or {}).items() if name != "content-type"}
+        return {**event, "headers": headers, "body": "", "isBase64Encoded": False}
     media_type = _media_type_of(event)
     if accepts and media_type in accepts:
         return {**event, "body": "", "isBase64Encoded": False}

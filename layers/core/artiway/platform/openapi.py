@@ -98,7 +98,7 @@ def merged(apis: Iterable[Any]) -> dict[str, Any]:
             operation["responses"].get("204", {}).pop("content", None)
             if also := operation.pop("x-also", None):
                 success = next(answer for status, answer in operation["responses"].items() if status.startswith("2"))
-                success["content"][also] = {"schema": {"type": "string"}}
+                success["content"][also] = {"schema": {"type": "object" if also == "application/yaml" else "string"}}
                 success["headers"] = {"X-Next-Cursor": _header("X-Next-Cursor")}
             if accepts := operation.pop("x-accepts", None):
                 kinds = {media: {"type": "object" if media == "application/json" else "string"} for media in accepts}
