@@ -325,7 +325,8 @@ def test_changed_weight_acts_on_the_backlog(make, yard, clock):
         (running,) = yard.dispatched(first + second)
         yard.end(running)
         scheduler.release([Gone(running, gpu_us=6_000_000)])
-    assert all(status == "COMPLETED" for status, _, _ in yard.states(second)[:5])
+    # Nodes that became ready together have no order among themselves.
+    assert [status for status, _, _ in yard.states(second)].count("COMPLETED") == 5
 
 
 def test_flushed_redis_is_rebuilt_without_loss(make, yard, valkey):
@@ -341,7 +342,7 @@ def test_flushed_redis_is_rebuilt_without_loss(make, yard, valkey):
     valkey.flushall()
     assert make().reconcile("gpu").requeued == 0  # the rebuild had them all
     assert len(yard.dispatched(nodes)) == 2
-    assert [attempt for _, attempt, _ in yard.states(nodes)] == [1, 1, 1, 1, 0]
+    assert sorted(attempt for _, attempt, _ in yard.states(nodes)) == [0, 1, 1, 1, 1]
 
 
 def test_overtaken_rebuild_leaves_the_other_queue(make, yard, valkey):

@@ -123,6 +123,8 @@ class TestUsage:
             {"by": "day,colour"},
             {"first": datetime(2026, 1, 1, tzinfo=UTC).date()},
             {"first": datetime(2027, 1, 1, tzinfo=UTC).date()},
+            {"last": datetime(1, 1, 5, tzinfo=UTC).date()},
+            {"last": datetime(9999, 12, 31, tzinfo=UTC).date()},
         ],
     )
     def test_wish_that_cannot_be_met_is_refused(self, wish):

@@ -12,6 +12,8 @@ from artiway.errors import Refused
 LONGEST_DAYS = 92
 DEFAULT_DAYS = 30
 MOST_LINES = 10_000
+# Days outside have no usage, and near the ends of the calendar they have no beginning in every zone.
+FIRST_DAY, LAST_DAY = date(2000, 1, 1), date(2100, 1, 1)
 DIMENSIONS = ("day", "tool", "user")
 
 
@@ -53,6 +55,9 @@ def usage_query(
     """Raises Refused for an unknown group or zone, and for a range that is too long or reversed."""
     if time_zone not in zones.names():
         raise _invalid("timeZone", "not a time zone")
+    for field, day in (("from", first), ("to", last)):
+        if day is not None and not FIRST_DAY <= day <= LAST_DAY:
+            raise _invalid(field, f"is not between {FIRST_DAY} and {LAST_DAY}")
     until = last or today
     since = first or until - timedelta(days=DEFAULT_DAYS - 1)
     if since > until:
