@@ -89,15 +89,15 @@ lint: $(VENV)/.ready ## ruff, mypy and the Lua scripts
 	@$(BIN)/python -m tools.lint_lua
 
 # End-to-end tests wait more than they compute: three processes keep two cores busy. Each has a stack of its own,
-# and a file stays in one process (groups of pytest-xdist 3.8 have no effect under pytest 9.2).
+# and a file stays in one process, the end-to-end files first (groups of pytest-xdist 3.8 have no effect under pytest 9.2).
 TEST_PROCESSES ?= 3
 .PHONY: test
 test: $(VENV)/.ready .tools/emulator/.ready .tools/sam/.ready .tools/checkov/.ready .tools/llm/.ready .tools/cli/.ready ## lint, types and every test
 	@$(MAKE) --no-print-directory --output-sync -j2 lint test-worker test-clients test-typescript test-console docs
-	@$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile
+	@$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 
 .PHONY: unit
-unit: $(VENV)/.ready ## the tests that need no server, in about 90 s
+unit: $(VENV)/.ready ## the tests that need no server, in about 150 s
 	@$(BIN)/python -m pytest tests/unit --numprocesses 2
 
 SOAK ?= 4
