@@ -94,7 +94,12 @@ TEST_PROCESSES ?= 3
 .PHONY: test
 test: $(VENV)/.ready .tools/emulator/.ready .tools/sam/.ready .tools/checkov/.ready .tools/llm/.ready .tools/cli/.ready ## lint, types and every test
 	@$(MAKE) --no-print-directory --output-sync -j2 lint test-worker test-clients test-typescript test-console docs
-	@$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder -m "not browser"
+
+# Apart from `make test` until its journeys pass beside other tests: they wait for pages on two busy cores.
+.PHONY: browser
+browser: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready .tools/llm/.ready ## the console's journeys in headless Chromium
+	@$(BIN)/python -m pytest tests/e2e/test_console.py
 
 .PHONY: unit
 unit: $(VENV)/.ready ## the tests that need no server, in about 150 s

@@ -12,6 +12,7 @@ import pytest
 from tests.e2e.studio import Studio
 from tools import console
 
+pytestmark = pytest.mark.browser
 SUITES = sorted(path.name for path in (console.CONSOLE / "e2e").glob("*.spec.ts"))
 LONGEST_S = 280
 
