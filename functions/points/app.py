@@ -118,7 +118,7 @@ class UsageBody(http.Wire):
     total_points: int
 
 
-@api.get("/usage", permission="points.read", slow=True)
+@api.get("/usage", permission="points.read", errors=[404], slow=True)
 def list_usage(
     since: Annotated[date | None, Query(alias="from", description="30 days if left out")] = None,
     until: Annotated[date | None, Query(alias="to", description="inclusive; today if left out")] = None,
