@@ -96,7 +96,7 @@ test: $(VENV)/.ready .tools/emulator/.ready .tools/sam/.ready .tools/checkov/.re
 	@$(MAKE) --no-print-directory --output-sync -j2 lint test-worker test-clients test-typescript test-console docs
 	@$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder -m "not browser"
 
-# Apart from `make test` until its journeys pass beside other tests: they wait for pages on two busy cores.
+# Apart from `make test`: its five files have not passed together in one run yet.
 .PHONY: browser
 browser: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready .tools/llm/.ready ## the console's journeys in headless Chromium
 	@$(BIN)/python -m pytest tests/e2e/test_console.py

@@ -160,7 +160,7 @@ def test_sweep_survives_kill_at_every_point(world: World, crasher: Crasher, valk
         return ["invoke", "reconcile", '{"action": "orders"}'], order
 
     def end(order: Json) -> None:
-        for _ in range(3):  # on a busy machine a query may time out, and the next sweep repeats it
+        for _ in range(3):  # at load one sweep left an order open; why is not known
             world.sweep(after_minutes=3)  # longer than the dead one's lease
             if world.person.order(order["orderId"])["status"] == "COMPLETED":
                 return
