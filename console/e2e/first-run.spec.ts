@@ -1,33 +1,11 @@
 import { afterAll, afterEach, describe, expect, it } from "vitest";
-import { address, close, context, faults, PHONE, request, shop, signedIn, stack } from "./harness";
-import { completed, isShown, submit } from "./parts";
+import { address, close, context, faults, PHONE, shop, signedIn } from "./harness";
+import { completed, isShown, linkFor, submit } from "./parts";
 
 afterEach(() => {
   expect(faults.splice(0)).toEqual([]);
 });
 afterAll(close);
-
-interface Mail {
-  to: string[];
-  text: string;
-}
-
-/** The link in the newest mail to an address, from the mailbox of the one-machine stack. */
-async function linkFor(to: string): Promise<string> {
-  let found: string | undefined;
-  await expect
-    .poll(
-      async () => {
-        const answer = await fetch(`${new URL(stack.apiUrl).origin}/_local/mailbox.json`);
-        const { items } = (await answer.json()) as { items: Mail[] };
-        found = /https?:\/\/\S+#\/\S+/.exec(items.find((mail) => mail.to.includes(to))?.text ?? "")?.[0];
-        return found !== undefined;
-      },
-      { timeout: 30_000, interval: 500 },
-    )
-    .toBe(true);
-  return found!;
-}
 
 describe("the first run", () => {
   it.each(["desktop", "phone"])("leads from the sign-up over trial points to a picture that is saved: %s", async (device) => {
@@ -92,19 +70,5 @@ describe("links by mail", () => {
     await again.getByRole("alert").filter({ hasText: "This link" }).waitFor();
     await again.context().close();
     await open.context().close();
-  });
-
-  it("let an invited person join", async () => {
-    const owner = await shop({ points: 0 });
-    const email = `invited-${Date.now()}@browser.example`;
-    await request("POST", "/invitations", { token: owner.accessToken, body: { email, roles: ["member"] } });
-    const page = await (await context()).newPage();
-    await page.goto(address(new URL(await linkFor(email)).hash.slice(1)));
-    await page.getByRole("heading", { name: /^Join Shop/ }).waitFor();
-    await page.getByLabel("Your name (optional)").fill("Li Wei");
-    await page.getByLabel("Password", { exact: true }).fill("correct horse 1");
-    await page.keyboard.press("Enter");
-    await page.getByRole("heading", { name: "Studio" }).waitFor();
-    await page.context().close();
   });
 });

@@ -1,5 +1,6 @@
-import { readFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
+import { join } from "node:path";
 import chromium from "@sparticuz/chromium";
 import { chromium as playwright, type Browser, type BrowserContext, type BrowserContextOptions, type Page } from "playwright-core";
 
@@ -17,26 +18,56 @@ export const DESKTOP: BrowserContextOptions = { viewport: { width: 1440, height:
 
 let browser: Promise<Browser> | null = null;
 
-/** Chromium of the package, with web security on: it ships an argument that turns it off. */
+/**
+ * Chromium of the package, unpacked once for this checkout. The package unpacks into the temporary folder that all
+ * processes of a machine share, and takes a file there for whole while another process still writes it.
+ */
+async function unpacked(): Promise<string> {
+  const home = join(import.meta.dirname, "../node_modules/.cache/chromium");
+  const file = join(home, "chromium");
+  if (existsSync(file)) return file;
+  mkdirSync(join(home, ".."), { recursive: true });
+  const place = mkdtempSync(`${home}-`);
+  const before = process.env.TMPDIR;
+  process.env.TMPDIR = place;
+  try {
+    await chromium.executablePath();
+  } finally {
+    if (before === undefined) delete process.env.TMPDIR;
+    else process.env.TMPDIR = before;
+  }
+  try {
+    renameSync(place, home);
+  } catch (error) {
+    rmSync(place, { recursive: true });
+    if (!existsSync(file)) throw error;
+  }
+  return file;
+}
+
+/** One browser for all files, with web security on: the package ships an argument that turns it off. It ends with the process. */
 export function open(): Promise<Browser> {
   browser ??= (async () => {
     const args = chromium.args.filter((one) => !/disable-web-security|single-process|no-zygote|disable-site-isolation|allow-running-insecure/.test(one));
-    return playwright.launch({ executablePath: await chromium.executablePath(), args, headless: true });
+    return playwright.launch({ executablePath: await unpacked(), args, headless: true });
   })();
   return browser;
 }
 
+/** After a file: close what a failed test left open. */
 export async function close(): Promise<void> {
-  await (await browser)?.close();
-  browser = null;
+  await Promise.all(((await browser)?.contexts() ?? []).map((one) => one.close()));
 }
+
+/** For waits inside a page. Far more than a quiet machine needs, so that a busy one passes. */
+const LONGEST_MS = 60_000;
 
 /** Faults that a page reported; every test ends with none. */
 export const faults: string[] = [];
 
 export async function context(options: BrowserContextOptions = DESKTOP, language: "en" | "zh" = "en"): Promise<BrowserContext> {
-  const made = await (await open()).newContext({ locale: language === "zh" ? "zh-CN" : "en-GB", acceptDownloads: true, permissions: ["clipboard-read", "clipboard-write"], ...options });
-  made.setDefaultTimeout(20_000);
+  const made = await (await open()).newContext({ locale: language === "zh" ? "zh-CN" : "en-GB", reducedMotion: "reduce", acceptDownloads: true, permissions: ["clipboard-read", "clipboard-write"], ...options });
+  made.setDefaultTimeout(LONGEST_MS);
   made.on("page", (page) => {
     page.on("pageerror", (error) => faults.push(`${page.url()}: ${error.message}`));
     page.on("console", (message) => message.type() === "error" && !/Failed to load resource|WebSocket|net::ERR/.test(message.text()) && faults.push(`${page.url()}: ${message.text()}`));
@@ -75,10 +106,13 @@ export async function request<T>(method: string, path: string, { token, body, ke
   }
 }
 
-let administrator: Promise<string> | null = null;
+let administrator: { token: Promise<string>; until: number } | null = null;
+
+/** A token of the platform's administrator, renewed before it expires: all files share this module. */
 export function adminToken(): Promise<string> {
-  administrator ??= request<{ accessToken: string }>("POST", "/auth/login", { body: stack.admin }).then((answer) => answer.accessToken);
-  return administrator;
+  if (!administrator || administrator.until < Date.now())
+    administrator = { token: request<{ accessToken: string }>("POST", "/auth/login", { body: stack.admin }).then((answer) => answer.accessToken), until: Date.now() + 5 * 60_000 };
+  return administrator.token;
 }
 
 let shops = 0;

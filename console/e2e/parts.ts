@@ -1,5 +1,6 @@
 import { expect } from "vitest";
-import type { Page } from "playwright-core";
+import type { Locator, Page } from "playwright-core";
+import { stack } from "./harness";
 
 export const start = (page: Page) => page.getByRole("button", { name: "Start", exact: true });
 
@@ -14,13 +15,13 @@ export async function submit(page: Page): Promise<string> {
 export const taskId = (page: Page): string => /tasks\/(\w+)/.exec(page.url())![1]!;
 
 export async function completed(page: Page, state: RegExp = /Completed/): Promise<void> {
-  await page.locator(".page-head .tag").filter({ hasText: state }).waitFor({ timeout: 50_000 });
+  await page.locator(".page-head .tag").filter({ hasText: state }).waitFor({ timeout: 120_000 });
   await page.locator(".compare img").first().waitFor();
 }
 
 /** Whether the picture that is shown has loaded. */
 export async function isShown(page: Page): Promise<void> {
-  await expect.poll(() => page.locator(".compare img").first().evaluate((image: HTMLImageElement) => image.complete && image.naturalWidth > 0), { timeout: 10_000 }).toBe(true);
+  await expect.poll(() => page.locator(".compare img").first().evaluate((image: HTMLImageElement) => image.complete && image.naturalWidth > 0), { timeout: 30_000 }).toBe(true);
 }
 
 /** The requests to the API that a page sends, without pictures and refreshes. */
@@ -31,4 +32,68 @@ export function requests(page: Page): string[] {
     if (pathname.startsWith("/api/v1/")) seen.push(`${one.method()} ${pathname.slice(7)}`);
   });
   return seen;
+}
+
+/** The page has what it loads at first: its title, and nothing that waits. */
+export async function settled(page: Page): Promise<void> {
+  await page.locator("main h1").first().waitFor();
+  await page.waitForFunction(() => ![...document.querySelectorAll("main [role=status]")].some((one) => /^(Loading|加载中)$/.test(one.textContent.trim())));
+}
+
+// ------------------------------------------------------------------ the keyboard alone
+
+const isFocused = (target: Locator) => target.evaluate((one) => one === document.activeElement || one.contains(document.activeElement));
+
+/** Go to an element with Tab, or with Shift+Tab where it is before the focus. */
+export async function tabTo(page: Page, target: Locator): Promise<void> {
+  await target.waitFor();
+  for (let steps = 0; steps < 150; steps += 1) {
+    if (await isFocused(target)) return;
+    const isBefore = await target.evaluate((one) => document.activeElement !== document.body && Boolean(one.compareDocumentPosition(document.activeElement!) & Node.DOCUMENT_POSITION_FOLLOWING));
+    await page.keyboard.press(isBefore ? "Shift+Tab" : "Tab");
+  }
+  throw new Error(`the keyboard does not reach ${String(target)}`);
+}
+
+/** Press a button or follow a link with the keyboard. Afterwards something has the focus. */
+export async function press(page: Page, target: Locator): Promise<void> {
+  await tabTo(page, target);
+  await page.keyboard.press("Enter");
+  await hasFocus(page);
+}
+
+/** Replace the text of a field with the keyboard. */
+export async function type(page: Page, target: Locator, text: string): Promise<void> {
+  await tabTo(page, target);
+  await page.keyboard.press("Control+A");
+  await page.keyboard.type(text);
+}
+
+/** The focus is on an element, and not lost to the document. */
+export async function hasFocus(page: Page): Promise<void> {
+  await expect.poll(() => page.evaluate(() => document.activeElement !== null && document.activeElement !== document.body), { timeout: 30_000 }).toBe(true);
+}
+
+// ------------------------------------------------------------------ the mailbox of the one-machine stack
+
+interface Mail {
+  to: string[];
+  text: string;
+}
+
+/** The link in the newest mail to an address. */
+export async function linkFor(to: string): Promise<string> {
+  let found: string | undefined;
+  await expect
+    .poll(
+      async () => {
+        const answer = await fetch(`${new URL(stack.apiUrl).origin}/_local/mailbox.json`);
+        const { items } = (await answer.json()) as { items: Mail[] };
+        found = /https?:\/\/\S+#\/\S+/.exec(items.find((mail) => mail.to.includes(to))?.text ?? "")?.[0];
+        return found !== undefined;
+      },
+      { timeout: 60_000, interval: 300 },
+    )
+    .toBe(true);
+  return found!;
 }

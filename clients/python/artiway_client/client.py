@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 TIMEOUT = httpx.Timeout(40, connect=5)
 POLL_S = (0.5, 3.0)
-TRANSFER_TRIES = 4
+TRANSFER_RETRY_S = 300.0  # less than the life of an address
 LISTENERS = "TASK_429_LISTENERS"
 OnEvent = Callable[[Event], object]
 
@@ -137,13 +138,17 @@ class Client(Operations):
 
     def _transfer(self, method: str, url: str, headers: Mapping[str, str], body: bytes = b"") -> bytes:
         """A request to the storage: the address itself is the permission, so no credentials are sent."""
-        for attempt in range(TRANSFER_TRIES):
+        deadline = time.monotonic() + min(self.core.retry_for_s, TRANSFER_RETRY_S)
+        for attempt in itertools.count():
             reply = self._send(Outgoing(method, url, headers, body, is_stream=False))
             if isinstance(reply, Answer) and reply.status < 400:
                 return reply.body
             if isinstance(reply, Answer) and reply.status < 500:
                 raise ApiError(reply.status, f"STORAGE_{reply.status}", f"the storage refused {method}")
-            time.sleep(pause_s(attempt))
+            wait_s = pause_s(attempt)
+            if time.monotonic() + wait_s > deadline:
+                break
+            time.sleep(wait_s)
         raise AnswerLost(f"{method} {url.partition('?')[0]}: the storage does not answer")
 
     def submit(

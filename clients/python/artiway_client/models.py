@@ -86,7 +86,9 @@ class AcceptedBody(TypedDict):
 
 class AcceptedGenerationBody(TypedDict):
     generationId: str
-    status: Literal["QUEUED", "RUNNING", "COMPLETED", "FAILED", "CANCELLED"]
+    status: Literal["PENDING_OCR", "QUEUED", "RUNNING", "COMPLETED", "FAILED", "CANCELLED"]
+    # of a chained service
+    hint: NotRequired[HintBody | None]
     # the lane
     queueId: str
     isFree: bool
@@ -98,6 +100,18 @@ class AcceptedGenerationBody(TypedDict):
 class AccountBody(TypedDict):
     balance: int
     frozen: int
+
+
+class Answer(TypedDict):
+    media: str
+    parts: list[str]
+
+
+class AnswerBody(TypedDict):
+    httpStatus: int
+    # the beginning of the answer, at most 2,000 characters
+    text: str
+    elapsedMs: int
 
 
 class AuditBody(TypedDict):
@@ -245,6 +259,29 @@ class ChangedBody(TypedDict):
     # those that were changed; others are unknown, or their state does not allow it
     ids: list[str]
     count: int
+
+
+class ChatBody(TypedDict):
+    # a service, or a model as `provider/model`
+    model: str
+    messages: list[ChatMessageBody]
+    stream: NotRequired[bool | None]
+    stream_options: NotRequired[StreamOptionsBody | None]
+    max_tokens: NotRequired[int | None]
+    max_completion_tokens: NotRequired[int | None]
+    temperature: NotRequired[float | None]
+    top_p: NotRequired[float | None]
+    stop: NotRequired[str | list[str] | None]
+    seed: NotRequired[int | None]
+    presence_penalty: NotRequired[float | None]
+    frequency_penalty: NotRequired[float | None]
+    n: NotRequired[Literal[1] | None]
+    response_format: NotRequired[ResponseFormatBody | None]
+
+
+class ChatMessageBody(TypedDict):
+    role: Literal["system", "developer", "user", "assistant"]
+    content: str | list[TextPartBody]
 
 
 class CheckBody(TypedDict):
@@ -515,6 +552,9 @@ class FireBody(TypedDict):
 class FlowBody(TypedDict):
     name: NotRequired[str]
     nodes: list[FlowNodeBody]
+    # what a node that fails for good cancels: continue, the nodes that depend on it; stop, every node that has not
+    # started, and no running one is retried
+    onFailure: NotRequired[Literal["continue", "stop"]]
     webhookUrl: NotRequired[str | None]
     # orders the task among the work of its own tenant only
     priority: NotRequired[Literal["HIGH", "NORMAL", "LOW"]]
@@ -522,10 +562,14 @@ class FlowBody(TypedDict):
 
 class FlowNodeBody(TypedDict):
     name: str
-    # a node type; its first step is taken
+    # a node type, of which the first step is taken; or http, a call
     type: NotRequired[str | None]
     # a step
     tool: NotRequired[str | None]
+    # of the step; of an http node: url, method (POST), headers, body, timeoutSeconds (30), successStatuses (200 to
+    # 299), as in an HTTP job. A header or the body may name a secret, `secret:NAME`. The body may name other nodes:
+    # `{{nodes.NAME.answer}}` and `{{nodes.NAME.httpStatus}}` of an http node, `{{nodes.NAME.url}}` of another one
+    # is a signed address of its picture; a named node is a dependency
     params: NotRequired[dict[str, Any]]
     # an input id, or a node's name, or node.output
     inputs: NotRequired[dict[str, Any]]
@@ -545,6 +589,8 @@ class FlowTaskShape(TypedDict):
     type: Literal["FLOW"]
     name: NotRequired[str]
     nodes: list[FlowNodeShape]
+    # stop: after a failure nothing more starts; continue if left out
+    onFailure: NotRequired[Literal["continue", "stop"] | None]
     webhookUrl: NotRequired[str | None]
     # among the tenant's tasks; the job's if left out
     priority: NotRequired[Literal["HIGH", "NORMAL", "LOW"] | None]
@@ -565,7 +611,7 @@ class GenerationBody(TypedDict):
     generationId: str
     userId: str
     service: str
-    status: Literal["QUEUED", "RUNNING", "COMPLETED", "FAILED", "CANCELLED"]
+    status: Literal["PENDING_OCR", "QUEUED", "RUNNING", "COMPLETED", "FAILED", "CANCELLED"]
     queueId: str
     isFree: bool
     provider: str
@@ -584,6 +630,8 @@ class GenerationBody(TypedDict):
     endedAt: str | None
     # why it failed; of a waiting text why its last attempt did
     error: FaultBody | None
+    # of a chained service, in order; the second fails with the first
+    stages: list[StageBody]
 
 
 class GenerationIdsBody(TypedDict):
@@ -608,7 +656,7 @@ class GenerationRequestBody(TypedDict):
 
 class GenerationStatusBody(TypedDict):
     generationId: str
-    status: Literal["QUEUED", "RUNNING", "COMPLETED", "FAILED", "CANCELLED"]
+    status: Literal["PENDING_OCR", "QUEUED", "RUNNING", "COMPLETED", "FAILED", "CANCELLED"]
 
 
 class GenerationsBody(TypedDict):
@@ -639,7 +687,7 @@ class HandledGenerationBody(TypedDict):
     id: str
     # a retry is a new generation
     generationId: str | None
-    status: Literal["QUEUED", "RUNNING", "COMPLETED", "FAILED", "CANCELLED"] | None
+    status: Literal["PENDING_OCR", "QUEUED", "RUNNING", "COMPLETED", "FAILED", "CANCELLED"] | None
     errorCode: str | None
 
 
@@ -669,6 +717,12 @@ class HdFixParams(TypedDict):
 class HealthBody(TypedDict):
     status: Literal["ok", "degraded"]
     checks: dict[str, str]
+
+
+class HintBody(TypedDict):
+    # the service that runs first
+    dependency: str
+    next: list[Literal["STREAMING", "COMPLETED"]]
 
 
 class HttpTaskShape(TypedDict):
@@ -1077,6 +1131,8 @@ class NewOrderBody(TypedDict):
 class NewRefundBody(TypedDict):
     amountFen: int
     reason: str
+    # of a platform administrator; the caller's own, if left out
+    tenantId: NotRequired[str | None]
 
 
 class NewRoleBody(TypedDict):
@@ -1125,6 +1181,8 @@ class NodeBody(TypedDict):
     error: FaultBody | None
     # the engine that made the picture, as the worker reported it
     engine: dict[str, Any] | None
+    # of an HTTP node: what the target answered to the last attempt
+    answer: AnswerBody | None
 
 
 class NoteBody(TypedDict):
@@ -1136,7 +1194,7 @@ class OpsGenerationBody(TypedDict):
     tenantId: str
     userId: str
     service: str
-    status: Literal["QUEUED", "RUNNING", "COMPLETED", "FAILED", "CANCELLED"]
+    status: Literal["PENDING_OCR", "QUEUED", "RUNNING", "COMPLETED", "FAILED", "CANCELLED"]
     queueId: str
     isFree: bool
     provider: str
@@ -1550,6 +1608,10 @@ class ResetBody(TypedDict):
     password: str
 
 
+class ResponseFormatBody(TypedDict):
+    type: Literal["text"]
+
+
 class ResultBody(TypedDict):
     name: str
     # valid until expiresAt; a new request returns a new one
@@ -1749,6 +1811,8 @@ class ServiceBody(TypedDict):
     # for 1,000 tokens
     pricePoints: TokenPriceBody
     # JSON Schema
+    input: dict[str, Any]
+    # JSON Schema
     params: dict[str, Any]
     # tokens of a text whose caller asks for no length
     maxTokens: int
@@ -1815,6 +1879,16 @@ class SimulationBody(TypedDict):
     tenants: list[TenantComparisonBody]
 
 
+class StageBody(TypedDict):
+    service: str
+    status: Literal["PENDING_OCR", "QUEUED", "RUNNING", "COMPLETED", "FAILED", "CANCELLED"]
+    provider: str | None
+    modelId: str | None
+    result: dict[str, Any] | None
+    usage: TokenUsageBody | None
+    error: FaultBody | None
+
+
 class StepBody(TypedDict):
     at: str
     node: str
@@ -1823,6 +1897,10 @@ class StepBody(TypedDict):
     attempt: int
     workerId: str | None
     reason: str | None
+
+
+class StreamOptionsBody(TypedDict):
+    include_usage: NotRequired[bool]
 
 
 class StyleParams(TypedDict):
@@ -1995,6 +2073,11 @@ class TenantUsersBody(TypedDict):
 class TenantsBody(TypedDict):
     items: list[TenantBody]
     nextCursor: str | None
+
+
+class TextPartBody(TypedDict):
+    type: Literal["text"]
+    text: str
 
 
 class ThumbnailBody(TypedDict):

@@ -104,7 +104,7 @@ class Operations(ABC):
         self,
         *,
         user_id: str | None = None,
-        status: Literal["QUEUED", "RUNNING", "COMPLETED", "FAILED", "CANCELLED"] | None = None,
+        status: Literal["PENDING_OCR", "QUEUED", "RUNNING", "COMPLETED", "FAILED", "CANCELLED"] | None = None,
         service: str | None = None,
         from_: str | None = None,
         to: str | None = None,
@@ -237,11 +237,12 @@ class Operations(ABC):
         *,
         from_: str | None = None,
         to: str | None = None,
+        tenant_id: str | None = None,
         cursor: str | None = None,
         limit: int | None = None,
     ) -> models.ReportedFiresBody:
         """Each nominal fire of a range and what became of it, oldest first. Needs `job.read`."""
-        return cast("models.ReportedFiresBody", self.call(Call("GET", f"/jobs/{path_part(job_id)}/fires", query={"from": from_, "to": to, "cursor": cursor, "limit": limit})))
+        return cast("models.ReportedFiresBody", self.call(Call("GET", f"/jobs/{path_part(job_id)}/fires", query={"from": from_, "to": to, "tenantId": tenant_id, "cursor": cursor, "limit": limit})))
 
     def pause_job(self, job_id: str, body: models.NoteBody | None = None) -> models.JobBody:
         """No fire makes a run until the job is resumed. Runs that have begun go on. Needs `job.ops`."""
@@ -365,7 +366,7 @@ class Operations(ABC):
         *,
         tenant_id: str | None = None,
         user_id: str | None = None,
-        status: Literal["QUEUED", "RUNNING", "COMPLETED", "FAILED", "CANCELLED"] | None = None,
+        status: Literal["PENDING_OCR", "QUEUED", "RUNNING", "COMPLETED", "FAILED", "CANCELLED"] | None = None,
         service: str | None = None,
         lane: str | None = None,
         from_: str | None = None,
@@ -676,11 +677,12 @@ class Operations(ABC):
         self,
         run_id: str,
         *,
+        tenant_id: str | None = None,
         cursor: str | None = None,
         limit: int | None = None,
     ) -> models.LogLinesBody:
         """The log of a run, oldest line first. Needs `job.read`."""
-        return cast("models.LogLinesBody", self.call(Call("GET", f"/runs/{path_part(run_id)}/logs", query={"cursor": cursor, "limit": limit})))
+        return cast("models.LogLinesBody", self.call(Call("GET", f"/runs/{path_part(run_id)}/logs", query={"tenantId": tenant_id, "cursor": cursor, "limit": limit})))
 
     def replay_run(self, run_id: str) -> models.RunIdBody:
         """Start an ended run again, with a new idempotency key. Needs `job.ops`."""

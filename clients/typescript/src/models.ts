@@ -28,7 +28,9 @@ export interface AcceptedBody {
 
 export interface AcceptedGenerationBody {
   generationId: string;
-  status: "QUEUED" | "RUNNING" | "COMPLETED" | "FAILED" | "CANCELLED";
+  status: "PENDING_OCR" | "QUEUED" | "RUNNING" | "COMPLETED" | "FAILED" | "CANCELLED";
+  /** of a chained service */
+  hint?: HintBody | null;
   /** the lane */
   queueId: string;
   isFree: boolean;
@@ -40,6 +42,18 @@ export interface AcceptedGenerationBody {
 export interface AccountBody {
   balance: number;
   frozen: number;
+}
+
+export interface Answer {
+  media: string;
+  parts: string[];
+}
+
+export interface AnswerBody {
+  httpStatus: number;
+  /** the beginning of the answer, at most 2,000 characters */
+  text: string;
+  elapsedMs: number;
 }
 
 export interface AuditBody {
@@ -190,6 +204,29 @@ export interface ChangedBody {
 }
 
 export type Channel = "native" | "jsapi" | "h5";
+
+export interface ChatBody {
+  /** a service, or a model as `provider/model` */
+  model: string;
+  messages: ChatMessageBody[];
+  stream?: boolean | null;
+  stream_options?: StreamOptionsBody | null;
+  max_tokens?: number | null;
+  max_completion_tokens?: number | null;
+  temperature?: number | null;
+  top_p?: number | null;
+  stop?: string | string[] | null;
+  seed?: number | null;
+  presence_penalty?: number | null;
+  frequency_penalty?: number | null;
+  n?: 1 | null;
+  response_format?: ResponseFormatBody | null;
+}
+
+export interface ChatMessageBody {
+  role: "system" | "developer" | "user" | "assistant";
+  content: string | TextPartBody[];
+}
 
 export interface CheckBody {
   name: string;
@@ -464,6 +501,8 @@ export type FireStatus = "RUN" | "PUT_OFF" | "UPCOMING" | "PAUSED" | "PREDECESSO
 export interface FlowBody {
   name?: string;
   nodes: FlowNodeBody[];
+  /** what a node that fails for good cancels: continue, the nodes that depend on it; stop, every node that has not started, and no running one is retried */
+  onFailure?: "continue" | "stop";
   webhookUrl?: string | null;
   /** orders the task among the work of its own tenant only */
   priority?: "HIGH" | "NORMAL" | "LOW";
@@ -471,10 +510,11 @@ export interface FlowBody {
 
 export interface FlowNodeBody {
   name: string;
-  /** a node type; its first step is taken */
+  /** a node type, of which the first step is taken; or http, a call */
   type?: string | null;
   /** a step */
   tool?: string | null;
+  /** of the step; of an http node: url, method (POST), headers, body, timeoutSeconds (30), successStatuses (200 to 299), as in an HTTP job. A header or the body may name a secret, `secret:NAME`. The body may name other nodes: `{{nodes.NAME.answer}}` and `{{nodes.NAME.httpStatus}}` of an http node, `{{nodes.NAME.url}}` of another one is a signed address of its picture; a named node is a dependency */
   params?: Record<string, unknown>;
   /** an input id, or a node's name, or node.output */
   inputs?: Record<string, unknown>;
@@ -494,6 +534,8 @@ export interface FlowTaskShape {
   type: "FLOW";
   name?: string;
   nodes: FlowNodeShape[];
+  /** stop: after a failure nothing more starts; continue if left out */
+  onFailure?: "continue" | "stop" | null;
   webhookUrl?: string | null;
   /** among the tenant's tasks; the job's if left out */
   priority?: "HIGH" | "NORMAL" | "LOW" | null;
@@ -513,7 +555,7 @@ export interface GenerationBody {
   generationId: string;
   userId: string;
   service: string;
-  status: "QUEUED" | "RUNNING" | "COMPLETED" | "FAILED" | "CANCELLED";
+  status: "PENDING_OCR" | "QUEUED" | "RUNNING" | "COMPLETED" | "FAILED" | "CANCELLED";
   queueId: string;
   isFree: boolean;
   provider: string;
@@ -532,6 +574,8 @@ export interface GenerationBody {
   endedAt: string | null;
   /** why it failed; of a waiting text why its last attempt did */
   error: FaultBody | null;
+  /** of a chained service, in order; the second fails with the first */
+  stages: StageBody[];
 }
 
 export interface GenerationIdsBody {
@@ -556,7 +600,7 @@ export interface GenerationRequestBody {
 
 export interface GenerationStatusBody {
   generationId: string;
-  status: "QUEUED" | "RUNNING" | "COMPLETED" | "FAILED" | "CANCELLED";
+  status: "PENDING_OCR" | "QUEUED" | "RUNNING" | "COMPLETED" | "FAILED" | "CANCELLED";
 }
 
 export interface GenerationsBody {
@@ -587,7 +631,7 @@ export interface HandledGenerationBody {
   id: string;
   /** a retry is a new generation */
   generationId: string | null;
-  status: "QUEUED" | "RUNNING" | "COMPLETED" | "FAILED" | "CANCELLED" | null;
+  status: "PENDING_OCR" | "QUEUED" | "RUNNING" | "COMPLETED" | "FAILED" | "CANCELLED" | null;
   errorCode: string | null;
 }
 
@@ -617,6 +661,12 @@ export interface HdFixParams {
 export interface HealthBody {
   status: "ok" | "degraded";
   checks: Record<string, string>;
+}
+
+export interface HintBody {
+  /** the service that runs first */
+  dependency: string;
+  next: ("STREAMING" | "COMPLETED")[];
 }
 
 export interface HttpTaskShape {
@@ -1033,6 +1083,8 @@ export interface NewOrderBody {
 export interface NewRefundBody {
   amountFen: number;
   reason: string;
+  /** of a platform administrator; the caller's own, if left out */
+  tenantId?: string | null;
 }
 
 export interface NewRoleBody {
@@ -1081,6 +1133,8 @@ export interface NodeBody {
   error: FaultBody | null;
   /** the engine that made the picture, as the worker reported it */
   engine: Record<string, unknown> | null;
+  /** of an HTTP node: what the target answered to the last attempt */
+  answer: AnswerBody | null;
 }
 
 export interface NoteBody {
@@ -1092,7 +1146,7 @@ export interface OpsGenerationBody {
   tenantId: string;
   userId: string;
   service: string;
-  status: "QUEUED" | "RUNNING" | "COMPLETED" | "FAILED" | "CANCELLED";
+  status: "PENDING_OCR" | "QUEUED" | "RUNNING" | "COMPLETED" | "FAILED" | "CANCELLED";
   queueId: string;
   isFree: boolean;
   provider: string;
@@ -1513,6 +1567,10 @@ export interface ResetBody {
   password: string;
 }
 
+export interface ResponseFormatBody {
+  type: "text";
+}
+
 export interface ResultBody {
   name: string;
   /** valid until expiresAt; a new request returns a new one */
@@ -1716,6 +1774,8 @@ export interface ServiceBody {
   /** for 1,000 tokens */
   pricePoints: TokenPriceBody;
   /** JSON Schema */
+  input: Record<string, unknown>;
+  /** JSON Schema */
   params: Record<string, unknown>;
   /** tokens of a text whose caller asks for no length */
   maxTokens: number;
@@ -1782,6 +1842,16 @@ export interface SimulationBody {
   tenants: TenantComparisonBody[];
 }
 
+export interface StageBody {
+  service: string;
+  status: "PENDING_OCR" | "QUEUED" | "RUNNING" | "COMPLETED" | "FAILED" | "CANCELLED";
+  provider: string | null;
+  modelId: string | null;
+  result: Record<string, unknown> | null;
+  usage: TokenUsageBody | null;
+  error: FaultBody | null;
+}
+
 export interface StepBody {
   at: string;
   node: string;
@@ -1790,6 +1860,10 @@ export interface StepBody {
   attempt: number;
   workerId: string | null;
   reason: string | null;
+}
+
+export interface StreamOptionsBody {
+  include_usage?: boolean;
 }
 
 export interface StyleParams {
@@ -1962,6 +2036,11 @@ export interface TenantUsersBody {
 export interface TenantsBody {
   items: TenantBody[];
   nextCursor: string | null;
+}
+
+export interface TextPartBody {
+  type: "text";
+  text: string;
 }
 
 export interface ThumbnailBody {

@@ -99,7 +99,7 @@ export abstract class Operations {
   }
 
   /** The tenant's generations, newest first. Needs `task.read`. */
-  listGenerations(query: { userId?: string | null; status?: "QUEUED" | "RUNNING" | "COMPLETED" | "FAILED" | "CANCELLED" | null; service?: string | null; from?: string | null; to?: string | null; cursor?: string | null; limit?: number } = {}): Promise<models.GenerationsBody> {
+  listGenerations(query: { userId?: string | null; status?: "PENDING_OCR" | "QUEUED" | "RUNNING" | "COMPLETED" | "FAILED" | "CANCELLED" | null; service?: string | null; from?: string | null; to?: string | null; cursor?: string | null; limit?: number } = {}): Promise<models.GenerationsBody> {
     return this.call({ method: "GET", path: "/generations", query });
   }
 
@@ -194,7 +194,7 @@ export abstract class Operations {
   }
 
   /** Each nominal fire of a range and what became of it, oldest first. Needs `job.read`. */
-  listFires(jobId: string, query: { from?: string | null; to?: string | null; cursor?: string | null; limit?: number } = {}): Promise<models.ReportedFiresBody> {
+  listFires(jobId: string, query: { from?: string | null; to?: string | null; tenantId?: string | null; cursor?: string | null; limit?: number } = {}): Promise<models.ReportedFiresBody> {
     return this.call({ method: "GET", path: `/jobs/${pathPart(jobId)}/fires`, query });
   }
 
@@ -294,7 +294,7 @@ export abstract class Operations {
   }
 
   /** Texts of all tenants, newest first. The texts themselves are not shown. Needs `ops.read`. */
-  operationsListGenerations(query: { tenantId?: string | null; userId?: string | null; status?: "QUEUED" | "RUNNING" | "COMPLETED" | "FAILED" | "CANCELLED" | null; service?: string | null; lane?: string | null; from?: string | null; to?: string | null; cursor?: string | null; limit?: number } = {}): Promise<models.OpsGenerationsBody> {
+  operationsListGenerations(query: { tenantId?: string | null; userId?: string | null; status?: "PENDING_OCR" | "QUEUED" | "RUNNING" | "COMPLETED" | "FAILED" | "CANCELLED" | null; service?: string | null; lane?: string | null; from?: string | null; to?: string | null; cursor?: string | null; limit?: number } = {}): Promise<models.OpsGenerationsBody> {
     return this.call({ method: "GET", path: "/ops/generations", query });
   }
 
@@ -544,7 +544,7 @@ export abstract class Operations {
   }
 
   /** The log of a run, oldest line first. Needs `job.read`. */
-  listLogLines(runId: string, query: { cursor?: string | null; limit?: number } = {}): Promise<models.LogLinesBody> {
+  listLogLines(runId: string, query: { tenantId?: string | null; cursor?: string | null; limit?: number } = {}): Promise<models.LogLinesBody> {
     return this.call({ method: "GET", path: `/runs/${pathPart(runId)}/logs`, query });
   }
 

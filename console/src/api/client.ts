@@ -3,6 +3,7 @@ import { connection } from "./connection";
 import { ApiError, Unreachable } from "./errors";
 import type { paths } from "./schema";
 import { session } from "./session";
+import { locale } from "@/i18n";
 
 /**
  * One client for the whole console. It signs requests, refreshes the tokens once for all tabs, stays within the rate
@@ -57,6 +58,8 @@ async function send(request: Request): Promise<Response> {
 function signed(request: Request, token: string | null): Request {
   const copy = request.clone();
   if (token) copy.headers.set("authorization", `Bearer ${token}`);
+  // Schedules in words come in the language of the page, which may differ from the browser's.
+  copy.headers.set("accept-language", locale());
   return copy;
 }
 

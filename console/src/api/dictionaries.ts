@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { currentLanguage, translate, useLanguage, type Language } from "@/i18n";
 import { WORDS, type Word } from "@/i18n/words";
 import { api, call } from "./client";
-import { ApiError, Unreachable } from "./errors";
+import { ApiError, OwnFault, Unreachable } from "./errors";
 
 export type Dictionary = "tools" | "groups" | "steps" | "lanes" | "presets" | "error_codes" | "failures" | "node_types" | "task_states" | "node_states";
 
@@ -53,8 +53,11 @@ export function useLabel(): (type: Dictionary, key: string) => string {
 
 /** A text for the user in their language: from the dictionaries, from the bundle, else the server's English one. */
 export function errorText(error: unknown): string {
+  if (error instanceof OwnFault) return translate(error.word, error.values);
   if (error instanceof Unreachable) return translate("errorUnreachable");
-  if (!(error instanceof ApiError)) return error instanceof Error ? error.message : String(error);
+  // A browser reports a lost connection as a TypeError, with a text of its own in English.
+  if (error instanceof TypeError) return translate("errorUnreachable");
+  if (!(error instanceof ApiError)) return error instanceof Error && error.name === "Error" ? error.message : translate("errorUnknown");
   const known = label("error_codes", error.code) ?? label("failures", error.code);
   if (error.fields.length && error.code === "REQUEST_422_INVALID") return error.fields.map((one) => reasonText(one.reason)).join(" ");
   if (known) return known;

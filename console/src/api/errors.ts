@@ -1,3 +1,5 @@
+import type { Word } from "@/i18n/words";
+
 /** An answer of the API that is not a success. `code` is stable; `message` is the server's English text. */
 export class ApiError extends Error {
   readonly status: number;
@@ -31,5 +33,17 @@ export class Unreachable extends Error {
   constructor() {
     super("the server cannot be reached");
     this.name = "Unreachable";
+  }
+}
+
+/** A fault that the console finds by itself; the word says why. */
+export class OwnFault extends Error {
+  readonly word: Word;
+  readonly values: Record<string, string | number>;
+  constructor(word: Word, values: Record<string, string | number> = {}) {
+    super(word);
+    this.name = "OwnFault";
+    this.word = word;
+    this.values = values;
   }
 }

@@ -10,9 +10,11 @@ import { session } from "@/api/session";
 import { useSocket, type TaskEvent } from "@/api/socket";
 import type { Me, TaskView } from "@/api/types";
 import { number, points, relative, translate, useT } from "@/i18n";
+import { Act } from "@/ui/Act";
 import { Fault } from "@/ui/Fault";
 import { LanguageSwitch, ThemeSwitch } from "@/ui/Switches";
 import { Waiting } from "@/ui/Waiting";
+import { useKeptFocus } from "./focus";
 import { ENTRIES, isCurrent, isOpenTo } from "./navigation";
 import { canNotify, notices, notifyBrowser, useNotices, type Notice } from "./notices";
 import { useLiveTasks } from "./tasks";
@@ -49,6 +51,7 @@ function Frame({ me }: { me: Me }) {
   const { pathname } = useLocation();
   const isFirst = useRef(true);
   useSocket();
+  useKeptFocus(main);
 
   const ended = useCallback(
     (event: TaskEvent) => {
@@ -189,9 +192,7 @@ function Lines({ me }: { me: Me }) {
         <div className="line">
           {t("newPlace", { place: me.newPlaceLogin.location || "–", time: relative(me.newPlaceLogin.at) })}
           <Link to="/account/logins">{t("newPlaceSee")}</Link>
-          <Button size="small" onClick={() => void dismiss()}>
-            {t("newPlaceMe")}
-          </Button>
+          <Act text={t("newPlaceMe")} run={dismiss} />
         </div>
       ) : null}
       {me.lowBalance ? (

@@ -4,7 +4,11 @@ import { search } from "@/ui/lists";
 import { sampleOf } from "./developers/samples";
 import { isBackingOff, scheduleOf, type ScheduleValues } from "./jobs/data";
 import { linesOf, seriesValue } from "./ops/Charts";
+import { overSince } from "./ops/data";
 import { figure, filledSince } from "./ops/Overview";
+import { countsOf, rangeOf } from "./ops/Runs";
+import { comparedShares } from "./ops/Shares";
+import { attemptsOf } from "./ops/TaskPage";
 import { BLANK, framesOf, written } from "./text/stream";
 import { channelOf, refundableFen, type Order } from "./wallet/orders";
 
@@ -48,6 +52,32 @@ describe("overview", () => {
 
   it("writes a reading with its unit", () => {
     expect([figure(null, "s"), figure(12.34, "s"), figure(50, "%")]).toEqual(["–", "12.3 s", "50 %"]);
+  });
+});
+
+describe("operations", () => {
+  it("shows each attempt as it ended, also after a retry", () => {
+    const change = (second: number, fromStatus: string, toStatus: string, attempt: number, reason: string | null = null) => ({ at: `2026-01-01T00:00:0${second}Z`, node: "cutout", fromStatus, toStatus, attempt, workerId: "w", reason });
+    const found = attemptsOf([change(0, "QUEUED", "PROCESSING", 1), change(2, "PROCESSING", "FAILED", 1, "X"), change(3, "FAILED", "PENDING", 1), change(4, "QUEUED", "PROCESSING", 2)]);
+    expect(found.map((one) => [one.attempt, one.status, one.reason, one.endedAt])).toEqual([[1, "FAILED", "X", "2026-01-01T00:00:02Z"], [2, "PROCESSING", null, null]]);
+  });
+
+  it("knows since when a reading is over its limit", () => {
+    const now = Date.parse("2026-01-01T00:10:00Z");
+    expect(overSince({ name: "outboxOldest", ok: false, value: 90, limit: 60, unit: "s" }, undefined, now)).toBe("2026-01-01T00:09:30.000Z");
+    const waiting = series([{ at: "2026-01-01T00:01:00Z", value: 9 }, { at: "2026-01-01T00:02:00Z", value: 1 }, { at: "2026-01-01T00:03:00Z", value: 3, lane: "a" }, { at: "2026-01-01T00:03:00Z", value: 4, lane: "b" }]);
+    expect(overSince({ name: "nodesWaiting", ok: false, value: 9, limit: 5, unit: "nodes" }, waiting, now)).toBe("2026-01-01T00:03:00Z");
+  });
+
+  it("compares shares with weights where tenants competed", () => {
+    const points = [{ at: "a", value: 0.75, pool: "gpu", tenantId: "x" }, { at: "a", value: 0.25, pool: "gpu", tenantId: "y" }, { at: "b", value: 1, pool: "gpu", tenantId: "x" }];
+    const [pool] = comparedShares(points as never, (id) => (id === "x" ? 3 : 1));
+    expect([pool!.steps, pool!.tenants[0]!.byWeight.map((one) => one.value), pool!.tenants[1]!.byWeight.map((one) => one.value)]).toEqual([1, [0.75], [0.25]]);
+  });
+
+  it("counts ended runs over whole hours", () => {
+    expect(countsOf([{ at: "a", value: 2, status: "SUCCESS" }, { at: "b", value: 3, status: "SUCCESS" }] as never)).toEqual({ SUCCESS: 5 });
+    expect(rangeOf("2026-01-01T00:30:00Z", null, Date.parse("2026-01-01T02:10:00Z"))).toEqual({ from: "2026-01-01T00:00:00.000Z", to: "2026-01-01T03:00:00.000Z", step: 3600 });
   });
 });
 

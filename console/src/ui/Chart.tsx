@@ -5,6 +5,8 @@ import "./chart.css";
 export interface Line {
   name: string;
   points: { at: number; value: number }[];
+  /** A line to compare with: dashed, in the colour of this other line. */
+  dashedOf?: number;
 }
 
 interface Properties {
@@ -48,7 +50,7 @@ export function Chart({ title, lines, from, to, stepMs, format, isFilled = false
   const t = useT();
   const id = useId();
   const [hover, setHover] = useState<number | null>(null);
-  const drawn = useMemo(() => lines.map((line) => ({ name: line.name, points: stepped(line, from, to, stepMs, isFilled) })), [lines, from, to, stepMs, isFilled]);
+  const drawn = useMemo(() => lines.map((line, index) => ({ name: line.name, style: `c${(line.dashedOf ?? index) % COLOURS}${line.dashedOf === undefined ? "" : " dashed"}`, points: stepped(line, from, to, stepMs, isFilled) })), [lines, from, to, stepMs, isFilled]);
   const top = niceTop(Math.max(0, ...lines.flatMap((line) => line.points.map((point) => point.value))));
   const x = (at: number) => LEFT + ((at - from) / Math.max(1, to - from)) * (WIDTH - LEFT - 8);
   const y = (value: number) => TOP + (1 - value / top) * (HEIGHT - TOP - BOTTOM);
@@ -79,8 +81,8 @@ export function Chart({ title, lines, from, to, stepMs, format, isFilled = false
               {clock(at, to - from)}
             </text>
           ))}
-          {drawn.map((line, index) => (
-            <path key={line.name} className={`chart-line c${index % COLOURS}`} d={pathOf(line.points, x, y)} />
+          {drawn.map((line) => (
+            <path key={line.name} className={`chart-line ${line.style}`} d={pathOf(line.points, x, y)} />
           ))}
           {hover === null ? null : <line className="chart-cursor" x1={x(hover)} x2={x(hover)} y1={TOP} y2={HEIGHT - BOTTOM} />}
         </svg>
@@ -89,7 +91,7 @@ export function Chart({ title, lines, from, to, stepMs, format, isFilled = false
             <strong>{new Date(hover).toLocaleString(locale(), { dateStyle: "short", timeStyle: "short" })}</strong>
             {drawn.map((line, index) => (
               <span key={line.name}>
-                <i className={`c${index % COLOURS}`} /> {line.name} <b className="digits">{shown[index] === null || shown[index] === undefined ? "–" : format(shown[index])}</b>
+                <i className={line.style} /> {line.name} <b className="digits">{shown[index] === null || shown[index] === undefined ? "–" : format(shown[index])}</b>
               </span>
             ))}
           </div>
@@ -97,9 +99,9 @@ export function Chart({ title, lines, from, to, stepMs, format, isFilled = false
       </div>
       {lines.length > 1 ? (
         <ul className="chart-legend">
-          {lines.map((line, index) => (
+          {drawn.map((line) => (
             <li key={line.name}>
-              <i className={`c${index % COLOURS}`} aria-hidden="true" /> {line.name}
+              <i className={line.style} aria-hidden="true" /> {line.name}
             </li>
           ))}
         </ul>

@@ -16,7 +16,7 @@ export function search(filter: Filter): string {
 }
 
 /** A list that is read page by page. The rows of the last filter stay until the new ones have come. */
-export function usePaged<T>(key: QueryKey, path: string, filter: Filter = {}, { isEnabled = true, everyMs }: { isEnabled?: boolean; everyMs?: number } = {}) {
+export function usePaged<T>(key: QueryKey, path: string, filter: Filter = {}, { isEnabled = true, everyMs }: { isEnabled?: boolean; everyMs?: number | ((items: T[]) => number | undefined) } = {}) {
   const found = useInfiniteQuery({
     queryKey: [...key, filter],
     enabled: isEnabled,
@@ -24,7 +24,7 @@ export function usePaged<T>(key: QueryKey, path: string, filter: Filter = {}, { 
     queryFn: ({ pageParam }) => raw<Listed<T>>("GET", `${path}${search({ limit: 20, ...filter, cursor: pageParam })}`),
     getNextPageParam: (last) => last.nextCursor ?? undefined,
     placeholderData: keepPreviousData,
-    refetchInterval: everyMs,
+    refetchInterval: typeof everyMs === "function" ? ({ state }) => everyMs(state.data?.pages.flatMap((page) => page.items) ?? []) : everyMs,
   });
   return {
     items: found.data?.pages.flatMap((page) => page.items) ?? [],

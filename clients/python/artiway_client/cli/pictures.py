@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -68,8 +69,12 @@ def run(
     estimate: Annotated[
         bool, typer.Option("--estimate", help="show price and expected time, and change nothing")
     ] = False,
+    again: Annotated[bool, typer.Option("--again", help="run pictures anew whose results are in the folder")] = False,
 ) -> None:
-    """Upload pictures, run a tool on each, show progress, save the results and print a receipt."""
+    """Upload pictures, run a tool on each, show progress, save the results and print a receipt.
+
+    With several pictures the same command goes on after an interrupt: what was saved is skipped, what runs is awaited.
+    """
     here = current()
     paths = list(_pictures(files))
     if not paths:
@@ -87,7 +92,7 @@ def run(
             with _waiting(here):
                 _run_one(here, client, body, items[0], out)
     if len(items) > 1:
-        _run_many(here, body, items, out, parallel)
+        _run_many(here, body, items, out, parallel, is_anew=again)
     _receipt(here, items)
 
 
@@ -119,7 +124,13 @@ def _items(tool: models.ToolBody, paths: Sequence[Path], extra: Mapping[str, Pat
             for number, part in enumerate(parts, 1)
         ]
     first = tool["inputs"][0]
-    return [Item(path.name, {first: path, **extra}, f"{path.stem}-") for path in paths]
+    same: Counter[str] = Counter()
+    items = []
+    for path in paths:
+        same[path.stem] += 1  # a.jpg and a.png, or x/a.jpg and y/a.jpg: their results need names of their own
+        number = f"{same[path.stem]}-" if same[path.stem] > 1 else ""
+        items.append(Item(path.name, {first: path, **extra}, f"{path.stem}-{number}"))
+    return items
 
 
 def _estimate(here: Session, client: Client, body: dict[str, Any], items: Sequence[Item]) -> None:
@@ -214,7 +225,9 @@ def _follow(client: Client, bars: NodeBars, task_id: str, item: Item, out: Path)
         item.error = f"{item.task['error']['message']} ({item.task['error']['code']})"
 
 
-def _run_many(here: Session, body: dict[str, Any], items: Sequence[Item], out: Path, parallel: int) -> None:
+def _run_many(
+    here: Session, body: dict[str, Any], items: Sequence[Item], out: Path, parallel: int, *, is_anew: bool
+) -> None:
     console = here.output.err
     is_live = console.is_terminal and not here.output.is_json
     columns = (
@@ -225,34 +238,41 @@ def _run_many(here: Session, body: dict[str, Any], items: Sequence[Item], out: P
     )
     with Progress(*columns, console=console, disable=not is_live) as progress:
         total = progress.add_task("all", total=len(items), state=f"0 of {len(items)}")
-        bars: dict[str, TaskID] = {}
+        bars: dict[int, TaskID] = {}
         ended: set[int] = set()
 
         def changed(item: Item) -> None:
-            if item.is_done or item.error:
+            if item.has_ended:
                 if id(item) in ended:
                     return
                 ended.add(id(item))
-                if item.label in bars:
-                    progress.remove_task(bars.pop(item.label))
+                if id(item) in bars:
+                    progress.remove_task(bars.pop(id(item)))
                 progress.update(total, completed=len(ended), state=f"{len(ended)} of {len(items)}")
                 if item.error or not (is_live or here.output.is_json):
-                    console.print(f"{item.label}: {item.error or 'done'}", markup=False)
+                    outcome = item.error or ("skipped, its result exists" if item.is_skipped else "done")
+                    console.print(f"{item.label}: {outcome}", markup=False)
                 return
-            if item.label not in bars:
-                bars[item.label] = progress.add_task(item.label, total=100, state=item.state)
-            progress.update(bars[item.label], completed=item.progress, state=item.state)
+            if id(item) not in bars:
+                bars[id(item)] = progress.add_task(item.label, total=100, state=item.state)
+            progress.update(bars[id(item)], completed=item.progress, state=item.state)
 
         async def go() -> None:
             async with here.batch_client() as client:
-                await Batch(client, body, out, parallel, changed).run(items)
+                await Batch(client, body, out, parallel, changed, is_anew=is_anew).run(items)
 
-        asyncio.run(go())
+        try:
+            asyncio.run(go())
+        except KeyboardInterrupt:
+            saved = sum(item.is_done or item.is_skipped for item in items)
+            here.output.note(f"\n{saved} of {len(items)} are saved. The same command goes on from here.")
+            raise
 
 
 def _receipt(here: Session, items: Sequence[Item]) -> None:
     """What was saved and what it cost. The command fails if a task did."""
     done = [item for item in items if item.is_done]
+    skipped = [item for item in items if item.is_skipped]
     charged = sum(item.task["chargedPoints"] for item in items if item.task)
     held = sum(item.task["pricePoints"] for item in items if item.task)
     balance = None
@@ -266,7 +286,7 @@ def _receipt(here: Session, items: Sequence[Item]) -> None:
             {
                 "input": item.label,
                 "taskId": item.task["taskId"] if item.task else None,
-                "status": item.task["status"] if item.task else "FAILED",
+                "status": item.task["status"] if item.task else "SKIPPED" if item.is_skipped else "FAILED",
                 "files": [str(path) for path in item.saved],
                 "chargedPoints": item.task["chargedPoints"] if item.task else 0,
                 "error": item.error or None,
@@ -274,19 +294,22 @@ def _receipt(here: Session, items: Sequence[Item]) -> None:
             for item in items
         ],
         "completed": len(done),
-        "failed": len(items) - len(done),
+        "skipped": len(skipped),
+        "failed": len(items) - len(done) - len(skipped),
         "chargedPoints": charged,
         "releasedPoints": held - charged,
         "balance": balance,
     }
 
     def show() -> None:
-        for item in items if len(items) <= 20 else done[:5]:
+        for item in items if len(items) <= 20 else (done or skipped)[:5]:
             for path in item.saved:
                 here.output.line(str(path))
         if len(items) > 20:
             here.output.line(f"… {sum(len(item.saved) for item in items)} files in all")
         rows = [("tasks", f"{len(done)} of {len(items)} completed"), ("charged", f"{charged} points")]
+        if skipped:
+            rows.insert(1, ("skipped", f"{len(skipped)}, their results exist (--again runs them anew)"))
         if held != charged:
             rows.append(("released", f"{held - charged} points"))
         if balance is not None:
@@ -296,10 +319,10 @@ def _receipt(here: Session, items: Sequence[Item]) -> None:
         here.output.table(["receipt", ""], rows)
 
     here.output.data(answer, show)
-    if len(done) < len(items):
-        first = next(item for item in items if not item.is_done)
+    if failed := [item for item in items if not (item.is_done or item.is_skipped)]:
         here.output.fail(
-            f"{len(items) - len(done)} of {len(items)} failed; {first.label}: {first.error or first.state}"
+            f"{len(failed)} of {len(items)} failed; {failed[0].label}: {failed[0].error or failed[0].state}",
+            hint="The same command runs them again." if len(items) > 1 else "",
         )
 
 

@@ -99,6 +99,8 @@ export const studio = {
   taskNoResults: ["The pictures appear here as soon as each is ready.", "每张图片完成后会立即显示在这里。"],
   taskSteps: ["Steps", "步骤"],
   taskWhy: ["Why does it wait?", "为什么在等待？"],
+  taskAnswers: ["Answers of the targets", "目标地址的响应"],
+  taskAnswerEmpty: ["The answer has no text.", "响应没有正文。"],
   taskWhyNothing: ["Nothing waits.", "没有步骤在等待。"],
   taskWhyAhead: ["{count} ahead", "前面还有 {count} 个"],
   taskWhyStart: ["starts in about {time}", "约 {time} 后开始"],

@@ -118,13 +118,12 @@ function Appearance() {
   const client = useQueryClient();
   const language = useLanguage();
   const appearance = useAppearance();
+  const [fault, setFault] = useState<unknown>(null);
   const choose = (next: "en" | "zh") => {
     setLanguage(next);
+    setFault(null);
     // The language of mails; the console itself follows the choice of this browser.
-    void raw("PATCH", "/me", { language: next }).then(
-      () => client.invalidateQueries({ queryKey: ["me"] }),
-      () => undefined,
-    );
+    raw("PATCH", "/me", { language: next }).then(() => client.invalidateQueries({ queryKey: ["me"] }), setFault);
   };
   return (
     <section className="card stack" aria-labelledby="acc-look">
@@ -133,6 +132,7 @@ function Appearance() {
         <span style={{ minWidth: 120 }}>{t("language")}</span>
         <Segmented<"en" | "zh"> aria-label={t("language")} value={language} onChange={choose} options={[{ value: "zh", label: "中文" }, { value: "en", label: "English" }]} />
       </div>
+      <Fault error={fault} />
       <div className="row">
         <span style={{ minWidth: 120 }}>{t("theme")}</span>
         <Segmented aria-label={t("theme")} value={appearance} onChange={setAppearance} options={[{ value: "auto" as const, label: t("themeAuto") }, { value: "light" as const, label: t("themeLight") }, { value: "dark" as const, label: t("themeDark") }]} />

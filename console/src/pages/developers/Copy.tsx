@@ -2,22 +2,23 @@ import { CheckOutlined, CopyOutlined } from "@ant-design/icons";
 import { Button } from "antd";
 import { useState } from "react";
 import { useT } from "@/i18n";
+import { writeClipboard } from "@/ui/clipboard";
 
 export function Copy({ text, name }: { text: string; name: string }) {
   const t = useT();
-  const [isDone, setDone] = useState(false);
+  const [isDone, setDone] = useState<boolean | null>(null);
   const copy = async () => {
-    await navigator.clipboard.writeText(text);
-    setDone(true);
-    setTimeout(() => setDone(false), 2000);
+    const isCopied = await writeClipboard(text);
+    setDone(isCopied);
+    if (isCopied) setTimeout(() => setDone(null), 2000);
   };
   return (
     <>
       <Button size="small" icon={isDone ? <CheckOutlined /> : <CopyOutlined />} onClick={() => void copy()}>
         {name}
       </Button>
-      <span role="status" className="visually-hidden">
-        {isDone ? t("copied") : ""}
+      <span role="status" className={isDone === false ? "field-fault" : "visually-hidden"}>
+        {isDone === null ? "" : t(isDone ? "copied" : "notCopied")}
       </span>
     </>
   );

@@ -6,6 +6,7 @@ import { useUser } from "@/api/queries";
 import type { Schemas } from "@/api/types";
 import { dateTime, useT } from "@/i18n";
 import { DataTable } from "@/ui/DataTable";
+import { EnterSubmits } from "@/ui/EnterSubmits";
 import { Fault } from "@/ui/Fault";
 import { useSubmit } from "@/ui/forms";
 import { usePaged } from "@/ui/lists";
@@ -116,6 +117,7 @@ function NewKey({ close, done }: { close: () => void; done: (key: string) => voi
           <Checkbox>{t("devSignedHint")}</Checkbox>
         </Form.Item>
         <Fault error={fault} />
+        <EnterSubmits />
       </Form>
     </Modal>
   );

@@ -1,10 +1,10 @@
-import { App, Button, Form, Input } from "antd";
+import { Button, Form, Input } from "antd";
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, call } from "@/api/client";
-import { errorText } from "@/api/dictionaries";
 import type { Schemas } from "@/api/types";
 import { dateTime, number, relative, useT, valueText } from "@/i18n";
+import { Act } from "@/ui/Act";
 import { DataTable } from "@/ui/DataTable";
 import { Fault } from "@/ui/Fault";
 import { useSubmit } from "@/ui/forms";
@@ -21,7 +21,6 @@ export default function Webhooks() {
   const t = useT();
   const ask = useReason();
   const client = useQueryClient();
-  const { message } = App.useApp();
   const [open, setOpen] = useState<string | null>(null);
   const [secret, setSecret] = useState<string | null>(null);
   const found = usePaged<Webhook>(["webhooks"], "/webhooks", { limit: 50 });
@@ -33,14 +32,9 @@ export default function Webhooks() {
     await client.invalidateQueries({ queryKey: ["webhooks"] });
   });
   const test = async (webhook: Webhook) => {
-    try {
-      await call(api.POST("/api/v1/webhooks/{webhook_id}/test", { params: { path: { webhook_id: webhook.webhookId } } }));
-      void message.success(t("devTestSent"));
-      setOpen(webhook.webhookId);
-      await client.invalidateQueries({ queryKey: ["webhooks", webhook.webhookId] });
-    } catch (error) {
-      void message.error(errorText(error));
-    }
+    await call(api.POST("/api/v1/webhooks/{webhook_id}/test", { params: { path: { webhook_id: webhook.webhookId } } }));
+    setOpen(webhook.webhookId);
+    await client.invalidateQueries({ queryKey: ["webhooks", webhook.webhookId] });
   };
   const remove = (webhook: Webhook) =>
     ask({
@@ -89,9 +83,7 @@ export default function Webhooks() {
                 <Button size="small" aria-label={`${t("devDeliveries")} ${webhook.url}`} onClick={() => setOpen(webhook.webhookId)}>
                   {t("devDeliveries")}
                 </Button>
-                <Button size="small" aria-label={`${t("devTest")} ${webhook.url}`} onClick={() => void test(webhook)}>
-                  {t("devTest")}
-                </Button>
+                <Act text={t("devTest")} name={`${t("devTest")} ${webhook.url}`} done={t("devTestSent")} run={() => test(webhook)} />
                 <Button size="small" danger aria-label={`${t("delete")} ${webhook.url}`} onClick={() => remove(webhook)}>
                   {t("delete")}
                 </Button>
@@ -108,16 +100,10 @@ export default function Webhooks() {
 function Deliveries({ webhook }: { webhook: Webhook }) {
   const t = useT();
   const client = useQueryClient();
-  const { message } = App.useApp();
   const found = usePaged<Delivery>(["webhooks", webhook.webhookId], `/webhooks/${webhook.webhookId}/deliveries`, {}, { everyMs: 4000 });
   const again = async (delivery: Delivery) => {
-    try {
-      await call(api.POST("/api/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver", { params: { path: { webhook_id: webhook.webhookId, delivery_id: delivery.deliveryId } } }));
-      void message.success(t("devRedelivered"));
-      await client.invalidateQueries({ queryKey: ["webhooks", webhook.webhookId] });
-    } catch (error) {
-      void message.error(errorText(error));
-    }
+    await call(api.POST("/api/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver", { params: { path: { webhook_id: webhook.webhookId, delivery_id: delivery.deliveryId } } }));
+    await client.invalidateQueries({ queryKey: ["webhooks", webhook.webhookId] });
   };
   return (
     <section className="stack" aria-labelledby="dev-deliveries">
@@ -145,11 +131,7 @@ function Deliveries({ webhook }: { webhook: Webhook }) {
           {
             title: t("devActions"),
             isQuiet: true,
-            cell: (delivery) => (
-              <Button size="small" aria-label={`${t("devRedeliver")} ${delivery.event} ${dateTime(delivery.createdAt)}`} onClick={() => void again(delivery)}>
-                {t("devRedeliver")}
-              </Button>
-            ),
+            cell: (delivery) => <Act text={t("devRedeliver")} name={`${t("devRedeliver")} ${delivery.event} ${dateTime(delivery.createdAt)}`} done={t("devRedelivered")} run={() => again(delivery)} />,
           },
         ]}
       />

@@ -18,7 +18,7 @@ curl -sf -X PUT "$(echo "$UPLOAD" | jq -r .url)" -H "Content-Type: image/jpeg" -
 
 # 3. Start the task. The same Idempotency-Key never starts it twice.
 TASK=$(curl -sf "$API/tasks" -H "Authorization: Bearer $ARTIWAY_KEY" -H "Content-Type: application/json" \\
-  -H "Idempotency-Key: $(uuidgen)" -d "{\\"tool\\": \\"cutout\\", \\"inputs\\": {\\"product\\": \\"$INPUT\\"}}" | jq -r .taskId)
+  -H "Idempotency-Key: sample-$(date +%s)" -d "{\\"tool\\": \\"cutout\\", \\"inputs\\": {\\"product\\": \\"$INPUT\\"}}" | jq -r .taskId)
 
 # 4. Read it until it has ended, then load the pictures
 until curl -sf "$API/tasks/$TASK" -H "Authorization: Bearer $ARTIWAY_KEY" | tee task.json | jq -e '.endedAt' > /dev/null; do sleep 1; done

@@ -6,9 +6,8 @@ import { Link, useNavigate } from "react-router";
 import { api, call } from "@/api/client";
 import { errorText } from "@/api/dictionaries";
 import { useAllowed } from "@/api/queries";
-import { raw } from "@/api/raw";
 import type { Schemas } from "@/api/types";
-import { dateTime, number, relative, useT, valueText } from "@/i18n";
+import { dateTime, number, relative, useLanguage, useT, valueText } from "@/i18n";
 import { DataTable } from "@/ui/DataTable";
 import { Empty } from "@/ui/Empty";
 import { Fault } from "@/ui/Fault";
@@ -24,7 +23,7 @@ export default function List() {
   const [name, setName] = useState("");
   const [status, setStatus] = useState<string | undefined>();
   const [isImporting, setImporting] = useState(false);
-  const found = usePaged<Job>(["jobs"], "/jobs", { name, status }, { everyMs: 20_000 });
+  const found = usePaged<Job>(["jobs", useLanguage()], "/jobs", { name, status }, { everyMs: 20_000 });
   const isEmpty = !found.isPending && !found.error && found.items.length === 0 && !name && !status;
   const save = async () => {
     try {
@@ -98,7 +97,7 @@ function Import({ close }: { close: () => void }) {
     setBusy(true);
     setFault(null);
     try {
-      const found = await raw<Imported>("POST", `/jobs/import${isDry ? "?dryRun=true" : ""}`, JSON.parse(text));
+      const found = await call(api.POST("/api/v1/jobs/import", { params: { query: { dryRun: isDry } }, body: JSON.parse(text) as never }));
       if (isDry) setPlan(found);
       else {
         await client.invalidateQueries({ queryKey: ["jobs"] });

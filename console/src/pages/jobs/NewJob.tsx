@@ -4,7 +4,7 @@ import { useDeferredValue, useState } from "react";
 import { Link, useNavigate } from "react-router";
 import { api, call } from "@/api/client";
 import { errorText } from "@/api/dictionaries";
-import { currentLanguage, dateTime, useT } from "@/i18n";
+import { currentLanguage, dateTime, useT, valueText } from "@/i18n";
 import { Fault } from "@/ui/Fault";
 import { Page } from "@/ui/Page";
 import { useSubmit } from "@/ui/forms";
@@ -19,10 +19,16 @@ interface Values extends ScheduleValues {
   body: string;
   task: string;
   maxAttempts: number;
+  priority: (typeof PRIORITIES)[number];
+  overlapPolicy: (typeof OVERLAPS)[number];
+  misfirePolicy: (typeof MISFIRES)[number];
 }
 
+const PRIORITIES = ["CRITICAL", "HIGH", "NORMAL", "LOW"] as const;
+const OVERLAPS = ["ALLOW_ALL", "SKIP", "BUFFER_ONE", "BUFFER_ALL", "CANCEL_OTHER"] as const;
+const MISFIRES = ["FIRE_ONCE", "FIRE_ALL", "SKIP"] as const;
 const RHYTHMS: Rhythm[] = ["minutes", "hourly", "daily", "weekly", "cron", "once"];
-const START: Values = { name: "", kind: "HTTP", url: "", method: "POST", body: "", task: "", maxAttempts: 3, rhythm: "daily", every: 15, minute: 0, time: "09:00", weekday: 1, expr: "0 9 * * *", at: "", timezone: Intl.DateTimeFormat().resolvedOptions().timeZone };
+const START: Values = { name: "", kind: "HTTP", url: "", method: "POST", body: "", task: "", maxAttempts: 3, priority: "NORMAL", overlapPolicy: "ALLOW_ALL", misfirePolicy: "FIRE_ONCE", rhythm: "daily", every: 15, minute: 0, time: "09:00", weekday: 1, expr: "0 9 * * *", at: "", timezone: Intl.DateTimeFormat().resolvedOptions().timeZone };
 
 export default function NewJob() {
   const t = useT();
@@ -36,7 +42,7 @@ export default function NewJob() {
     async (given) => {
       const all = { ...START, ...given };
       const task = all.kind === "HTTP" ? { type: "HTTP" as const, url: all.url.trim(), method: all.method, ...(all.body.trim() ? { body: all.body } : {}) } : (JSON.parse(all.task) as never);
-      const job = await call(api.POST("/api/v1/jobs", { body: { name: all.name.trim(), schedule: { jitterSeconds: 0, ...scheduleOf(all) }, task, retryPolicy: { maxAttempts: all.maxAttempts, baseDelayMs: 1000 } } as never }));
+      const job = await call(api.POST("/api/v1/jobs", { body: { name: all.name.trim(), schedule: { jitterSeconds: 0, ...scheduleOf(all) }, task, retryPolicy: { maxAttempts: all.maxAttempts, baseDelayMs: 1000 }, priority: all.priority, overlapPolicy: all.overlapPolicy, misfirePolicy: all.misfirePolicy } as never }));
       await client.invalidateQueries({ queryKey: ["jobs"] });
       const { jobId, signingSecret } = job as { jobId: string; signingSecret: string | null };
       if (signingSecret) setMade({ jobId, secret: signingSecret });
@@ -84,6 +90,15 @@ export default function NewJob() {
             )}
             <Form.Item name="maxAttempts" label={t("jobAttempts")}>
               <InputNumber min={1} max={20} precision={0} style={{ width: "100%" }} />
+            </Form.Item>
+            <Form.Item name="priority" label={t("jobPriority")}>
+              <Select options={PRIORITIES.map((value) => ({ value, label: valueText("jobPriority", value) }))} />
+            </Form.Item>
+            <Form.Item name="overlapPolicy" label={t("jobOverlap")}>
+              <Select options={OVERLAPS.map((value) => ({ value, label: valueText("overlap", value) }))} />
+            </Form.Item>
+            <Form.Item name="misfirePolicy" label={t("jobMisfire")}>
+              <Select options={MISFIRES.map((value) => ({ value, label: valueText("misfire", value) }))} />
             </Form.Item>
           </div>
           <div className="card">

@@ -1,10 +1,9 @@
 import { App, Button } from "antd";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link, useNavigate, useParams, useSearchParams } from "react-router";
+import { Link, useParams, useSearchParams } from "react-router";
 import { api, call } from "@/api/client";
 import { errorText } from "@/api/dictionaries";
 import { useAllowed } from "@/api/queries";
-import { raw } from "@/api/raw";
 import type { Schemas } from "@/api/types";
 import { dateTime, duration, locale, number, useT, valueText } from "@/i18n";
 import { DataTable } from "@/ui/DataTable";
@@ -12,7 +11,7 @@ import { Fault } from "@/ui/Fault";
 import { Page } from "@/ui/Page";
 import { Waiting } from "@/ui/Waiting";
 import { search, usePaged } from "@/ui/lists";
-import { isBackingOff, RUN_STYLES, type Run } from "./data";
+import { resultText, RUN_STYLES } from "./data";
 
 type LogLine = Schemas["LogLineBody"];
 
@@ -21,24 +20,26 @@ const LEVEL_STYLES: Record<string, string> = { ERROR: "bad", WARN: "warn", INFO:
 
 export default function RunPage() {
   const t = useT();
-  const navigate = useNavigate();
   const client = useQueryClient();
   const { message } = App.useApp();
   const { runId = "" } = useParams();
   const [params] = useSearchParams();
-  const mayOperate = useAllowed("job.ops");
+  const [isOfTenant, isOfPlatform] = [useAllowed("job.ops"), useAllowed("ops.write")];
+  // Set by operators, who look at the run of another tenant.
   const tenantId = params.get("tenantId");
-  const found = useQuery({ queryKey: ["runs", "one", runId], queryFn: () => raw<Run>("GET", `/runs/${runId}${search({ tenantId })}`), refetchInterval: ({ state }) => (state.data && !LIVE.has(state.data.state) ? false : 2000) });
+  const mayOperate = tenantId ? isOfPlatform : isOfTenant;
+  const found = useQuery({ queryKey: ["runs", "one", runId], queryFn: () => call(api.GET("/api/v1/runs/{run_id}", { params: { path: { run_id: runId }, query: { tenantId: tenantId ?? undefined } } })), refetchInterval: ({ state }) => (state.data && !LIVE.has(state.data.state) ? false : 2000) });
   const logs = usePaged<LogLine>(["runs", runId, "logs"], `/runs/${runId}/logs`, { limit: 100, tenantId }, { everyMs: found.data && LIVE.has(found.data.state) ? 2000 : undefined });
   const run = found.data;
   if (found.error) return <Fault error={found.error} retry={() => void found.refetch()} />;
   if (!run) return <Waiting />;
   const act = async (verb: "replay" | "terminate") => {
     const init = { params: { path: { run_id: runId } } };
+    const all = { body: { ids: [runId] } };
     try {
-      const answer = await (verb === "replay" ? call(api.POST("/api/v1/runs/{run_id}/replay", init)) : call(api.POST("/api/v1/runs/{run_id}/terminate", init)));
+      if (tenantId) await (verb === "replay" ? call(api.POST("/api/v1/ops/runs/retry", all)) : call(api.POST("/api/v1/ops/runs/cancel", all)));
+      else await (verb === "replay" ? call(api.POST("/api/v1/runs/{run_id}/replay", init)) : call(api.POST("/api/v1/runs/{run_id}/terminate", init)));
       await client.invalidateQueries({ queryKey: ["runs"] });
-      if (answer.runId !== runId) void navigate(`/jobs/runs/${answer.runId}`);
     } catch (error) {
       void message.error(errorText(error));
     }
@@ -48,10 +49,10 @@ export default function RunPage() {
       title={t("jobRunTitle", { time: dateTime(run.scheduledTime) })}
       text={
         <>
-          <Link to={`/jobs/${run.jobId}`}>{t("jobBackToJob")}</Link> · <code>{run.runId}</code>
+          <Link to={`/jobs/${run.jobId}${search({ tenantId })}`}>{t("jobBackToJob")}</Link> · <code>{run.runId}</code>
         </>
       }
-      actions={mayOperate && !tenantId ? LIVE.has(run.state) ? <Button danger onClick={() => void act("terminate")}>{t("jobTerminate")}</Button> : <Button onClick={() => void act("replay")}>{t("jobReplay")}</Button> : null}
+      actions={mayOperate ? LIVE.has(run.state) ? <Button danger onClick={() => void act("terminate")}>{t("jobTerminate")}</Button> : <Button onClick={() => void act("replay")}>{t("jobReplay")}</Button> : null}
     >
       <div className="stack loose">
         <dl className="card job-facts">
@@ -70,20 +71,24 @@ export default function RunPage() {
             <dd>{number(run.attempt)}</dd>
           </div>
           <div>
+            <dt>{t("jobStartDelay")}</dt>
+            <dd>{run.startedAt ? duration((Date.parse(run.startedAt) - Date.parse(run.scheduledTime)) / 1000) : "–"}</dd>
+          </div>
+          <div>
             <dt>{t("jobTook")}</dt>
             <dd>{run.startedAt && run.endedAt ? duration((Date.parse(run.endedAt) - Date.parse(run.startedAt)) / 1000) : "–"}</dd>
           </div>
           <div>
             <dt>{t("jobResult")}</dt>
             <dd>
-              {isBackingOff(run) ? t("jobBackingOff", { time: dateTime(run.nextRetryAt!) }) : (run.lastError ?? (run.httpStatus ? `HTTP ${run.httpStatus}` : (run.waitingFor ?? "–")))}
+              {resultText(run)}
             </dd>
           </div>
           {run.taskId ? (
             <div>
               <dt>{t("jobTask")}</dt>
               <dd>
-                <Link to={`/tasks/${run.taskId}`}>{run.taskId}</Link>
+                <Link to={tenantId ? `/ops/tasks/${run.taskId}` : `/tasks/${run.taskId}`}>{run.taskId}</Link>
               </dd>
             </div>
           ) : null}

@@ -1,4 +1,4 @@
-import { Segmented, Select } from "antd";
+import { Input, Segmented, Select } from "antd";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { useSearchParams } from "react-router";
@@ -13,6 +13,7 @@ import { Fault } from "@/ui/Fault";
 import { Page } from "@/ui/Page";
 import { Waiting } from "@/ui/Waiting";
 import { useTenantName } from "./data";
+import { localTime } from "./Tasks";
 
 type Series = Schemas["SeriesBody"];
 type Name = paths["/api/v1/ops/series"]["get"]["parameters"]["query"]["name"];
@@ -25,7 +26,9 @@ const BOARDS: Record<string, [title: Word, names: Name[]]> = {
   workers: ["opsBoardWorkers", ["utilisation", "running", "node_duration_p95"]],
   shares: ["opsBoardShares", ["share"]],
   service: ["opsBoardService", ["availability", "burn_rate", "error_budget"]],
+  requests: ["opsBoardRequests", ["requests", "server_errors"]],
   jobs: ["opsBoardJobs", ["trigger_latency_p95", "run_backlog", "runs_ended"]],
+  jobsDone: ["opsBoardJobsDone", ["run_failures", "runs_on_time", "trigger_latency_p50"]],
   texts: ["opsBoardTexts", ["tokens_per_second", "first_token_p95"]],
 };
 
@@ -33,37 +36,64 @@ const MINUTE_S = 60;
 /** Range → its length and step, in seconds. */
 const RANGES = { "1h": [3600, 60], "6h": [21_600, 300], "24h": [86_400, 1200], "7d": [604_800, 7200], "28d": [2_419_200, 28_800] } as const;
 type RangeName = keyof typeof RANGES;
+/** A range by its name, or from one moment to another. */
+export type Range = RangeName | { from: string; to: string };
+const MOST_STEPS = 120;
+const STEPS_S = [60, 300, 600, 1200, 3600, 7200, 14_400, 28_800, 86_400];
 
-const seriesQuery = (name: Name, from: string, to: string, step: number) =>
-  call(api.GET("/api/v1/ops/series", { params: { query: { name, from, to, step } } }));
+/** The ends of a range on whole steps, in milliseconds, and its step in seconds. */
+export function boundsOf(range: Range, now: number = Date.now()): { from: number; to: number; step: number } {
+  if (typeof range === "string") {
+    const [length, step] = RANGES[range];
+    const to = Math.ceil(now / 1000 / step) * step * 1000;
+    return { from: to - length * 1000, to, step };
+  }
+  const [start, end] = [Date.parse(range.from), Date.parse(range.to)];
+  const step = STEPS_S.find((one) => (end - start) / 1000 / one <= MOST_STEPS) ?? STEPS_S.at(-1)!;
+  return { from: Math.floor(start / 1000 / step) * step * 1000, to: Math.ceil(end / 1000 / step) * step * 1000, step };
+}
 
 export default function Charts() {
   const t = useT();
   const [params, setParams] = useSearchParams();
   const board = params.get("board") ?? "queue";
-  const range = (params.get("range") ?? "1h") as RangeName;
+  const [from, to] = [params.get("from"), params.get("to")];
+  const named = (params.get("range") ?? "1h") as RangeName;
+  const range: Range = from && to && from < to ? { from, to } : named in RANGES ? named : "1h";
   const names = (BOARDS[board] ?? BOARDS.queue!)[1];
-  const change = (name: string, value: string) =>
+  const change = (changed: Record<string, string | null>) =>
     setParams((before) => {
-      before.set(name, value);
+      for (const [name, value] of Object.entries(changed))
+        if (value) before.set(name, value);
+        else before.delete(name);
       return before;
     });
+  const moment = (name: "from" | "to", title: string) => (
+    <label>
+      {title}
+      <Input type="datetime-local" value={localTime(params.get(name))} onChange={({ target }) => change({ [name]: target.value ? new Date(target.value).toISOString() : null })} />
+    </label>
+  );
   return (
     <Page
       title={t("opsCharts")}
       text={t("opsChartsHint")}
       actions={
-        <Segmented<string> aria-label={t("opsRange")} value={range} onChange={(value) => change("range", value)} options={Object.keys(RANGES).map((one) => ({ value: one, label: t(`opsRange_${one as RangeName}`) }))} />
+        <Segmented<string> aria-label={t("opsRange")} value={typeof range === "string" ? range : ""} onChange={(value) => change({ range: value, from: null, to: null })} options={Object.keys(RANGES).map((one) => ({ value: one, label: t(`opsRange_${one as RangeName}`) }))} />
       }
     >
       <div className="stack">
-        <label className="row">
-          <span className="soft">{t("opsBoard")}</span>
-          <Select style={{ minWidth: 220 }} value={board} onChange={(value) => change("board", value)} options={Object.entries(BOARDS).map(([value, [title]]) => ({ value, label: t(title) }))} aria-label={t("opsBoard")} />
+        <div className="ops-filter" style={{ marginBottom: 0 }}>
+        <label>
+          {t("opsBoard")}
+          <Select style={{ minWidth: 220 }} value={board} onChange={(value) => change({ board: value })} options={Object.entries(BOARDS).map(([value, [title]]) => ({ value, label: t(title) }))} aria-label={t("opsBoard")} />
         </label>
+        {moment("from", t("opsFrom"))}
+        {moment("to", t("opsTo"))}
+        </div>
         <div className="ops-charts">
           {names.map((name) => (
-            <SeriesChart key={name} name={name} range={range in RANGES ? range : "1h"} />
+            <SeriesChart key={name} name={name} range={range} />
           ))}
         </div>
       </div>
@@ -71,20 +101,23 @@ export default function Charts() {
   );
 }
 
-export function SeriesChart({ name, range }: { name: Name; range: RangeName }) {
-  const t = useT();
-  const label = useLabel();
-  const tenantName = useTenantName();
-  const [length, step] = RANGES[range];
-  const found = useQuery({
+/** The points of a series between the ends of a range. */
+export const useSeries = (name: Name, range: Range) =>
+  useQuery({
     queryKey: ["ops", "series", name, range],
     refetchInterval: MINUTE_S * 1000,
     queryFn: async () => {
-      const to = Math.ceil(Date.now() / 1000 / step) * step * 1000;
-      const from = to - length * 1000;
-      return { from, to, series: await seriesQuery(name, new Date(from).toISOString(), new Date(to).toISOString(), step) };
+      const { from, to, step } = boundsOf(range);
+      const query = { name, from: new Date(from).toISOString(), to: new Date(to).toISOString(), step };
+      return { from, to, series: await call(api.GET("/api/v1/ops/series", { params: { query } })) };
     },
   });
+
+export function SeriesChart({ name, range }: { name: Name; range: Range }) {
+  const t = useT();
+  const label = useLabel();
+  const tenantName = useTenantName();
+  const found = useSeries(name, range);
   const lines = useMemo(
     () =>
       linesOf(found.data?.series, (key, value) => (key === "lane" ? label("lanes", value) : key === "step" ? label("steps", value) : key === "tenantId" ? tenantName(value) : key === "status" ? valueText("status", value) : value)),

@@ -1,13 +1,14 @@
 import { App, Button } from "antd";
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
+import { Link } from "react-router";
 import { api, call } from "@/api/client";
 import { useAllowed } from "@/api/queries";
 import type { Schemas } from "@/api/types";
 import { dateTime, number, useT } from "@/i18n";
 import { DataTable } from "@/ui/DataTable";
 import { Page } from "@/ui/Page";
-import { usePaged } from "@/ui/lists";
+import { search, usePaged } from "@/ui/lists";
 import { useReason } from "@/ui/useReason";
 import { shortId, useDeadLetterQueues } from "./data";
 
@@ -110,7 +111,7 @@ function Letters({ queue }: { queue: string }) {
         choice={mayWrite ? { chosen, change: setChosen } : undefined}
         empty={t("opsQueueEmpty")}
         columns={[
-          { title: t("opsMessage"), cell: (letter) => <code title={letter.messageId}>{shortId(letter.messageId)}</code> },
+          { title: t("opsMessage"), cell: (letter) => <LetterName queue={queue} letter={letter} /> },
           { title: t("opsWhen"), cell: (letter) => dateTime(letter.sentAt) },
           { title: t("opsReceived"), isNumber: true, cell: (letter) => number(letter.receiveCount) },
           {
@@ -128,6 +129,22 @@ function Letters({ queue }: { queue: string }) {
       />
     </section>
   );
+}
+
+/** The dead letter of a run leads to the run. */
+function LetterName({ queue, letter }: { queue: string; letter: Letter }) {
+  const name = <code title={letter.messageId}>{shortId(letter.messageId)}</code>;
+  const tenantId = queue === "runs" ? tenantOf(letter.body) : null;
+  return tenantId ? <Link to={`/jobs/runs/${letter.messageId}${search({ tenantId })}`}>{name}</Link> : name;
+}
+
+function tenantOf(body: string): string | null {
+  try {
+    const found = (JSON.parse(body) as { tenantId?: unknown }).tenantId;
+    return typeof found === "string" ? found : null;
+  } catch {
+    return null;
+  }
 }
 
 function readable(text: string): string {

@@ -1,15 +1,16 @@
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { Link } from "react-router";
-import { raw } from "@/api/raw";
+import { api, call } from "@/api/client";
 import { useLabel } from "@/api/dictionaries";
 import type { Schemas } from "@/api/types";
-import { dateTime, number, relative, useT, valueText } from "@/i18n";
+import { dateTime, duration, number, relative, useT, valueText } from "@/i18n";
 import { Fault } from "@/ui/Fault";
 import { Page } from "@/ui/Page";
 import { Waiting } from "@/ui/Waiting";
 import { search } from "@/ui/lists";
-import { midnight, useDeadLetterQueues, useHealth, useInvariants, useLanes } from "./data";
+import type { Word } from "@/i18n/words";
+import { midnight, overSince, SERIES_OF_READING, useDeadLetterQueues, useHealth, useInvariants, useLanes, useTenantName } from "./data";
 
 interface Problem {
   key: string;
@@ -20,13 +21,10 @@ interface Problem {
   action: string;
 }
 
-interface Audit {
-  items: { target: string; at: string; details: Record<string, unknown> }[];
-}
-
 export default function Overview() {
   const t = useT();
   const label = useLabel();
+  const tenantName = useTenantName();
   const health = useHealth();
   const lanes = useLanes();
   const queues = useDeadLetterQueues();
@@ -37,13 +35,25 @@ export default function Overview() {
   const changes = useQuery({
     queryKey: ["ops", "audit", "pauses", paused.map((lane) => lane.lane)],
     enabled: paused.length > 0,
-    queryFn: () => raw<Audit>("GET", "/ops/audit?action=lane.changed&limit=100"),
+    queryFn: () => call(api.GET("/api/v1/ops/audit", { params: { query: { action: "lane.changed", limit: 100 } } })),
   });
   const letters = useQuery({
     queryKey: ["ops", "series", "dead_letters", "since"],
     enabled: filled.length > 0,
-    queryFn: () => raw<Schemas["SeriesBody"]>("GET", `/ops/series${search({ name: "dead_letters", from: new Date(Date.now() - 7 * 86_400_000).toISOString(), step: 3600 })}`),
+    queryFn: () => call(api.GET("/api/v1/ops/series", { params: { query: { name: "dead_letters", from: new Date(Date.now() - 7 * 86_400_000).toISOString(), step: 3600 } } })),
   });
+  const high = health.data?.readings.filter((reading) => !reading.ok) ?? [];
+  const counted = high.map((reading) => reading.name).filter((name): name is keyof typeof SERIES_OF_READING => name in SERIES_OF_READING);
+  const counts = useQuery({
+    queryKey: ["ops", "series", "since", counted],
+    enabled: counted.length > 0,
+    queryFn: async () => {
+      const from = new Date(Date.now() - 12 * 3_600_000).toISOString();
+      const found = await Promise.all(counted.map((name) => call(api.GET("/api/v1/ops/series", { params: { query: { name: SERIES_OF_READING[name][0], from, step: 60 } } }))));
+      return new Map<string, Schemas["SeriesBody"]>(counted.map((name, index) => [name, found[index]!]));
+    },
+  });
+  const bills = useQuery({ queryKey: ["ops", "reconciliations", "last"], enabled: health.isSuccess, staleTime: 300_000, queryFn: async () => (await call(api.GET("/api/v1/ops/reconciliations", { params: { query: { limit: 7 } } }))).items });
   const fault = health.error ?? lanes.error ?? queues.error;
   if (fault)
     return (
@@ -57,16 +67,33 @@ export default function Overview() {
     ...Object.entries(health.data.checks)
       .filter(([, answer]) => answer !== "ok")
       .map(([name, answer]) => ({ key: `check-${name}`, isBad: true, text: t("opsCheckFails", { name, state: valueText("check", answer) }), since: null, to: "/ops/charts", action: t("opsCharts") })),
-    ...health.data.readings
-      .filter((reading) => !reading.ok)
-      .map((reading) => ({
+    ...high.map((reading) => {
+      const [to, action] = placeOf(reading.name);
+      return {
         key: `reading-${reading.name}`,
         isBad: true,
         text: t("opsReadingHigh", { name: valueText("reading", reading.name), value: figure(reading.value, reading.unit), limit: figure(reading.limit, reading.unit) }),
-        since: null,
-        to: "/ops/charts",
-        action: t("opsCharts"),
-      })),
+        since: overSince(reading, counts.data?.get(reading.name), health.dataUpdatedAt),
+        to,
+        action: t(action),
+      };
+    }),
+    ...(health.data.runs?.pausedLanes ?? []).map((lane) => ({
+      key: `guard-${lane}`,
+      isBad: true,
+      text: t("opsGuardPaused", { lane: label("lanes", lane) }),
+      since: health.data.runs!.changedAt,
+      to: `/ops/charts${search({ board: "jobs" })}`,
+      action: t("opsCharts"),
+    })),
+    ...(health.data.runs?.circuits ?? []).map((circuit) => ({
+      key: `target-${circuit.tenantId}-${circuit.target}`,
+      isBad: true,
+      text: t("opsTargetStopped", { target: circuit.target, tenant: circuit.tenantId ? tenantName(circuit.tenantId) : "–", failures: number(circuit.failures), runs: number(circuit.runs) }),
+      since: circuit.changedAt,
+      to: `/ops/runs${search({ state: "FAILED", tenantId: circuit.tenantId })}`,
+      action: t("opsRuns"),
+    })),
     ...(health.data.circuits ?? []).map((circuit) => ({
       key: `circuit-${circuit.pool}-${circuit.step}`,
       isBad: true,
@@ -78,6 +105,9 @@ export default function Overview() {
     ...(invariants.data?.checks ?? [])
       .filter((check) => !check.ok)
       .map((check) => ({ key: `invariant-${check.name}`, isBad: true, text: t("opsInvariantBroken", { name: valueText("invariant", check.name), count: number(check.violations.length) }), since: null, to: "/ops/checks", action: t("opsChecks") })),
+    ...(bills.data ?? [])
+      .filter((day) => day.status === "FAILED" || day.status === "COMPARED")
+      .map((day) => ({ key: `bill-${day.day}`, isBad: true, text: t(day.status === "FAILED" ? "opsBillFailed" : "opsBillDiffers", { day: day.day, count: number(day.differences ?? 0) }), since: null, to: "/ops/checks", action: t("opsChecks") })),
     ...paused.map((lane) => {
       const change = changes.data?.items.find((one) => one.target === lane.lane && (one.details.after as { is_paused?: boolean } | undefined)?.is_paused === true);
       const reason = change?.details.reason;
@@ -134,6 +164,13 @@ export default function Overview() {
                 <span className="soft">{t("opsLimitIs", { limit: figure(reading.limit, reading.unit) })}</span>
               </div>
             ))}
+            {health.data.runs ? (
+              <div className={`card ops-figure ${health.data.runs.state === "NORMAL" ? "" : "bad"}`}>
+                <span className="soft">{t("opsRunGuard")}</span>
+                <strong>{valueText("state", health.data.runs.state)}</strong>
+                <span className="soft">{t("opsRunGuardLine", { latency: health.data.runs.latencyP95Seconds === null ? "–" : duration(health.data.runs.latencyP95Seconds), backlog: number(health.data.runs.backlog ?? 0) })}</span>
+              </div>
+            ) : null}
             <div className="card ops-figure">
               <span className="soft">{t("opsInQueues")}</span>
               <strong>{number(lanes.data.reduce((sum, lane) => sum + lane.depth, 0))}</strong>
@@ -164,6 +201,15 @@ export default function Overview() {
       </div>
     </Page>
   );
+}
+
+/** The page that shows more of a reading. */
+function placeOf(reading: string): [to: string, title: Word] {
+  if (reading === "poolsWithoutWorkers") return ["/ops/workers", "opsWorkers"];
+  if (reading === "triggerLag" || reading === "runBacklog") return [`/ops/charts${search({ board: "jobs" })}`, "opsCharts"];
+  if (reading === "runFailures") return [`/ops/runs${search({ state: "FAILED" })}`, "opsRuns"];
+  if (reading.startsWith("redis") || reading === "outboxOldest") return [`/ops/charts${search({ board: "service" })}`, "opsCharts"];
+  return [`/ops/tasks${search({ status: "QUEUED" })}`, "opsTasks"];
 }
 
 export function figure(value: number | null, unit: string): string {

@@ -1,21 +1,23 @@
 import { App, Button, Input, Select } from "antd";
-import { useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useMemo, useState } from "react";
 import { Link, useSearchParams } from "react-router";
 import { api, call } from "@/api/client";
 import { useAllowed } from "@/api/queries";
 import type { Schemas } from "@/api/types";
-import { dateTime, number, useT, valueText } from "@/i18n";
+import { dateTime, duration, number, useT, valueText } from "@/i18n";
 import { DataTable } from "@/ui/DataTable";
 import { Page } from "@/ui/Page";
 import { usePaged } from "@/ui/lists";
 import { useReason } from "@/ui/useReason";
-import { useTenantName } from "./data";
+import { resultText, RUN_STYLES } from "../jobs/data";
+import { useHealth, useTenantName } from "./data";
 import { localTime } from "./Tasks";
+import { TenantFilter } from "./TenantFilter";
 
 type Run = Schemas["OpsRunBody"];
 
-export const RUN_STYLES: Record<string, string> = { SUCCESS: "good", FAILED: "bad", TERMINATED: "", RUNNING: "live", RETRYING: "warn", PENDING: "" };
+const KINDS = ["SCHEDULED", "CATCHUP", "MANUAL", "BACKFILL"];
 const STATES = ["PENDING", "RUNNING", "RETRYING", "SUCCESS", "FAILED", "TERMINATED"];
 
 /** Runs of the jobs of all tenants. */
@@ -28,13 +30,15 @@ export default function Runs() {
   const mayWrite = useAllowed("ops.write");
   const [params, setParams] = useSearchParams();
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
-  const found = usePaged<Run>(["ops", "runs"], "/ops/runs", { state: params.get("state"), jobId: params.get("jobId"), tenantId: params.get("tenantId"), from: params.get("from"), to: params.get("to") }, { everyMs: 15_000 });
-  const change = (name: string, value: string | null | undefined) =>
+  const found = usePaged<Run>(["ops", "runs"], "/ops/runs", { state: params.get("state"), kind: params.get("kind"), jobId: params.get("jobId"), tenantId: params.get("tenantId"), from: params.get("from"), to: params.get("to") }, { everyMs: 15_000 });
+  const change = (name: string, value: string | null | undefined) => {
+    setChosen(new Set());
     setParams((before) => {
       if (value) before.set(name, value);
       else before.delete(name);
       return before;
     });
+  };
   const act = (verb: "retry" | "cancel") =>
     ask({
       title: t(verb === "retry" ? "opsRetryRunsTitle" : "opsCancelRunsTitle", { count: number(chosen.size) }),
@@ -50,7 +54,6 @@ export default function Runs() {
         await client.invalidateQueries({ queryKey: ["ops", "runs"] });
       },
     });
-  const failed = found.items.filter((run) => run.state === "FAILED").length;
   return (
     <Page title={t("opsRuns")} text={t("opsRunsHint")}>
       <div className="ops-filter">
@@ -58,6 +61,11 @@ export default function Runs() {
           {t("opsState")}
           <Select allowClear style={{ minWidth: 150 }} value={params.get("state")} onChange={(value) => change("state", value)} options={STATES.map((value) => ({ value, label: valueText("run", value) }))} />
         </label>
+        <label>
+          {t("opsKind")}
+          <Select allowClear style={{ minWidth: 130 }} value={params.get("kind")} onChange={(value) => change("kind", value)} options={KINDS.map((value) => ({ value, label: valueText("run", value) }))} />
+        </label>
+        <TenantFilter value={params.get("tenantId")} change={(value) => change("tenantId", value)} />
         <label>
           {t("opsFrom")}
           <Input type="datetime-local" value={localTime(params.get("from"))} onChange={({ target }) => change("from", target.value ? new Date(target.value).toISOString() : null)} />
@@ -77,7 +85,15 @@ export default function Runs() {
           </>
         ) : null}
       </div>
-      {found.items.length ? <p className="soft" style={{ marginBottom: 10 }}>{t("opsRunsSummary", { count: number(found.items.length), failed: number(failed) })}</p> : null}
+      {params.get("jobId") ? (
+        <p className="row" style={{ marginBottom: 10 }}>
+          <span className="soft">{t("opsOneJob")}</span>
+          <Button size="small" onClick={() => change("jobId", null)}>
+            {t("opsAllJobs")}
+          </Button>
+        </p>
+      ) : null}
+      <Fired from={params.get("from")} to={params.get("to")} />
       <DataTable<Run>
         label={t("opsRuns")}
         source={found}
@@ -92,9 +108,53 @@ export default function Runs() {
           { title: t("opsKind"), cell: (run) => valueText("run", run.kind) },
           { title: t("opsState"), cell: (run) => <span className={`tag ${RUN_STYLES[run.state] ?? ""}`}>{valueText("run", run.state)}</span> },
           { title: t("opsAttemptTitle"), isNumber: true, cell: (run) => number(run.attempt) },
-          { title: t("opsErrorTitle"), cell: (run) => run.lastError ?? run.waitingFor ?? "–" },
+          { title: t("opsErrorTitle"), cell: (run) => resultText(run) },
+          { title: t("opsActions"), isQuiet: true, cell: (run) => <Link to={`/jobs/${run.jobId}?tenantId=${run.tenantId}`} aria-label={`${t("opsOpenJob")} ${run.jobName}`}>{t("opsOpenJob")}</Link> },
         ]}
       />
     </Page>
   );
+}
+
+const LONGEST_MS = 28 * 86_400_000;
+
+/** Whether every fire of the range became a run or a note, and how its runs ended. */
+function Fired({ from, to }: { from: string | null; to: string | null }) {
+  const t = useT();
+  const health = useHealth();
+  const range = useMemo(() => rangeOf(from, to), [from, to]);
+  const ended = useQuery({
+    queryKey: ["ops", "series", "runs_ended", "sum", range],
+    refetchInterval: 60_000,
+    queryFn: () => call(api.GET("/api/v1/ops/series", { params: { query: { name: "runs_ended", ...range } } })),
+  });
+  const lag = health.data?.readings.find((reading) => reading.name === "triggerLag");
+  const backlog = health.data?.readings.find((reading) => reading.name === "runBacklog");
+  if (!lag || !backlog || !ended.data) return null;
+  const counts = countsOf(ended.data.points);
+  return (
+    <div className={`card stack tight ops-fired ${lag.ok ? "" : "bad"}`} role="status">
+      <strong>{t(lag.ok ? "opsAllFired" : "opsNotAllFired", { lag: duration(lag.value ?? 0) })}</strong>
+      <span>
+        {t("opsRunsEnded", { from: dateTime(range.from), count: number(Object.values(counts).reduce((sum, one) => sum + one, 0)) })}
+        {Object.entries(counts).map(([state, count]) => ` · ${valueText("run", state)} ${number(count)}`)}
+        {` · ${t("opsRunsDue", { count: number(backlog.value ?? 0) })}`}
+      </span>
+    </div>
+  );
+}
+
+/** The sum of each status. */
+export function countsOf(points: (Schemas["PointBody"] & { status?: string })[]): Record<string, number> {
+  const sums: Record<string, number> = {};
+  for (const point of points) sums[point.status ?? ""] = (sums[point.status ?? ""] ?? 0) + point.value;
+  return sums;
+}
+
+/** A range that the series allow: whole hours, 28 days at most, the last day if none is given. */
+export function rangeOf(from: string | null, to: string | null, now: number = Date.now()): { from: string; to: string; step: number } {
+  const end = to ? Date.parse(to) : now;
+  const start = Math.max(from ? Date.parse(from) : end - 86_400_000, end - LONGEST_MS);
+  const whole = (at: number, round: (value: number) => number) => new Date(round(at / 3_600_000) * 3_600_000).toISOString();
+  return { from: whole(Math.min(start, end - 1), Math.floor), to: whole(end, Math.ceil), step: 3600 };
 }

@@ -1,22 +1,25 @@
 import { Button, InputNumber, Segmented } from "antd";
 import { useMutation, useQuery } from "@tanstack/react-query";
-import { useState } from "react";
+import { useMemo, useState } from "react";
 import { api, call } from "@/api/client";
 import { useLabel } from "@/api/dictionaries";
 import type { Schemas } from "@/api/types";
 import { dateTime, duration, number, useT } from "@/i18n";
+import { Chart, type Line } from "@/ui/Chart";
 import { DataTable } from "@/ui/DataTable";
 import { Fault } from "@/ui/Fault";
 import { Page } from "@/ui/Page";
 import { Waiting } from "@/ui/Waiting";
 import { usePaged } from "@/ui/lists";
-import { useTenantName } from "./data";
+import { useSeries } from "./Charts";
+import { useTenantName, useTenants } from "./data";
 
 type Fairness = Schemas["FairnessBody"];
 type Decision = Schemas["DecisionBody"];
 type Compared = Schemas["SimulationBody"]["tenants"][number];
 
-const WINDOWS = [900, 3600, 21_600, 86_400];
+/** The API compares two hours at most. */
+const WINDOWS = [900, 3600, 7200];
 const percent = (share: number) => `${number(Math.round(share * 1000) / 10)} %`;
 
 /** Shares against weights, the virtual clocks, the last choices, and a replay with other weights. */
@@ -28,6 +31,7 @@ export default function Shares() {
     <Page title={t("opsShares")} text={t("opsSharesHint")} actions={<Segmented<number> aria-label={t("opsRange")} value={windowSeconds} onChange={setWindow} options={WINDOWS.map((value) => ({ value, label: duration(value) }))} />}>
       <div className="stack loose">
         {found.error ? <Fault error={found.error} retry={() => void found.refetch()} /> : found.data ? <Bars fairness={found.data} /> : <Waiting />}
+        <OverTime />
         <WhatIf tenants={found.data?.tenants ?? []} windowSeconds={windowSeconds} />
         <Clocks />
         <Decisions />
@@ -65,6 +69,84 @@ function Bars({ fairness }: { fairness: Fairness }) {
       </p>
     </section>
   );
+}
+
+/** The share of each tenant of a pool, and the share by weight among those who used the pool in the same step. */
+function OverTime() {
+  const t = useT();
+  const tenantName = useTenantName();
+  const { data: tenants } = useTenants();
+  const [range, setRange] = useState<"1h" | "6h" | "24h" | "7d">("1h");
+  const found = useSeries("share", range);
+  const pools = useMemo(() => comparedShares(found.data?.series.points ?? [], (id) => tenants?.find((one) => one.tenantId === id)?.weight ?? null), [found.data, tenants]);
+  return (
+    <section className="stack" aria-labelledby="ops-over-time">
+      <div className="row between">
+        <div>
+          <h2 id="ops-over-time">{t("opsSharesOverTime")}</h2>
+          <p className="soft">{t("opsSharesOverTimeHint")}</p>
+        </div>
+        <Segmented<"1h" | "6h" | "24h" | "7d"> aria-label={`${t("opsRange")}: ${t("opsSharesOverTime")}`} value={range} onChange={setRange} options={(["1h", "6h", "24h", "7d"] as const).map((value) => ({ value, label: t(`opsRange_${value}`) }))} />
+      </div>
+      <Fault error={found.error} retry={() => void found.refetch()} />
+      {found.data && pools.length === 0 ? <p className="card soft data-empty">{t("opsNoService")}</p> : null}
+      {found.data
+        ? pools.map(({ pool, tenants: lines, steps }) => (
+            <section key={pool} className="card stack tight" aria-label={`${t("opsSharesOverTime")} ${pool}`}>
+              <h3>{t("opsPoolCompeted", { pool, steps: number(steps) })}</h3>
+              <Chart
+                title={`${t("opsSharesOverTime")} ${pool}`}
+                from={found.data.from}
+                to={found.data.to}
+                stepMs={found.data.series.stepSeconds * 1000}
+                format={percent}
+                lines={lines.flatMap((line, index) => [
+                  { name: tenantName(line.tenantId), points: line.share },
+                  ...(line.byWeight.length ? [{ name: t("opsByWeight", { tenant: tenantName(line.tenantId) }), points: line.byWeight, dashedOf: lines.slice(0, index).reduce((sum, one) => sum + 1 + (one.byWeight.length ? 1 : 0), 0) }] : []),
+                ])}
+              />
+            </section>
+          ))
+        : null}
+    </section>
+  );
+}
+
+interface PoolShares {
+  pool: string;
+  /** Steps in which more than one tenant used the pool. */
+  steps: number;
+  tenants: { tenantId: string; share: Line["points"]; byWeight: Line["points"] }[];
+}
+
+const MOST_TENANTS = 4;
+
+/** For each pool the tenants with the largest shares. Tenants compete in a step when more than one of them used the pool. */
+export function comparedShares(points: (Schemas["PointBody"] & { pool?: string; tenantId?: string })[], weightOf: (tenantId: string) => number | null): PoolShares[] {
+  const pools = new Map<string, typeof points>();
+  for (const point of points) if (point.value > 0 && point.tenantId) pools.set(point.pool ?? "", [...(pools.get(point.pool ?? "") ?? []), point]);
+  return [...pools].map(([pool, all]) => {
+    const [weights, users, sums] = [new Map<string, number>(), new Map<string, number>(), new Map<string, number>()];
+    for (const { at, tenantId, value } of all) {
+      weights.set(at, (weights.get(at) ?? 0) + (weightOf(tenantId!) ?? Number.NaN));
+      users.set(at, (users.get(at) ?? 0) + 1);
+      sums.set(tenantId!, (sums.get(tenantId!) ?? 0) + value);
+    }
+    const largest = [...sums].sort(([, a], [, b]) => b - a).slice(0, MOST_TENANTS);
+    return {
+      pool,
+      steps: [...users.values()].filter((count) => count > 1).length,
+      tenants: largest.map(([tenantId]) => {
+        const own = all.filter((point) => point.tenantId === tenantId);
+        const competed = own.filter((point) => users.get(point.at)! > 1 && Number.isFinite(weights.get(point.at)));
+        return {
+          tenantId,
+          share: own.map(({ at, value }) => ({ at: Date.parse(at), value })),
+          byWeight: competed.map(({ at }) => ({ at: Date.parse(at), value: weightOf(tenantId)! / weights.get(at)! })),
+        };
+      }),
+    };
+  });
 }
 
 function WhatIf({ tenants, windowSeconds }: { tenants: Fairness["tenants"]; windowSeconds: number }) {

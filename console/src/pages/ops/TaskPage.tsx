@@ -1,9 +1,9 @@
 import { App, Button } from "antd";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link, useNavigate, useParams } from "react-router";
+import { Link, useParams } from "react-router";
+import { api, call } from "@/api/client";
 import { label as labelOf, useLabel } from "@/api/dictionaries";
 import { useAllowed } from "@/api/queries";
-import { raw } from "@/api/raw";
 import { ENDED, type Schemas } from "@/api/types";
 import { dateTime, duration, locale, points, useT, valueText } from "@/i18n";
 import { DataTable } from "@/ui/DataTable";
@@ -13,43 +13,48 @@ import { StatusTag } from "@/ui/StatusTag";
 import { Waiting } from "@/ui/Waiting";
 import { useReason } from "@/ui/useReason";
 import { shortId } from "./data";
-import type { Changed, OpsTask } from "./Tasks";
+import { failureText } from "./Tasks";
 
-interface TaskNode {
-  nodeId: string;
-  name: string;
-  type: string;
-  step: string;
-  status: string;
-  attempt: number;
-  dependsOn: string[];
-  workerId: string | null;
-  error: { code: string; message: string } | null;
-  createdAt: string;
-  readyAt: string | null;
-  startedAt: string | null;
-  endedAt: string | null;
+type TaskDetail = Schemas["OpsTaskViewBody"];
+type TaskNode = Schemas["OpsNodeBody"];
+type Attempt = ReturnType<typeof attemptsOf>[number];
+
+/** The attempts of each step, from the changes of its state: who ran it, from when to when, and how it ended. */
+export function attemptsOf(timeline: Schemas["StepBody"][]): { key: string; node: string; attempt: number; workerId: string | null; startedAt: string | null; endedAt: string | null; status: string; reason: string | null }[] {
+  const found = new Map<string, Attempt>();
+  for (const change of timeline) {
+    if (change.attempt < 1) continue;
+    const key = `${change.node} ${change.attempt}`;
+    const before = found.get(key) ?? { key, node: change.node, attempt: change.attempt, workerId: null, startedAt: null, endedAt: null, status: "", reason: null };
+    // A retry puts the step back under its old attempt: what has ended stays as it ended.
+    if (before.endedAt) continue;
+    const isOver = change.toStatus !== "PROCESSING" && change.fromStatus === "PROCESSING";
+    found.set(key, {
+      ...before,
+      workerId: change.workerId ?? before.workerId,
+      startedAt: change.toStatus === "PROCESSING" ? (before.startedAt ?? change.at) : before.startedAt,
+      endedAt: isOver ? change.at : before.endedAt,
+      status: change.toStatus,
+      reason: change.reason ?? before.reason,
+    });
+  }
+  return [...found.values()];
 }
-
-interface TaskDetail extends OpsTask {
-  nodes: TaskNode[];
-  timeline: { at: string; event: string; node: string | null; attempt: number | null; status: string | null; detail: unknown }[];
-}
-
-type Why = Schemas["WhyBody"];
 
 export default function TaskPage() {
   const t = useT();
   const label = useLabel();
   const ask = useReason();
-  const navigate = useNavigate();
   const client = useQueryClient();
   const { message } = App.useApp();
   const { taskId = "" } = useParams();
   const mayWrite = useAllowed("ops.write");
-  const found = useQuery({ queryKey: ["ops", "tasks", taskId], queryFn: () => raw<TaskDetail>("GET", `/ops/tasks/${taskId}`), refetchInterval: ({ state }) => (state.data && ENDED.has(state.data.status) ? false : 3000) });
+  const found = useQuery({
+    queryKey: ["ops", "tasks", taskId],
+    queryFn: () => call(api.GET("/api/v1/ops/tasks/{any_task_id}", { params: { path: { any_task_id: taskId } } })),
+    refetchInterval: ({ state }) => (state.data && ENDED.has(state.data.status) ? false : 3000),
+  });
   const isLive = found.data !== undefined && !ENDED.has(found.data.status);
-  const why = useQuery({ queryKey: ["ops", "tasks", taskId, "why"], enabled: isLive, queryFn: () => raw<Why>("GET", `/ops/tasks/${taskId}/why`), refetchInterval: 5000 });
   const task = found.data;
   if (found.error) return <Fault error={found.error} retry={() => void found.refetch()} />;
   if (!task) return <Waiting />;
@@ -61,10 +66,10 @@ export default function TaskPage() {
       isDanger: verb === "cancel",
       isReasonNeeded: false,
       run: async () => {
-        const { results } = await raw<Changed>("POST", `/ops/tasks/${verb}`, { ids: [taskId] });
+        const body = { ids: [taskId] };
+        const { results } = await (verb === "retry" ? call(api.POST("/api/v1/ops/tasks/retry", { body })) : call(api.POST("/api/v1/ops/tasks/cancel", { body })));
         const answer = results[0];
         if (answer?.errorCode) void message.error(labelOf("error_codes", answer.errorCode) ?? answer.errorCode);
-        else if (verb === "retry" && answer?.taskId) void navigate(`/ops/tasks/${answer.taskId}`);
         await client.invalidateQueries({ queryKey: ["ops", "tasks"] });
       },
     });
@@ -93,10 +98,10 @@ export default function TaskPage() {
       <div className="stack loose">
         <dl className="card ops-facts">
           <Fact title={t("opsState")}>
-            <StatusTag status={task.status} /> {isLive ? `${task.progress} %` : ""}
+            <StatusTag status={task.status} /> 
           </Fact>
           <Fact title={t("opsTenant")}>
-            <Link to={`/ops/tenants/${task.tenantId}`}>{task.tenantName ?? shortId(task.tenantId)}</Link>
+            <Link to={`/ops/tenants/${task.tenantId}`}>{task.tenantName}</Link>
           </Fact>
           <Fact title={t("opsPerson")}>{task.userEmail ?? shortId(task.userId)}</Fact>
           <Fact title={t("opsLane")}>{label("lanes", task.lane)}</Fact>
@@ -108,15 +113,18 @@ export default function TaskPage() {
           <Fact title={t("opsTrace")}>
             <code>{task.traceId}</code>
           </Fact>
-          {task.errorCode ? <Fact title={t("opsErrorTitle")}>{labelOf("failures", task.errorCode) ?? labelOf("error_codes", task.errorCode) ?? task.errorCode}</Fact> : null}
+          {task.error ? (
+            <Fact title={t("opsErrorTitle")}>
+              {failureText(task.error)} <code>{task.error.code}</code>
+            </Fact>
+          ) : null}
         </dl>
         {isLive ? (
           <section className="stack" aria-labelledby="ops-why">
             <h2 id="ops-why">{t("opsWhy")}</h2>
-            <Fault error={why.error} />
             <DataTable
               label={t("opsWhy")}
-              source={{ items: (why.data?.nodes ?? []).filter((node) => node.waitingFor !== "none"), isPending: why.isPending && !why.error }}
+              source={{ items: task.why.filter((node) => node.waitingFor !== "none") }}
               rowKey={(node) => node.name}
               empty={t("opsWhyNothing")}
               columns={[
@@ -130,10 +138,10 @@ export default function TaskPage() {
           </section>
         ) : null}
         <Bars task={task} />
-        <section className="stack" aria-labelledby="ops-attempts">
-          <h2 id="ops-attempts">{t("opsStepsTitle")}</h2>
+        <section className="stack" aria-labelledby="ops-steps">
+          <h2 id="ops-steps">{t("opsSteps")}</h2>
           <DataTable<TaskNode>
-            label={t("opsStepsTitle")}
+            label={t("opsSteps")}
             source={{ items: task.nodes }}
             rowKey={(node) => node.nodeId}
             empty={t("opsNothing")}
@@ -142,9 +150,26 @@ export default function TaskPage() {
               { title: t("opsKind"), cell: (node) => label("steps", node.step) },
               { title: t("opsState"), cell: (node) => <StatusTag status={node.status} /> },
               { title: t("opsAttemptTitle"), isNumber: true, cell: (node) => node.attempt },
-              { title: t("opsWorker"), cell: (node) => node.workerId ?? "–" },
               { title: t("opsAfter"), cell: (node) => node.dependsOn.join(", ") || "–" },
-              { title: t("opsErrorTitle"), cell: (node) => (node.error ? <span title={node.error.code}>{labelOf("failures", node.error.code) ?? node.error.message}</span> : "–") },
+              { title: t("opsErrorTitle"), cell: (node) => <span title={node.error?.code}>{failureText(node.error)}</span> },
+            ]}
+          />
+        </section>
+        <section className="stack" aria-labelledby="ops-attempts">
+          <h2 id="ops-attempts">{t("opsAttempts")}</h2>
+          <DataTable<Attempt>
+            label={t("opsAttempts")}
+            source={{ items: attemptsOf(task.timeline) }}
+            rowKey={(one) => one.key}
+            empty={t("opsNoAttempts")}
+            columns={[
+              { title: t("opsStep"), cell: (one) => <strong>{one.node}</strong> },
+              { title: t("opsAttemptTitle"), isNumber: true, cell: (one) => one.attempt },
+              { title: t("opsWorker"), cell: (one) => one.workerId ?? "–" },
+              { title: t("opsState"), cell: (one) => <StatusTag status={one.status} /> },
+              { title: t("opsStartedAt"), cell: (one) => (one.startedAt ? clock(one.startedAt) : "–") },
+              { title: t("opsTook"), isNumber: true, cell: (one) => (one.startedAt && one.endedAt ? duration((Date.parse(one.endedAt) - Date.parse(one.startedAt)) / 1000) : "–") },
+              { title: t("opsReasonTitle"), cell: (one) => (one.reason ? (labelOf("failures", one.reason) ?? one.reason) : "–") },
             ]}
           />
         </section>
@@ -154,13 +179,16 @@ export default function TaskPage() {
             {task.timeline.map((line, index) => (
               <li key={index}>
                 <time dateTime={line.at} className="soft digits">
-                  {new Date(line.at).toLocaleTimeString(locale())}
+                  {clock(line.at)}
                 </time>
                 <span>
-                  <strong>{line.node ?? t("opsTask")}</strong> {line.event}
-                  {line.attempt ? ` · ${t("opsAttempt", { number: line.attempt })}` : ""}
-                  {line.status ? ` · ${valueText("status", line.status)}` : ""}
-                  {line.detail && JSON.stringify(line.detail) !== "{}" ? <span className="soft"> · {typeof line.detail === "string" ? line.detail : JSON.stringify(line.detail)}</span> : null}
+                  <strong>{line.node}</strong> {line.fromStatus ? `${valueText("status", line.fromStatus)} → ` : ""}
+                  {valueText("status", line.toStatus)}
+                  <span className="soft">
+                    {line.attempt ? ` · ${t("opsAttempt", { number: line.attempt })}` : ""}
+                    {line.workerId ? ` · ${line.workerId}` : ""}
+                    {line.reason ? ` · ${labelOf("failures", line.reason) ?? line.reason}` : ""}
+                  </span>
                 </span>
               </li>
             ))}
@@ -170,6 +198,8 @@ export default function TaskPage() {
     </Page>
   );
 }
+
+const clock = (at: string) => new Date(at).toLocaleTimeString(locale(), { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 1 });
 
 export function Fact({ title, children }: { title: string; children: React.ReactNode }) {
   return (

@@ -2,41 +2,23 @@ import { App, Button, Input, Select } from "antd";
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link, useSearchParams } from "react-router";
+import { api, call } from "@/api/client";
 import { label as labelOf, useLabel } from "@/api/dictionaries";
 import { useAllowed, useTools, toolTitle } from "@/api/queries";
-import { raw } from "@/api/raw";
+import type { Schemas } from "@/api/types";
 import { dateTime, number, useT } from "@/i18n";
 import { DataTable } from "@/ui/DataTable";
 import { Page } from "@/ui/Page";
 import { StatusTag } from "@/ui/StatusTag";
 import { usePaged } from "@/ui/lists";
 import { useReason } from "@/ui/useReason";
-import { shortId } from "./data";
+import { shortId, useLanes } from "./data";
+import { TenantFilter } from "./TenantFilter";
 
-export interface OpsTask {
-  taskId: string;
-  tenantId: string;
-  tenantName: string | null;
-  userId: string;
-  userEmail: string | null;
-  tool: string;
-  name: string;
-  status: string;
-  progress: number;
-  lane: string;
-  priority: string;
-  pricePoints: number;
-  chargedPoints: number;
-  traceId: string;
-  createdAt: string;
-  startedAt: string | null;
-  endedAt: string | null;
-  errorCode: string | null;
-}
+export type OpsTask = Schemas["OpsTaskBody"];
 
-export interface Changed {
-  results: { id: string; taskId?: string | null; generationId?: string | null; status: string | null; errorCode: string | null }[];
-}
+/** Why a task or a step failed, in the user's language. */
+export const failureText = (error: { code: string; message: string } | null): string => (error ? (labelOf("failures", error.code) ?? labelOf("error_codes", error.code) ?? error.message) : "–");
 
 const FIELDS = ["q", "tenantId", "userId", "status", "tool", "lane", "from", "to"] as const;
 const STATUSES = ["QUEUED", "PROCESSING", "COMPLETED", "PARTIAL", "FAILED", "CANCELLED"];
@@ -52,6 +34,7 @@ export default function Tasks() {
   const { message } = App.useApp();
   const mayWrite = useAllowed("ops.write");
   const tools = useTools();
+  const lanes = useLanes();
   const [params, setParams] = useSearchParams();
   const [q, setQ] = useState(params.get("q") ?? "");
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
@@ -73,7 +56,8 @@ export default function Tasks() {
       isDanger: verb === "cancel",
       isReasonNeeded: false,
       run: async () => {
-        const { results } = await raw<Changed>("POST", `/ops/tasks/${verb}`, { ids: [...chosen] });
+        const body = { ids: [...chosen] };
+        const { results } = await (verb === "retry" ? call(api.POST("/api/v1/ops/tasks/retry", { body })) : call(api.POST("/api/v1/ops/tasks/cancel", { body })));
         const refused = results.filter((one) => one.errorCode);
         void message.info(t("opsActed", { done: number(results.length - refused.length), refused: number(refused.length) }) + (refused[0]?.errorCode ? ` (${labelOf("error_codes", refused[0].errorCode) ?? refused[0].errorCode})` : ""));
         setChosen(new Set());
@@ -102,6 +86,11 @@ export default function Tasks() {
           <Select allowClear showSearch={{ optionFilterProp: "label" }} style={{ minWidth: 160 }} value={params.get("tool")} onChange={(value) => change("tool", value)} options={(tools.data ?? []).map((tool) => ({ value: tool.tool, label: toolTitle(tool, tool.tool) }))} />
         </label>
         <label>
+          {t("opsLane")}
+          <Select allowClear style={{ minWidth: 150 }} value={params.get("lane")} onChange={(value) => change("lane", value)} options={(lanes.data ?? []).filter((lane) => lane.pool === "gpu" || lane.pool === "enterprise").map((lane) => ({ value: lane.lane, label: label("lanes", lane.lane) }))} />
+        </label>
+        <TenantFilter value={params.get("tenantId")} change={(value) => change("tenantId", value)} />
+        <label>
           {t("opsFrom")}
           <Input type="datetime-local" value={localTime(params.get("from"))} onChange={({ target }) => change("from", target.value ? new Date(target.value).toISOString() : null)} />
         </label>
@@ -125,6 +114,7 @@ export default function Tasks() {
         label={t("opsTasks")}
         source={found}
         rowKey={(task) => task.taskId}
+        rowName={(task) => `${task.name || label("tools", task.tool)} ${shortId(task.taskId)}`}
         choice={mayWrite ? { chosen, change: setChosen } : undefined}
         empty={t("opsNoTasks")}
         columns={[
@@ -140,13 +130,13 @@ export default function Tasks() {
               </>
             ),
           },
-          { title: t("opsTenant"), cell: (task) => <Link to={`/ops/tenants/${task.tenantId}`}>{task.tenantName ?? shortId(task.tenantId)}</Link> },
+          { title: t("opsTenant"), cell: (task) => <Link to={`/ops/tenants/${task.tenantId}`}>{task.tenantName}</Link> },
           { title: t("opsPerson"), cell: (task) => task.userEmail ?? shortId(task.userId) },
           { title: t("opsState"), cell: (task) => <StatusTag status={task.status} /> },
           { title: t("opsLane"), cell: (task) => label("lanes", task.lane) },
           { title: t("opsPoints"), isNumber: true, cell: (task) => number(task.chargedPoints) },
           { title: t("opsCreated"), cell: (task) => dateTime(task.createdAt) },
-          { title: t("opsErrorTitle"), cell: (task) => (task.errorCode ? (labelOf("failures", task.errorCode) ?? labelOf("error_codes", task.errorCode) ?? task.errorCode) : "–") },
+          { title: t("opsErrorTitle"), cell: (task) => <span title={task.error?.code}>{failureText(task.error)}</span> },
         ]}
       />
     </Page>

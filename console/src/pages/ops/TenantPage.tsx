@@ -4,11 +4,11 @@ import { useState } from "react";
 import { Link, useParams } from "react-router";
 import { api, call, once } from "@/api/client";
 import { useAllowed } from "@/api/queries";
-import { raw } from "@/api/raw";
 import type { Schemas } from "@/api/types";
 import { dateTime, number, points, useT, valueText, yuan } from "@/i18n";
 import { DataTable } from "@/ui/DataTable";
 import { Fault } from "@/ui/Fault";
+import NotFound from "@/ui/NotFound";
 import { Page } from "@/ui/Page";
 import { Waiting } from "@/ui/Waiting";
 import { useSubmit } from "@/ui/forms";
@@ -18,26 +18,10 @@ import { shortId, type Tenant } from "./data";
 import { Fact } from "./TaskPage";
 import { TIERS } from "./Tenants";
 
-interface TenantDetail extends Tenant {
-  frozen?: number;
-  openTasks?: number;
-  paidFen?: number;
-  refundedFen?: number;
-}
+type Person = Schemas["TenantUserBody"];
+type Order = Schemas["TenantOrderBody"];
 
-interface Person {
-  userId: string;
-  email: string | null;
-  displayName: string | null;
-  status: string;
-  roles: string[];
-  balance: number;
-  frozen: number;
-}
-
-type Order = Schemas["OrderBody"] & { userEmail: string | null };
-
-const OVERRIDES = ["weight", "concurrency", "queueDepth", "ratePerSecond", "burst", "jobConcurrency", "jobPerMinute"] as const;
+const OVERRIDES = ["weight", "concurrency", "queueDepth", "ratePerSecond", "burst", "jobConcurrency", "jobPerMinute", "jobPeriodSeconds"] as const;
 
 export default function TenantPage() {
   const t = useT();
@@ -46,13 +30,20 @@ export default function TenantPage() {
   const { tenantId = "" } = useParams();
   const mayGrant = useAllowed("points.grant");
   const [gifted, setGifted] = useState<Person | null>(null);
-  const found = useQuery({ queryKey: ["tenants", tenantId], queryFn: () => raw<TenantDetail>("GET", `/tenants/${tenantId}`) });
-  const people = usePaged<Person>(["ops", "users", tenantId], "/ops/users", { tenantId });
-  const orders = usePaged<Order>(["ops", "orders", tenantId], "/ops/orders", { tenantId });
+  const mayRefund = useAllowed("order.refund");
+  const [refunded, setRefunded] = useState<Order | null>(null);
+  const found = useQuery({
+    queryKey: ["tenants", tenantId],
+    queryFn: async () => (await call(api.GET("/api/v1/tenants", { params: { query: { q: tenantId } } }))).items.find((one) => one.tenantId === tenantId) ?? null,
+  });
+  const people = usePaged<Person>(["tenants", tenantId, "users"], `/tenants/${tenantId}/users`, {}, { isEnabled: Boolean(found.data) });
+  const orders = usePaged<Order>(["tenants", tenantId, "orders"], `/tenants/${tenantId}/orders`, {}, { isEnabled: Boolean(found.data) });
   const tenant = found.data;
   if (found.error) return <Fault error={found.error} retry={() => void found.refetch()} />;
+  if (tenant === null) return <NotFound />;
   if (!tenant) return <Waiting />;
   const isActive = tenant.status === "ACTIVE";
+  const [balance, held] = people.items.reduce(([sum, frozen], person) => [sum + person.balance, frozen + person.frozen], [0, 0]);
   const refresh = () => client.invalidateQueries({ queryKey: ["tenants"] });
   const suspend = () =>
     ask({
@@ -77,6 +68,8 @@ export default function TenantPage() {
       actions={
         <>
           <Link to={`/ops/tasks${search({ tenantId })}`}>{t("opsTasks")}</Link>
+          <Link to={`/ops/runs${search({ tenantId })}`}>{t("opsRuns")}</Link>
+          <Link to={`/ops/texts${search({ tenantId })}`}>{t("opsTexts")}</Link>
           <Button danger={isActive} onClick={suspend}>
             {t(isActive ? "opsSuspend" : "opsReopen")}
           </Button>
@@ -90,14 +83,10 @@ export default function TenantPage() {
           </Fact>
           <Fact title={t("opsTier")}>{valueText("tier", tenant.tier)}</Fact>
           <Fact title={t("opsBalance")}>
-            {points(tenant.balance ?? 0)} {tenant.frozen ? t("opsHeld", { points: number(tenant.frozen) }) : ""}
+            {people.isPending ? "…" : people.more ? t("opsSeePeople") : points(balance)} {held && !people.more ? t("opsHeld", { points: number(held) }) : ""}
           </Fact>
-          <Fact title={t("opsPeople")}>{tenant.users ?? "–"}</Fact>
-          <Fact title={t("opsOpenTasks")}>{tenant.openTasks ?? "–"}</Fact>
-          <Fact title={t("opsPaidTotal")}>
-            {yuan(tenant.paidFen ?? 0)}
-            {tenant.refundedFen ? ` (− ${yuan(tenant.refundedFen)})` : ""}
-          </Fact>
+          <Fact title={t("opsPriority")}>{valueText("priority", tenant.priority)}</Fact>
+          <Fact title={t("opsKeptDays")}>{t("opsDays", { days: number(tenant.artefactDays) })}</Fact>
           <Fact title={t("opsCreated")}>{dateTime(tenant.createdAt)}</Fact>
         </dl>
         <Plan key={`${tenant.tenantId}${tenant.tier}`} tenant={tenant} refresh={refresh} />
@@ -135,16 +124,27 @@ export default function TenantPage() {
             empty={t("opsNoOrders")}
             columns={[
               { title: t("opsWhen"), cell: (order) => dateTime(order.createdAt) },
-              { title: t("opsPerson"), cell: (order) => order.userEmail ?? "–" },
+              { title: t("opsPerson"), cell: (order) => order.email ?? shortId(order.userId) },
               { title: t("opsPoints"), isNumber: true, cell: (order) => number(order.points) },
               { title: t("opsAmount"), isNumber: true, cell: (order) => yuan(order.amountFen) },
               { title: t("opsRefunded"), isNumber: true, cell: (order) => (order.refundedFen ? yuan(order.refundedFen) : "–") },
               { title: t("opsState"), cell: (order) => valueText("order", order.status) },
+              mayRefund && {
+                title: t("opsActions"),
+                isQuiet: true,
+                cell: (order) =>
+                  order.paidAt && order.refundedFen < order.amountFen ? (
+                    <Button size="small" aria-label={`${t("opsRefund")} ${yuan(order.amountFen)}`} onClick={() => setRefunded(order)}>
+                      {t("opsRefund")}
+                    </Button>
+                  ) : null,
+              },
             ]}
           />
         </section>
       </div>
       {gifted ? <Gift person={gifted} close={() => setGifted(null)} /> : null}
+      {refunded ? <RefundForm order={refunded} tenantId={tenantId} close={() => setRefunded(null)} /> : null}
     </Page>
   );
 }
@@ -152,7 +152,7 @@ export default function TenantPage() {
 type PlanValues = Partial<Record<(typeof OVERRIDES)[number], number | null>> & { tier: (typeof TIERS)[number] };
 
 /** The tier and the overrides of a tenant. An empty field follows the tier. */
-function Plan({ tenant, refresh }: { tenant: TenantDetail; refresh: () => Promise<void> }) {
+function Plan({ tenant, refresh }: { tenant: Tenant; refresh: () => Promise<void> }) {
   const t = useT();
   const { message } = App.useApp();
   const [form] = Form.useForm<PlanValues>();
@@ -203,7 +203,7 @@ function Gift({ person, close }: { person: Person; close: () => void }) {
   const { submit, fault, isSending } = useSubmit(form, async ({ amount, reason }) => {
     await call(api.POST("/api/v1/points/grants", { params: { header: { "Idempotency-Key": key } }, body: { userId: person.userId, amount, reason }, ...once(key) } as never));
     void message.success(t("opsGifted", { points: points(amount) }));
-    await Promise.all([client.invalidateQueries({ queryKey: ["ops", "users"] }), client.invalidateQueries({ queryKey: ["tenants"] }), client.invalidateQueries({ queryKey: ["me"] })]);
+    await Promise.all([client.invalidateQueries({ queryKey: ["tenants"] }), client.invalidateQueries({ queryKey: ["me"] })]);
     close();
   });
   return (
@@ -214,6 +214,47 @@ function Gift({ person, close }: { person: Person; close: () => void }) {
         </Form.Item>
         <Form.Item name="reason" label={t("reason")} rules={[{ required: true, whitespace: true, message: t("required") }]}>
           <Input maxLength={500} />
+        </Form.Item>
+        <Fault error={fault} />
+      </Form>
+    </Modal>
+  );
+}
+
+interface RefundValues {
+  yuan: number;
+  reason: string;
+}
+
+/** Money back for an order of the tenant; its points are taken back at the same rate. */
+function RefundForm({ order, tenantId, close }: { order: Order; tenantId: string; close: () => void }) {
+  const t = useT();
+  const client = useQueryClient();
+  const { message } = App.useApp();
+  const [key] = useState(() => crypto.randomUUID());
+  const [form] = Form.useForm<RefundValues>();
+  const left = order.amountFen - order.refundedFen;
+  const { submit, fault, isSending } = useSubmit(
+    form,
+    async (values) => {
+      await call(api.POST("/api/v1/orders/{order_id}/refunds", { params: { path: { order_id: order.orderId } }, body: { amountFen: Math.round(values.yuan * 100), reason: values.reason, tenantId }, ...once(key) } as never));
+      void message.success(t("opsRefundSent", { amount: yuan(Math.round(values.yuan * 100)) }));
+      await client.invalidateQueries({ queryKey: ["tenants", tenantId] });
+      close();
+    },
+    { names: { amountFen: "yuan" } },
+  );
+  return (
+    <Modal open title={t("opsRefundTitle", { amount: yuan(order.amountFen) })} onCancel={close} okText={t("opsRefund")} onOk={form.submit} okButtonProps={{ loading: isSending, danger: true }}>
+      <Form<RefundValues> form={form} layout="vertical" initialValues={{ yuan: left / 100 }} onFinish={(values) => void submit(values)}>
+        <p className="soft" style={{ marginBottom: 12 }}>
+          {t("opsRefundText", { left: yuan(left) })}
+        </p>
+        <Form.Item name="yuan" label={t("opsAmountYuan")} rules={[{ required: true, message: t("required") }]}>
+          <InputNumber min={0.01} max={left / 100} precision={2} style={{ width: "100%" }} />
+        </Form.Item>
+        <Form.Item name="reason" label={t("reason")} rules={[{ required: true, whitespace: true, message: t("required") }]}>
+          <Input maxLength={80} />
         </Form.Item>
         <Fault error={fault} />
       </Form>

@@ -46,8 +46,8 @@ export default function Tenants() {
           { title: t("opsState"), cell: (tenant) => <span className={`tag ${tenant.status === "ACTIVE" ? "good" : "bad"}`}>{valueText("tenant", tenant.status)}</span> },
           { title: t("opsWeight"), isNumber: true, cell: (tenant) => number(tenant.weight) },
           { title: t("opsCap"), isNumber: true, cell: (tenant) => number(tenant.concurrency) },
-          { title: t("opsBalance"), isNumber: true, cell: (tenant) => (tenant.balance === undefined ? "–" : number(tenant.balance)) },
-          { title: t("opsPeople"), isNumber: true, cell: (tenant) => (tenant.users === undefined ? "–" : number(tenant.users)) },
+          { title: t("override_queueDepth"), isNumber: true, cell: (tenant) => number(tenant.queueDepth) },
+          { title: t("override_jobPerMinute"), isNumber: true, cell: (tenant) => number(tenant.jobPerMinute) },
           { title: t("opsCreated"), cell: (tenant) => date(tenant.createdAt) },
         ]}
       />

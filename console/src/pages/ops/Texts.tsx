@@ -1,9 +1,9 @@
-import { App, Button, Select } from "antd";
+import { App, Button, Input, Select } from "antd";
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useSearchParams } from "react-router";
 import { api, call } from "@/api/client";
-import { useLabel } from "@/api/dictionaries";
+import { label as labelOf, useLabel } from "@/api/dictionaries";
 import { useAllowed } from "@/api/queries";
 import type { Schemas } from "@/api/types";
 import { dateTime, duration, number, useT, valueText } from "@/i18n";
@@ -11,12 +11,14 @@ import { DataTable } from "@/ui/DataTable";
 import { Page } from "@/ui/Page";
 import { usePaged } from "@/ui/lists";
 import { useReason } from "@/ui/useReason";
-import { shortId, useTenantName } from "./data";
+import { TEXT_STYLES } from "../text/styles";
+import { shortId, useLanes, useTenantName } from "./data";
+import { localTime } from "./Tasks";
+import { TenantFilter } from "./TenantFilter";
 
 type Text = Schemas["OpsGenerationBody"];
 
 const STATUSES = ["QUEUED", "RUNNING", "COMPLETED", "FAILED", "CANCELLED"];
-export const TEXT_STYLES: Record<string, string> = { COMPLETED: "good", FAILED: "bad", RUNNING: "live", QUEUED: "", CANCELLED: "" };
 
 /** Texts of all tenants. */
 export default function Texts() {
@@ -27,9 +29,18 @@ export default function Texts() {
   const client = useQueryClient();
   const { message } = App.useApp();
   const mayWrite = useAllowed("ops.write");
+  const lanes = useLanes();
   const [params, setParams] = useSearchParams();
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
-  const found = usePaged<Text>(["ops", "generations"], "/ops/generations", { status: params.get("status"), from: params.get("from"), tenantId: params.get("tenantId") }, { everyMs: 15_000 });
+  const found = usePaged<Text>(["ops", "generations"], "/ops/generations", { status: params.get("status"), lane: params.get("lane"), from: params.get("from"), to: params.get("to"), tenantId: params.get("tenantId") }, { everyMs: 15_000 });
+  const change = (name: string, value: string | null | undefined) => {
+    setChosen(new Set());
+    setParams((before) => {
+      if (value) before.set(name, value);
+      else before.delete(name);
+      return before;
+    });
+  };
   const act = (verb: "retry" | "cancel") =>
     ask({
       title: t(verb === "retry" ? "opsRetryTextsTitle" : "opsCancelTextsTitle", { count: number(chosen.size) }),
@@ -51,7 +62,20 @@ export default function Texts() {
       <div className="ops-filter">
         <label>
           {t("opsState")}
-          <Select allowClear style={{ minWidth: 150 }} value={params.get("status")} onChange={(value) => setParams(value ? { status: value } : {})} options={STATUSES.map((value) => ({ value, label: valueText("text", value) }))} />
+          <Select allowClear style={{ minWidth: 150 }} value={params.get("status")} onChange={(value) => change("status", value)} options={STATUSES.map((value) => ({ value, label: valueText("text", value) }))} />
+        </label>
+        <label>
+          {t("opsLane")}
+          <Select allowClear style={{ minWidth: 150 }} value={params.get("lane")} onChange={(value) => change("lane", value)} options={(lanes.data ?? []).filter((lane) => lane.pool === "text").map((lane) => ({ value: lane.lane, label: label("lanes", lane.lane) }))} />
+        </label>
+        <TenantFilter value={params.get("tenantId")} change={(value) => change("tenantId", value)} />
+        <label>
+          {t("opsFrom")}
+          <Input type="datetime-local" value={localTime(params.get("from"))} onChange={({ target }) => change("from", target.value ? new Date(target.value).toISOString() : null)} />
+        </label>
+        <label>
+          {t("opsTo")}
+          <Input type="datetime-local" value={localTime(params.get("to"))} onChange={({ target }) => change("to", target.value ? new Date(target.value).toISOString() : null)} />
         </label>
         {mayWrite ? (
           <>
@@ -68,6 +92,7 @@ export default function Texts() {
         label={t("opsTexts")}
         source={found}
         rowKey={(text) => text.generationId}
+        rowName={(text) => shortId(text.generationId)}
         choice={mayWrite ? { chosen, change: setChosen } : undefined}
         empty={t("opsNoTexts")}
         columns={[
@@ -78,8 +103,11 @@ export default function Texts() {
           { title: t("opsModel"), cell: (text) => `${text.provider}/${text.modelId}` },
           { title: t("opsFirstToken"), isNumber: true, cell: (text) => (text.firstTokenAt ? duration((Date.parse(text.firstTokenAt) - Date.parse(text.createdAt)) / 1000) : "–") },
           { title: t("opsPoints"), isNumber: true, cell: (text) => number(text.chargedPoints) },
+          { title: t("opsTook"), isNumber: true, cell: (text) => (text.endedAt ? duration((Date.parse(text.endedAt) - Date.parse(text.createdAt)) / 1000) : "–") },
+          { title: t("opsAttemptTitle"), isNumber: true, cell: (text) => number(text.attempt) },
           { title: t("opsCreated"), cell: (text) => dateTime(text.createdAt) },
-          { title: t("opsErrorTitle"), cell: (text) => text.errorCode ?? "–" },
+          { title: t("opsTrace"), cell: (text) => <code title={text.traceId}>{shortId(text.traceId)}</code> },
+          { title: t("opsErrorTitle"), cell: (text) => (text.errorCode ? <span title={text.errorCode}>{labelOf("failures", text.errorCode) ?? labelOf("error_codes", text.errorCode) ?? text.errorCode}</span> : "–") },
         ]}
       />
     </Page>

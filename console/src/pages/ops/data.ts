@@ -5,9 +5,10 @@ import type { Schemas } from "@/api/types";
 
 export type Lane = Schemas["LaneBody"];
 export type Worker = Schemas["WorkerBody"];
-export type Tenant = Schemas["TenantBody"] & { balance?: number; users?: number; lastActiveAt?: string | null };
+export type Tenant = Schemas["TenantBody"];
 
 const EVERY_MS = 15_000;
+const MOST_NAMES = 300;
 
 export const useHealth = () => useQuery({ queryKey: ["ops", "health"], queryFn: () => call(api.GET("/api/v1/ops/health")), refetchInterval: EVERY_MS });
 
@@ -26,7 +27,15 @@ export const useTenants = () => {
     queryKey: ["tenants", "names"],
     enabled: isAllowed,
     staleTime: 5 * 60_000,
-    queryFn: async () => (await call(api.GET("/api/v1/tenants", { params: { query: { limit: 100 } } }))).items,
+    queryFn: async () => {
+      const items: Tenant[] = [];
+      for (let cursor: string | undefined; ; ) {
+        const page = await call(api.GET("/api/v1/tenants", { params: { query: { limit: 100, cursor } } }));
+        items.push(...page.items);
+        if (!page.nextCursor || items.length >= MOST_NAMES) return items;
+        cursor = page.nextCursor;
+      }
+    },
   });
 };
 
@@ -44,3 +53,20 @@ export const midnight = (daysAgo = 0): string => {
   day.setDate(day.getDate() - daysAgo);
   return day.toISOString();
 };
+
+type Reading = Schemas["ReadingBody"];
+
+/** The series that shows when a reading went over its limit, and what turns its values into those of the reading. */
+export const SERIES_OF_READING = { nodesWaiting: ["waiting", 1], runBacklog: ["run_backlog", 1], runFailures: ["run_failures", 100] } as const;
+
+/** Since when a reading is over its limit. An age says so itself; a count is found in its series; else it is not known. */
+export function overSince(reading: Reading, series: Schemas["SeriesBody"] | undefined, now: number): string | null {
+  if (reading.value === null) return null;
+  if (reading.unit === "s") return new Date(now - (reading.value - reading.limit) * 1000).toISOString();
+  const [, scale] = SERIES_OF_READING[reading.name as keyof typeof SERIES_OF_READING] ?? [null, 1];
+  const sums = new Map<string, number>();
+  for (const point of series?.points ?? []) sums.set(point.at, (sums.get(point.at) ?? 0) + point.value * scale);
+  let since: string | null = null;
+  for (const at of [...sums.keys()].sort()) since = sums.get(at)! > reading.limit ? (since ?? at) : null;
+  return since;
+}

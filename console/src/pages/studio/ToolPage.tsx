@@ -5,7 +5,7 @@ import { useDeferredValue, useEffect, useId, useRef, useState } from "react";
 import { Link, useNavigate, useParams, useSearchParams } from "react-router";
 import { api, call, once } from "@/api/client";
 import { errorText } from "@/api/dictionaries";
-import { ApiError } from "@/api/errors";
+import { ApiError, OwnFault } from "@/api/errors";
 import { queries, toolTitle, useTools, useUser } from "@/api/queries";
 import type { TaskView, Tool } from "@/api/types";
 import { duration, points, useT, valueText } from "@/i18n";
@@ -15,13 +15,14 @@ import { Empty } from "@/ui/Empty";
 import { Fault } from "@/ui/Fault";
 import { Page } from "@/ui/Page";
 import { Waiting } from "@/ui/Waiting";
+import { writeClipboard } from "@/ui/clipboard";
 import { changeDraft, clearDraft, draftOf, rememberOriginal, useDraft, type Draft } from "./draft";
 import { Drop } from "./Drop";
 import { toolText } from "./Gallery";
 import { MaskEditor } from "./MaskEditor";
 import { ParamField } from "./ParamField";
 import { PictureFault, storedPicture, takePicture } from "./picture";
-import { asCurl, asPython, lackOf, priceOf, submissionOf } from "./request";
+import { asCurl, asPython, lackOf, noStartText, priceOf, submissionOf } from "./request";
 import { BATCH_MOST, extraInputs, isAdvanced, isBatch, isMasked, needsMark, paramsOf, sampleOf, SAMPLES } from "./tools";
 import "./studio.css";
 
@@ -191,7 +192,7 @@ function usePreset(tool: Tool): { error: unknown } {
         setSearch({}, { replace: true });
       });
   }, [search, setSearch, tool]);
-  return { error: error instanceof PictureFault ? new Error(error.word) : error };
+  return { error };
 }
 
 const taskOf = (taskId: string): Promise<TaskView> => queries.fetchQuery({ queryKey: ["task", taskId], queryFn: () => call(api.GET("/api/v1/tasks/{task_id}", { params: { path: { task_id: taskId } } })), staleTime: 5_000 });
@@ -264,7 +265,7 @@ function Order({ tool, draft }: { tool: Tool; draft: Draft }) {
           <span className="soft">{t(lack === "mark" ? "markMissing" : "waitPicture")}</span>
         ) : estimate.data ? (
           estimate.data.etaEndSeconds === null ? (
-            <Alert type="warning" showIcon role="note" title={t("waitUnknown", { detail: estimate.data.detail ?? "" })} />
+            <Alert type="warning" showIcon role="note" title={t("waitUnknown", { detail: noStartText(estimate.data.detail) })} />
           ) : (
             <span className="soft">{estimate.data.etaStartSeconds ? t("waitStart", { time: duration(estimate.data.etaStartSeconds) }) : t("waitNow")}</span>
           )
@@ -276,7 +277,7 @@ function Order({ tool, draft }: { tool: Tool; draft: Draft }) {
         ) : null}
       </div>
       {short > 0 ? <Short short={short} /> : null}
-      {fault ? fault instanceof PictureFault ? <Alert type="error" showIcon role="alert" title={t(fault.word, fault.values)} /> : <Fault error={fault} /> : null}
+      <Fault error={fault} />
       <Button
         type="primary"
         size="large"
@@ -335,22 +336,31 @@ function useDebounced<T>(value: T, ms: number): T {
 function CopyMenu({ tool, draft }: { tool: Tool; draft: Draft }) {
   const t = useT();
   const { message } = App.useApp();
+  const [fault, setFault] = useState<unknown>(null);
   const copy = async (kind: "curl" | "python") => {
     const body = lackOf(tool, draft) === null ? await submissionOf(tool, draft) : { tool: tool.tool, inputs: { [tool.inputs[0]!]: "<inputId>" }, params: draft.params, priority: "NORMAL" as const };
-    await navigator.clipboard.writeText(kind === "curl" ? asCurl(body) : asPython(body));
-    void message.success(t("copied"));
+    const isCopied = await writeClipboard(kind === "curl" ? asCurl(body) : asPython(body));
+    if (isCopied) void message.success(t("copied"));
+    else throw new OwnFault("notCopied");
+  };
+  const start = (kind: "curl" | "python") => {
+    setFault(null);
+    copy(kind).catch(setFault);
   };
   return (
-    <Dropdown
-      trigger={["click"]}
-      menu={{
-        items: [
-          { key: "curl", label: t("copyCurl"), onClick: () => void copy("curl") },
-          { key: "python", label: t("copyPython"), onClick: () => void copy("python") },
-        ],
-      }}
-    >
-      <Button icon={<CodeOutlined />}>API</Button>
-    </Dropdown>
+    <>
+      <Fault error={fault} />
+      <Dropdown
+        trigger={["click"]}
+        menu={{
+          items: [
+            { key: "curl", label: t("copyCurl"), onClick: () => start("curl") },
+            { key: "python", label: t("copyPython"), onClick: () => start("python") },
+          ],
+        }}
+      >
+        <Button icon={<CodeOutlined />}>API</Button>
+      </Dropdown>
+    </>
   );
 }

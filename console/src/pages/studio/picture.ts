@@ -1,5 +1,5 @@
 import { api, call } from "@/api/client";
-import type { Word } from "@/i18n/words";
+import { OwnFault } from "@/api/errors";
 
 /** A picture that the user chose, with its upload. */
 export interface Picture {
@@ -13,15 +13,7 @@ export interface Picture {
 }
 
 /** A file that cannot be used; the text says why. */
-export class PictureFault extends Error {
-  readonly word: Word;
-  readonly values: Record<string, string | number>;
-  constructor(word: Word, values: Record<string, string | number> = {}) {
-    super(word);
-    this.word = word;
-    this.values = values;
-  }
-}
+export class PictureFault extends OwnFault {}
 
 export const LIMITS = { bytes: 20_000_000, pixels: 40_000_000, side: 12_000 };
 type ContentType = "image/png" | "image/jpeg" | "image/webp";
@@ -76,7 +68,7 @@ async function asPng(url: string, { width, height }: { width: number; height: nu
 }
 
 export function toPng(canvas: HTMLCanvasElement): Promise<Blob> {
-  return new Promise((resolve, reject) => canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("no PNG"))), "image/png"));
+  return new Promise((resolve, reject) => canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new PictureFault("errorUnknown"))), "image/png"));
 }
 
 export async function send(blob: Blob, contentType: ContentType): Promise<string> {

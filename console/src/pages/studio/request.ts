@@ -1,4 +1,5 @@
 import type { Schemas, Tool } from "@/api/types";
+import { valueText } from "@/i18n";
 import type { Draft } from "./draft";
 import { send, toPng, type Picture } from "./picture";
 import { isMarked, maskOf, regionsOf, type Shape } from "./shapes";
@@ -51,13 +52,28 @@ export function priceOf(tool: Tool, draft: Draft): number {
   return tool.pricePoints * (isBatch(tool) ? Math.max(1, draft.pictures.length) : (draft.count ?? tool.count.default ?? 1));
 }
 
+/** Why a task cannot start, for the English sentence of the estimate. */
+const NO_START: [RegExp, string][] = [
+  [/is paused/, "lane_paused"],
+  [/no worker/, "no_worker"],
+  [/is stopped/, "circuit_open"],
+  [/switched off/, "model_off"],
+  [/may run no node/, "tenant_off"],
+];
+
+export function noStartText(detail: string | null): string {
+  const found = NO_START.find(([pattern]) => pattern.test(detail ?? ""));
+  return valueText("waiting", found?.[1] ?? "unknown");
+}
+
 // ------------------------------------------------------------------ the same task by API
 
-export function asCurl(body: Submission, origin: string = location.origin): string {
+/** The key is part of the text: the command starts its task once, however often it runs. */
+export function asCurl(body: Submission, origin: string = location.origin, key: string = crypto.randomUUID()): string {
   return [
     `curl ${origin}/api/v1/tasks \\`,
     `  -H "Authorization: Bearer $ARTIWAY_KEY" \\`,
-    `  -H "Idempotency-Key: $(uuidgen)" \\`,
+    `  -H "Idempotency-Key: ${key}" \\`,
     `  -H "Content-Type: application/json" \\`,
     `  -d '${JSON.stringify(body).replaceAll("'", "'\\''")}'`,
   ].join("\n");

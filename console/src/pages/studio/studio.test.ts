@@ -1,8 +1,9 @@
+import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import type { Tool } from "@/api/types";
 import { draftOf } from "./draft";
 import { contentTypeOf } from "./picture";
-import { asCurl, lackOf, priceOf, submissionOf } from "./request";
+import { asCurl, lackOf, noStartText, priceOf, submissionOf } from "./request";
 import { boxBetween, insideBox, regionsOf, type Shape } from "./shapes";
 
 const bytes = (text: string) => Uint8Array.from(text, (one) => one.charCodeAt(0));
@@ -54,5 +55,16 @@ describe("a submission", () => {
 
   it("can be copied as a command", () => {
     expect(asCurl({ tool: "cutout", inputs: { product: "inp_1" }, params: { prompt: "it's" }, priority: "NORMAL" }, "https://x.example")).toContain(`"prompt":"it'\\''s"`);
+  });
+});
+
+describe("why a task cannot start", () => {
+  it("has words of its own for each sentence of the estimate", () => {
+    const source = readFileSync("../layers/core/artiway/tasks/estimates.py", "utf8");
+    const sentences = [...source.matchAll(/WaitingFor\.\w+: "([^"]+)"/g)].map((found) => found[1]!);
+    expect(sentences.length).toBeGreaterThanOrEqual(5);
+    const words = sentences.map(noStartText);
+    expect(new Set(words).size).toBe(sentences.length);
+    expect(words).not.toContain(noStartText("something new"));
   });
 });

@@ -6,6 +6,8 @@ import type { Node } from "@/api/types";
 import { duration, useT } from "@/i18n";
 import { layout } from "./layout";
 
+export const isCall = (node: Node): boolean => node.type === "http";
+
 /** Events add the times of a step while the page is open. */
 export type TimedNode = Node & { startedAt?: string | null; endedAt?: string | null };
 
@@ -24,10 +26,11 @@ const ICONS: Record<string, ReactNode> = {
   CANCELLED: <MinusCircleOutlined />,
 };
 
-/** "Draw the model 2" for a node called model_2. */
+/** "Draw the model 2" for a node called model_2; "HTTP call: notify" for a call, since each calls another target. */
 export function useNodeTitle(): (node: TimedNode) => string {
   const label = useLabel();
   return (node) => {
+    if (isCall(node)) return `${label("steps", node.step)}: ${node.name}`;
     const [, base, number] = /^(.*?)(?:_(\d+))?$/.exec(node.name)!;
     const title = [node.step, base!].map((name) => dictionary("steps", name)).find(Boolean) ?? label("node_types", node.type);
     return number ? `${title} ${number}` : title;
@@ -75,6 +78,7 @@ export function Dag({ nodes }: { nodes: TimedNode[] }) {
                   <span className="dag-state">
                     {node.error ? faultText(node.error) : label("node_states", node.status)}
                     {node.status === "PROCESSING" ? ` · ${node.progress} %` : ""}
+                    {node.answer ? ` · HTTP ${node.answer.httpStatus}` : ""}
                     {took === null ? "" : ` · ${duration(took)}`}
                     {node.attempt > 1 ? ` · ${t("taskAttempt", { number: node.attempt })}` : ""}
                   </span>
@@ -86,6 +90,28 @@ export function Dag({ nodes }: { nodes: TimedNode[] }) {
         </ol>
       </div>
     </div>
+  );
+}
+
+/** What the targets of calls answered, each to be opened. */
+export function Answers({ nodes }: { nodes: TimedNode[] }) {
+  const t = useT();
+  const title = useNodeTitle();
+  const answered = nodes.filter((node) => node.answer);
+  if (!answered.length) return null;
+  return (
+    <ul className="answers" aria-label={t("taskAnswers")}>
+      {answered.map((node) => (
+        <li key={node.nodeId}>
+          <details>
+            <summary>
+              {title(node)} <span className="soft digits">{`HTTP ${node.answer!.httpStatus} · ${duration(node.answer!.elapsedMs / 1000)}`}</span>
+            </summary>
+            <pre>{node.answer!.text || t("taskAnswerEmpty")}</pre>
+          </details>
+        </li>
+      ))}
+    </ul>
   );
 }
 

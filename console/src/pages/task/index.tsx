@@ -1,12 +1,12 @@
 import { DeleteOutlined, DownloadOutlined, PictureOutlined, QuestionCircleOutlined, RedoOutlined, StopOutlined, ToolOutlined } from "@ant-design/icons";
-import { Alert, App, Button, Dropdown } from "antd";
+import { Alert, Button, Dropdown } from "antd";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { useNavigate, useParams } from "react-router";
 import { notices } from "@/app/notices";
 import { api, call, once } from "@/api/client";
 import { useLabel } from "@/api/dictionaries";
-import { ApiError } from "@/api/errors";
+import { ApiError, OwnFault } from "@/api/errors";
 import { queries, toolTitle, useAllowed, useTools, useUser } from "@/api/queries";
 import { ENDED, type Result, type TaskView } from "@/api/types";
 import { date, dateTime, duration, points, useT, valueText } from "@/i18n";
@@ -17,8 +17,9 @@ import NotFound from "@/ui/NotFound";
 import { Page } from "@/ui/Page";
 import { StatusTag } from "@/ui/StatusTag";
 import { Waiting } from "@/ui/Waiting";
+import { useReason } from "@/ui/useReason";
 import { Compare } from "./Compare";
-import { Dag, faultText, useNodeTitle, type TimedNode } from "./Dag";
+import { Answers, Dag, faultText, isCall, useNodeTitle, type TimedNode } from "./Dag";
 import { zip } from "./zip";
 import "@/pages/studio/studio.css";
 import "./task.css";
@@ -38,7 +39,7 @@ export default function TaskPage() {
   useEffect(() => {
     notices.remove(taskId);
   }, [taskId]);
-  const resultsWanted = task.data?.nodes.filter((node) => node.status === "COMPLETED" && !task.data.nodes.some((other) => other.dependsOn.includes(node.name))).length ?? 0;
+  const resultsWanted = task.data?.nodes.filter((node) => node.status === "COMPLETED" && !isCall(node) && !task.data.nodes.some((other) => other.dependsOn.includes(node.name))).length ?? 0;
   const resultsHere = task.data?.results.length ?? 0;
   const isRunning = task.data !== undefined && !ENDED.has(task.data.status);
   // Pictures come with the task, not with events: read it once for each picture that was added.
@@ -91,6 +92,7 @@ function TaskContent({ task }: { task: TaskView }) {
             <section className="card stack" aria-labelledby="steps">
               <h2 id="steps">{t("taskSteps")}</h2>
               <Dag nodes={task.nodes} />
+              <Answers nodes={task.nodes} />
               {isEnded ? null : <Why taskId={task.taskId} nodes={task.nodes} />}
             </section>
           </div>
@@ -131,12 +133,11 @@ function Kept({ task }: { task: TaskView }) {
 
 function Actions({ task, isTool }: { task: TaskView; isTool: boolean }) {
   const t = useT();
+  const ask = useReason();
   const navigate = useNavigate();
-  const { modal } = App.useApp();
   const canSubmit = useAllowed("task.submit");
   const canCancel = useAllowed("task.cancel");
   const refresh = () => queries.invalidateQueries({ queryKey: ["task", task.taskId] });
-  const cancel = useMutation({ mutationFn: () => call(api.POST("/api/v1/tasks/{task_id}/cancel", { params: { path: { task_id: task.taskId } } })), onSettled: refresh });
   const retry = useMutation({
     mutationFn: () => call(api.POST("/api/v1/tasks/{task_id}/retry", { params: { path: { task_id: task.taskId } }, ...once() })),
     onSuccess: ({ taskId }) => {
@@ -144,21 +145,28 @@ function Actions({ task, isTool }: { task: TaskView; isTool: boolean }) {
       if (taskId !== task.taskId) void navigate(`/tasks/${taskId}`);
     },
   });
-  const ask = () =>
-    modal.confirm({
+  const stop = () =>
+    ask({
       title: t("taskCancelAsk"),
-      content: t("taskCancelText"),
-      okText: t("taskCancel"),
-      okButtonProps: { danger: true },
-      cancelText: t("taskKeep"),
-      onOk: () => cancel.mutateAsync().catch(() => undefined),
+      text: t("taskCancelText"),
+      action: t("taskCancel"),
+      refusal: t("taskKeep"),
+      isDanger: true,
+      isReasonNeeded: false,
+      run: async () => {
+        try {
+          await call(api.POST("/api/v1/tasks/{task_id}/cancel", { params: { path: { task_id: task.taskId } } }));
+        } finally {
+          await refresh();
+        }
+      },
     });
   const isEnded = ENDED.has(task.status);
   return (
     <>
-      {cancel.error || retry.error ? <Fault error={cancel.error ?? retry.error} /> : null}
+      <Fault error={retry.error} />
       {!isEnded && canCancel ? (
-        <Button icon={<StopOutlined />} loading={cancel.isPending} onClick={ask}>
+        <Button icon={<StopOutlined />} onClick={stop}>
           {t("taskCancel")}
         </Button>
       ) : null}
@@ -188,36 +196,38 @@ function Results({ task, title }: { task: TaskView; title: string }) {
   const t = useT();
   const navigate = useNavigate();
   const tools = useTools();
-  const { modal } = App.useApp();
+  const ask = useReason();
   const canSubmit = useAllowed("task.submit");
   const [chosen, setChosen] = useState<string | null>(null);
   const result = task.results.find((one) => one.name === chosen) ?? task.results[0];
   const at = result ? task.results.indexOf(result) : 0;
   const original = originalFor(task, result, at);
 
-  const download = async (one: Result, place: number) => {
-    // The address of a picture expires while a page stays open.
-    const fresh = Date.parse(one.expiresAt) - Date.now() > 5_000 ? one : ((await reread(task.taskId)).results.find((other) => other.name === one.name) ?? one);
-    save(fresh.downloadUrl, fileName(task, one, place));
-  };
+  const download = useMutation({
+    mutationFn: async ({ one, place }: { one: Result; place: number }) => {
+      // The address of a picture expires while a page stays open.
+      const fresh = Date.parse(one.expiresAt) - Date.now() > 5_000 ? one : ((await reread(task.taskId)).results.find((other) => other.name === one.name) ?? one);
+      save(fresh.downloadUrl, fileName(task, one, place));
+    },
+  });
   const pack = useMutation({
     mutationFn: async () => {
       const { results } = task.results.some((one) => Date.parse(one.expiresAt) - Date.now() < 60_000) ? await reread(task.taskId) : task;
       const files = [];
-      for (const [place, one] of results.entries()) files.push({ name: fileName(task, one, place), blob: await (await fetch(one.url)).blob() });
+      for (const [place, one] of results.entries()) files.push({ name: fileName(task, one, place), blob: await pictureOf(one.url) });
       const url = URL.createObjectURL(await zip(files));
       save(url, `artiway-${task.tool || "flow"}-${task.createdAt.slice(0, 10).replaceAll("-", "")}.zip`);
       setTimeout(() => URL.revokeObjectURL(url), 60_000);
     },
   });
   const remove = (one: Result) =>
-    modal.confirm({
+    ask({
       title: t("taskDeleteAsk"),
-      content: t("taskDeleteText"),
-      okText: t("delete"),
-      okButtonProps: { danger: true },
-      cancelText: t("cancel"),
-      onOk: async () => {
+      text: t("taskDeleteText"),
+      action: t("delete"),
+      isDanger: true,
+      isReasonNeeded: false,
+      run: async () => {
         await call(api.DELETE("/api/v1/tasks/{task_id}/results/{name}", { params: { path: { task_id: task.taskId, name: one.name } } }));
         await queries.invalidateQueries({ queryKey: ["task", task.taskId] });
         void queries.invalidateQueries({ queryKey: ["tasks"] });
@@ -242,10 +252,10 @@ function Results({ task, title }: { task: TaskView; title: string }) {
           ) : null}
         </div>
       </div>
-      <Fault error={pack.error} />
+      <Fault error={pack.error ?? download.error} />
       <Compare key={result.name} result={result} original={original} alt={`${title}: ${t("taskPicture", { number: at + 1 })}`} />
       <div className="row" style={{ justifyContent: "center" }}>
-        <Button type="primary" icon={<DownloadOutlined />} onClick={() => void download(result, at)}>
+        <Button type="primary" icon={<DownloadOutlined />} onClick={() => download.mutate({ one: result, place: at })}>
           {t("taskDownload")}
         </Button>
         {canSubmit ? (
@@ -287,6 +297,12 @@ async function reread(taskId: string): Promise<TaskView> {
   const task = await call(api.GET("/api/v1/tasks/{task_id}", { params: { path: { task_id: taskId } } }));
   queries.setQueryData(["task", taskId], task);
   return task;
+}
+
+async function pictureOf(url: string): Promise<Blob> {
+  const answer = await fetch(url);
+  if (!answer.ok) throw new OwnFault("errorUnreachable");
+  return answer.blob();
 }
 
 function save(url: string, name: string): void {

@@ -6,6 +6,7 @@ import { useUser } from "@/api/queries";
 import type { Schemas } from "@/api/types";
 import { useT, valueText } from "@/i18n";
 import { DataTable } from "@/ui/DataTable";
+import { EnterSubmits } from "@/ui/EnterSubmits";
 import { Fault } from "@/ui/Fault";
 import { useSubmit } from "@/ui/forms";
 import { useReason } from "@/ui/useReason";
@@ -92,6 +93,7 @@ function RoleForm({ role, close }: { role: Role | null; close: () => void }) {
           <Checkbox.Group className="tm-boxes" options={me.permissions.map((value) => ({ value, label: permissionText(value) }))} />
         </Form.Item>
         <Fault error={fault} />
+        <EnterSubmits />
       </Form>
     </Modal>
   );

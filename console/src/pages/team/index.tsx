@@ -6,7 +6,9 @@ import { useAllowed, useUser } from "@/api/queries";
 import { raw } from "@/api/raw";
 import type { Schemas } from "@/api/types";
 import { currentLanguage, dateTime, number, points, relative, useT, valueText } from "@/i18n";
+import { Act } from "@/ui/Act";
 import { DataTable } from "@/ui/DataTable";
+import { EnterSubmits } from "@/ui/EnterSubmits";
 import { Fault } from "@/ui/Fault";
 import { Page } from "@/ui/Page";
 import { useSubmit } from "@/ui/forms";
@@ -173,32 +175,6 @@ export default function Team() {
   );
 }
 
-/** A button that acts at once and says beside itself whether it worked. */
-function Act({ text, name, done, run }: { text: string; name: string; done: string; run: () => Promise<unknown> }) {
-  const [fault, setFault] = useState<unknown>(null);
-  const [isBusy, setBusy] = useState(false);
-  const { message } = App.useApp();
-  return (
-    <>
-      <Button
-        size="small"
-        aria-label={name}
-        loading={isBusy}
-        onClick={() => {
-          setBusy(true);
-          setFault(null);
-          run()
-            .then(() => message.success(done), setFault)
-            .finally(() => setBusy(false));
-        }}
-      >
-        {text}
-      </Button>
-      <Fault error={fault} />
-    </>
-  );
-}
-
 type Role = Schemas["RoleBody"];
 const roleOptions = (roles: Role[]) => roles.map((role) => ({ value: role.name, label: valueText("role", role.name) }));
 
@@ -230,6 +206,7 @@ function Invite({ roles, close }: { roles: Role[]; close: () => void }) {
           <Select mode="multiple" options={roleOptions(roles)} />
         </Form.Item>
         <Fault error={fault} />
+        <EnterSubmits />
       </Form>
     </Modal>
   );
@@ -254,6 +231,7 @@ function ChangeRoles({ user, roles, close }: { user: User; roles: Role[]; close:
           <InputNumber min={0} precision={0} style={{ width: "100%" }} />
         </Form.Item>
         <Fault error={fault} />
+        <EnterSubmits />
       </Form>
     </Modal>
   );
@@ -286,6 +264,7 @@ function Transfer({ receiver, close }: { receiver: User; close: () => void }) {
           <InputNumber min={1} precision={0} style={{ width: "100%" }} />
         </Form.Item>
         <Fault error={fault} />
+        <EnterSubmits />
       </Form>
     </Modal>
   );

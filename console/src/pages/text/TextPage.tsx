@@ -1,6 +1,6 @@
 import { Button, Switch } from "antd";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { useEffect, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { Link, useParams } from "react-router";
 import { api, call } from "@/api/client";
 import { label as labelOf, useLabel } from "@/api/dictionaries";
@@ -12,7 +12,7 @@ import { Page } from "@/ui/Page";
 import { Waiting } from "@/ui/Waiting";
 import { Copy } from "../developers/Copy";
 import { BLANK, follow, type Writing } from "./stream";
-import { TEXT_STYLES } from "./Write";
+import { TEXT_STYLES } from "./styles";
 
 type Generation = Schemas["GenerationBody"];
 
@@ -30,12 +30,24 @@ export default function TextPage() {
   const [stopFault, setStopFault] = useState<unknown>(null);
   const [showsEvents, setShowsEvents] = useState(() => localStorage.getItem(KEY) === "yes");
   const found = useQuery({ queryKey: ["generation", generationId], queryFn: () => call(api.GET("/api/v1/generations/{generation_id}", { params: { path: { generation_id: generationId } } })) as Promise<Generation> });
+  const [isConnected, setConnected] = useState(true);
+  const latest = useRef<Writing>(BLANK);
   useEffect(() => {
-    const stopper = new AbortController();
+    latest.current = BLANK;
     setWriting(BLANK);
-    void follow(generationId, BLANK, setWriting, stopper.signal);
-    return () => stopper.abort();
+    setConnected(true);
   }, [generationId]);
+  // A connection that was cut goes on at the last event, as after a lost network.
+  useEffect(() => {
+    if (!isConnected) return;
+    const stopper = new AbortController();
+    const show = (next: Writing) => {
+      latest.current = next;
+      setWriting(next);
+    };
+    void follow(generationId, latest.current, show, stopper.signal);
+    return () => stopper.abort();
+  }, [generationId, isConnected]);
   const isEnded = writing.end !== null;
   useEffect(() => {
     if (!isEnded) return;
@@ -48,7 +60,8 @@ export default function TextPage() {
   const one = found.data;
   const status = writing.end === "done" ? "COMPLETED" : writing.end === "error" ? "FAILED" : writing.end === "cancelled" ? "CANCELLED" : writing.characters > 0 ? "RUNNING" : one.status;
   const text = writing.text || one.text;
-  const isLive = status === "QUEUED" || status === "RUNNING";
+  const isLive = status === "PENDING_OCR" || status === "QUEUED" || status === "RUNNING";
+  const read = one.stages[0]?.result as { tags: string[]; colours: string[]; text: string } | null | undefined;
   const stop = async () => {
     setStopping(true);
     setStopFault(null);
@@ -83,9 +96,10 @@ export default function TextPage() {
       <div className="stack">
         <Fault error={stopFault} />
         <div className="card txt-paper" data-testid="text">
-          {text || <span className="soft">{t(one.status === "QUEUED" ? "txtWaits" : "txtEmpty")}</span>}
+          {text || <span className="soft">{t(status === "PENDING_OCR" ? "txtReads" : status === "QUEUED" ? "txtWaits" : "txtEmpty")}</span>}
           {isLive ? <span className="txt-caret" aria-hidden="true" /> : null}
         </div>
+        {read ? <p className="soft">{t("txtRead", { found: [...read.tags, ...read.colours, read.text].filter(Boolean).join(" · ") })}</p> : null}
         {status === "FAILED" && code ? <p className="txt-fault">{labelOf("failures", code) ?? labelOf("error_codes", code) ?? code}</p> : null}
         <p className="soft">
           {t("txtFacts", { characters: number([...text].length), points: points(writing.points ?? one.chargedPoints) })}
@@ -127,6 +141,14 @@ export default function TextPage() {
                 </dd>
               </div>
             </dl>
+            <div className="row">
+              <Button size="small" disabled={isEnded} onClick={() => setConnected(!isConnected)}>
+                {t(isConnected ? "txtCut" : "txtResume")}
+              </Button>
+              <span className="soft" role="status">
+                {isEnded ? t("txtStreamEnded") : isConnected ? t("txtConnected") : t("txtCutAt", { id: writing.lastId ?? "–" })}
+              </span>
+            </div>
             <pre className="txt-events" role="region" tabIndex={0} aria-label={t("txtEvents")}>
               {writing.frames.map((frame) => `${frame.id ?? "-"}  ${frame.event}  ${JSON.stringify(frame.data)}`).join("\n")}
             </pre>

@@ -12,13 +12,12 @@ import { Page } from "@/ui/Page";
 import { Waiting } from "@/ui/Waiting";
 import { useSubmit } from "@/ui/forms";
 import { usePaged } from "@/ui/lists";
+import { TEXT_STYLES } from "./styles";
 import { takePicture, type Picture } from "../studio/picture";
 
 type Generation = Schemas["GenerationBody"];
 type Service = Schemas["ServiceBody"];
 type Properties = Record<string, { enum?: string[]; default?: string }>;
-
-export const TEXT_STYLES: Record<string, string> = { COMPLETED: "good", FAILED: "bad", RUNNING: "live", QUEUED: "live", CANCELLED: "" };
 
 interface Values {
   service: string;
@@ -69,10 +68,12 @@ function Writer({ services }: { services: Service[] }) {
   const chosen = Form.useWatch("service", form) ?? services[0]!.service;
   const service = services.find((one) => one.service === chosen) ?? services[0]!;
   const properties = Object.entries((service.params as { properties?: Properties }).properties ?? {}).filter(([, schema]) => schema.enum);
+  const wanted = service.input as { properties: Record<string, unknown>; required: string[] };
+  const [takesPicture, takesText] = ["inputId", "text"].map((name) => name in wanted.properties);
   const { submit, fault, isSending } = useSubmit(
     form,
     async (values) => {
-      const input = { ...(values.text?.trim() ? { text: values.text.trim() } : {}), ...(picture && service.mode === "vision" ? { inputId: await picture.upload } : {}) };
+      const input = { ...(takesText && values.text?.trim() ? { text: values.text.trim() } : {}), ...(picture && takesPicture ? { inputId: await picture.upload } : {}) };
       const body = { service: service.service, input, params: values.params ?? {}, ...(values.paid === "auto" ? {} : { paid: values.paid === "paid" }) };
       const made = (await call(api.POST("/api/v1/generations", { body, ...once(key) } as never))) as { generationId: string };
       setKey(crypto.randomUUID());
@@ -97,8 +98,8 @@ function Writer({ services }: { services: Service[] }) {
           <Select options={services.map((one) => ({ value: one.service, label: one.title[currentLanguage()] ?? one.service }))} />
         </Form.Item>
       ) : null}
-      {service.mode === "vision" ? (
-        <Form.Item label={t("txtPicture")}>
+      {takesPicture ? (
+        <Form.Item label={t("txtPicture")} required={wanted.required.includes("inputId")}>
           <div className="row">
             <Upload accept="image/png,image/jpeg,image/webp" showUploadList={false} beforeUpload={(file) => (void take(file), false)}>
               <Button>{t("txtChoosePicture")}</Button>
@@ -108,9 +109,11 @@ function Writer({ services }: { services: Service[] }) {
           <Fault error={pictureFault} />
         </Form.Item>
       ) : null}
-      <Form.Item name="text" label={t("txtWords")} extra={t("txtWordsHint")} rules={[{ required: service.mode !== "vision", whitespace: true, message: t("required") }]}>
-        <Input.TextArea autoSize={{ minRows: 3, maxRows: 10 }} maxLength={4000} showCount placeholder={t("txtExample")} />
-      </Form.Item>
+      {takesText ? (
+        <Form.Item name="text" label={t("txtWords")} extra={t("txtWordsHint")} rules={[{ required: wanted.required.includes("text"), whitespace: true, message: t("required") }]}>
+          <Input.TextArea autoSize={{ minRows: 3, maxRows: 10 }} maxLength={4000} showCount placeholder={t("txtExample")} />
+        </Form.Item>
+      ) : null}
       <div className="txt-options">
         {properties.map(([name, schema]) => (
           <Form.Item key={name} name={["params", name]} label={valueText("textParam", name)}>

@@ -1,21 +1,33 @@
 import { Button, Form, Input, InputNumber, Modal } from "antd";
 import { useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { Link } from "react-router";
 import { api, call, once } from "@/api/client";
 import { useAllowed } from "@/api/queries";
 import { dateTime, number, useT, valueText, yuan } from "@/i18n";
 import { DataTable } from "@/ui/DataTable";
+import { EnterSubmits } from "@/ui/EnterSubmits";
 import { Fault } from "@/ui/Fault";
 import { useSubmit } from "@/ui/forms";
 import { usePaged } from "@/ui/lists";
 import { OPEN, ORDER_STYLES, REFUND_STYLES, refundableFen, type Order, type Refund } from "./orders";
 
+const REFUND_POLL_MS = 3000;
+const isUnderWay = ({ status }: Refund): boolean => status === "REQUESTED" || status === "PROCESSING";
+
 export default function Orders() {
   const t = useT();
   const mayRefund = useAllowed("order.refund");
+  const client = useQueryClient();
   const orders = usePaged<Order>(["orders"], "/orders");
-  const refunds = usePaged<Refund>(["refunds"], "/refunds");
+  const refunds = usePaged<Refund>(["refunds"], "/refunds", {}, { everyMs: (items) => (items.some(isUnderWay) ? REFUND_POLL_MS : undefined) });
+  // A refund that has ended changes its order and the balance.
+  const underWay = refunds.items.filter(isUnderWay).length;
+  const before = useRef(underWay);
+  useEffect(() => {
+    if (underWay < before.current) for (const name of ["orders", "me"]) void client.invalidateQueries({ queryKey: [name] });
+    before.current = underWay;
+  }, [client, underWay]);
   const [refunded, setRefunded] = useState<Order | null>(null);
   return (
     <div className="stack loose">
@@ -111,6 +123,7 @@ function RefundForm({ order, close }: { order: Order; close: () => void }) {
           <Input maxLength={80} />
         </Form.Item>
         <Fault error={fault} />
+        <EnterSubmits />
       </Form>
     </Modal>
   );

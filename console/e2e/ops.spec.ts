@@ -1,0 +1,258 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import type { Page } from "playwright-core";
+import { address, axe, close, DESKTOP, faults, operator, PHONE, request, shop, signedIn, stack, type Shop } from "./harness";
+import { asAdmin, blank, bottle, choose, cutout, fits, LONG_MS, Receiver, runJob, taskEnded, until } from "./operator";
+
+const LANE = "VIP, short tasks";
+const receiver = new Receiver();
+let who: Shop;
+let [done, failed]: [string, string] = ["", ""];
+let dead: { jobId: string; runId: string };
+
+beforeAll(async () => {
+  await receiver.start();
+  who = await shop({ points: 200, tier: "vip" });
+  done = await cutout(who, bottle(), "image/jpeg");
+  failed = await cutout(who, blank(), "image/png");
+  dead = await runJob(who, "sends the stock", "/flip");
+  await Promise.all([taskEnded(who, done), taskEnded(who, failed)]);
+  await until(() => request<{ state: string }>("GET", `/runs/${dead.runId}`, { token: who.accessToken }), (run) => run.state === "FAILED");
+}, 3 * LONG_MS);
+afterEach(() => {
+  expect(faults.splice(0)).toEqual([]);
+});
+afterAll(async () => {
+  await asAdmin("POST", "/ops/lanes/vip_short/resume").catch(() => undefined);
+  await asAdmin("DELETE", "/ops/settings/guard.redis_connections").catch(() => undefined);
+  await receiver.stop();
+  await close();
+});
+
+const short = (id: string) => `${id.slice(0, 8)}…${id.slice(-5)}`;
+const row = (page: Page, id: string) => page.locator("tbody tr").filter({ hasText: short(id) });
+const section = (page: Page, name: string) => page.getByRole("navigation", { name: "Operations" }).getByRole("link", { name, exact: true });
+
+/** The clicks of a newcomer: the answer stands on the page after three of them at most. */
+async function clicks(...all: (() => Promise<void>)[]): Promise<void> {
+  expect(all.length).toBeLessThanOrEqual(3);
+  for (const click of all) await click();
+}
+
+describe("a newcomer at the first page", () => {
+  it("finds the answer to five questions in three clicks", { timeout: 240_000 }, async () => {
+    await asAdmin("POST", "/ops/lanes/vip_short/pause", { reason: "driver update" });
+    const waiting = [await cutout(who, bottle(), "image/jpeg"), await cutout(who, bottle(), "image/jpeg")];
+    const page = await signedIn(await operator(), "/ops");
+    const ask = (question: string) => () => page.getByRole("link", { name: question }).click();
+    const again = () => page.goto(address("/ops"));
+
+    // What is wrong now, and since when.
+    await page.getByText(/Lane VIP, short tasks is paused.*driver update.*since/s).waitFor();
+    await page.getByText(/dead letters in runs/).waitFor();
+
+    // Why is this task waiting?
+    await clicks(ask("Why is this task waiting?"), () => row(page, waiting[0]!).getByRole("link").first().click());
+    await page.getByRole("region", { name: "Why it waits" }).getByText("The queue is paused").waitFor();
+    await section(page, "Tasks").click();
+
+    // Both are cancelled together.
+    await choose(page, "Status", "Queued");
+    for (const id of waiting) await row(page, id).getByRole("checkbox").check();
+    await page.getByRole("button", { name: "Cancel tasks" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Cancel tasks" }).click();
+    await page.getByText("2 done, 0 refused.").waitFor();
+    for (const id of waiting) expect((await taskEnded(who, id)).status).toBe("CANCELLED");
+    await asAdmin("POST", "/ops/lanes/vip_short/resume");
+
+    // Which tenant got how much in the last hour?
+    await again();
+    const name = (await asAdmin<{ items: { name: string }[] }>("GET", `/tenants?q=${who.tenantId}`)).items[0]!.name;
+    await clicks(ask("Which tenant got how much in the last hour?"));
+    await page.getByRole("region", { name: "Shares", exact: true }).getByRole("listitem").filter({ hasText: name }).filter({ hasText: /\d %/ }).first().waitFor();
+
+    // What failed since midnight, and can I retry it?
+    await again();
+    await clicks(ask("What failed since midnight, and can I retry it?"), () => row(page, failed).getByRole("checkbox").check());
+    expect(await page.getByRole("button", { name: "Retry tasks" }).isEnabled()).toBe(true);
+    await page.getByRole("button", { name: "Retry tasks" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Retry tasks" }).click();
+    await page.getByText("1 done, 0 refused.").waitFor();
+
+    // Is anybody's money wrong?
+    await again();
+    await clicks(ask("Is anybody's money wrong?"));
+    await page.getByRole("heading", { name: /Invariants All hold/ }).waitFor({ timeout: LONG_MS });
+    await page.getByRole("heading", { name: "Bills of WeChat Pay" }).waitFor();
+
+    // Did last night's jobs all fire?
+    await again();
+    await clicks(ask("Did last night's jobs all fire?"));
+    await page.getByText("Every fire so far has become a run or a note. No fire was lost.").waitFor({ timeout: LONG_MS });
+    await page.getByRole("link", { name: "sends the stock", exact: true }).first().waitFor();
+    await page.context().close();
+  });
+});
+
+describe("an operator", () => {
+  it("searches a task, reads its attempts and log, and replays a dead letter", { timeout: 240_000 }, async () => {
+    const page = await signedIn(await operator(), "/ops/tasks");
+    await page.getByPlaceholder("Task, trace or e-mail").fill(who.email);
+    await page.keyboard.press("Enter");
+    await row(page, failed).getByRole("link").first().click();
+    const attempts = page.getByRole("region", { name: "Attempts" });
+    await attempts.getByText(/^\S+-[0-9a-f]{6}$/).first().waitFor();
+    await attempts.getByText("Failed").first().waitFor();
+    expect(await page.locator(".ops-timeline li").filter({ hasText: /Processing → Failed/ }).count()).toBeGreaterThan(0);
+    const trace = await page.locator(".ops-facts").getByText(/^[0-9a-f]{32}$|^1-/).first().innerText();
+    await section(page, "Tasks").click();
+    await page.getByPlaceholder("Task, trace or e-mail").fill(trace);
+    await page.keyboard.press("Enter");
+    await row(page, failed).waitFor();
+
+    await section(page, "Dead letters").click();
+    await page.getByRole("button", { name: "Read runs" }).click();
+    await page.getByRole("link", { name: short(dead.runId) }).click();
+    await page.getByRole("region", { name: "Log" }).getByText(/500/).first().waitFor();
+    await page.goBack();
+    await page.getByRole("button", { name: "Read runs" }).click();
+    // Nothing is ticked, so nothing is sent back.
+    expect(await page.getByRole("button", { name: "Send back" }).isDisabled()).toBe(true);
+    receiver.isRepaired = true;
+    await page.getByRole("checkbox", { name: `Choose ${dead.runId}` }).check();
+    await page.getByRole("button", { name: "Send back" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Send back" }).click();
+    await page.getByText("1 messages were sent back.").waitFor();
+    await until(() => request<{ state: string }>("GET", `/runs/${dead.runId}`, { token: who.accessToken }), (run) => run.state === "SUCCESS");
+    await section(page, "Audit").click();
+    await page.getByLabel("Target").fill(dead.runId);
+    await page.getByRole("button", { name: "Search" }).click();
+    const entry = page.locator("tbody tr").filter({ hasText: "run.replay" });
+    await entry.first().waitFor();
+    expect(await entry.first().innerText()).not.toMatch(/usr_/);
+    await page.context().close();
+  });
+
+  it("pauses a lane, sets limits, and changes a setting that degrades the platform", { timeout: 240_000 }, async () => {
+    const page = await signedIn(await operator(), "/ops/lanes");
+    await page.getByRole("button", { name: `Pause ${LANE}` }).click();
+    const dialog = page.getByRole("dialog");
+    expect(await dialog.getByRole("button", { name: "Pause" }).isDisabled()).toBe(true);
+    await dialog.getByLabel("Reason").fill("driver update");
+    await dialog.getByRole("button", { name: "Pause" }).click();
+    await page.getByRole("button", { name: `Resume ${LANE}` }).click();
+    await page.getByRole("button", { name: `Pause ${LANE}` }).waitFor();
+    await page.getByRole("button", { name: `Change Parallelism ${LANE}: No limit` }).click();
+    await page.getByRole("spinbutton", { name: `Parallelism ${LANE}` }).fill("3");
+    await page.keyboard.press("Enter");
+    await page.getByRole("button", { name: `Change Parallelism ${LANE}: 3` }).click();
+    await page.getByRole("button", { name: "No limit", exact: true }).click();
+    await page.getByRole("button", { name: `Change Parallelism ${LANE}: No limit` }).waitFor();
+    const limits = page.getByRole("region", { name: "Models" }).getByRole("button", { name: /^Change Limit .*: No limit$/ });
+    const model = /^Change Limit (.*): No limit$/.exec((await limits.first().getAttribute("aria-label"))!)![1]!;
+    await limits.first().click();
+    await page.getByRole("spinbutton", { name: `Limit ${model}` }).fill("7");
+    await page.keyboard.press("Enter");
+    await page.getByRole("button", { name: `Change Limit ${model}: 7` }).click();
+    await page.getByRole("button", { name: "No limit", exact: true }).click();
+    await page.getByRole("button", { name: `Change Limit ${model}: No limit` }).waitFor();
+
+    const banner = page.getByText("The platform is degraded", { exact: false });
+    await section(page, "Settings").click();
+    await page.getByLabel("Find a setting").fill("guard.redis_connections");
+    await page.getByRole("button", { name: "Change guard.redis_connections" }).click();
+    await page.getByRole("dialog").getByRole("spinbutton", { name: "Value" }).fill("1");
+    await page.getByRole("dialog").getByRole("button", { name: "OK" }).click();
+    await banner.waitFor({ timeout: 2 * LONG_MS });
+    await page.getByRole("link", { name: "See why" }).click();
+    await page.getByText(/Redis connections is \d+ open; the limit is 1 open\./).waitFor({ timeout: LONG_MS });
+    await section(page, "Settings").click();
+    await page.getByLabel("Find a setting").fill("guard.redis_connections");
+    await page.getByRole("button", { name: "Restore default guard.redis_connections" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Restore default" }).click();
+    await banner.waitFor({ state: "detached", timeout: 2 * LONG_MS });
+    await page.context().close();
+  });
+
+  it("changes a tenant, gives points, refunds an order, and asks what if", { timeout: 240_000 }, async () => {
+    const order = await request<{ orderId: string }>("POST", "/orders", { token: who.accessToken, body: { packageId: "starter", channel: "native" }, key: crypto.randomUUID() });
+    const paid = await fetch(`${stack.wechatSimUrl}/sim/orders/${order.orderId.replace("ord_", "")}/pay`, { method: "POST", headers: { "content-type": "application/json" }, body: "{}" });
+    expect(paid.ok).toBe(true);
+    const page = await signedIn(await operator(), "/ops/tenants");
+    await page.getByPlaceholder("Name, or e-mail of a person").fill(who.email);
+    await page.keyboard.press("Enter");
+    await expect.poll(() => page.locator("tbody tr").count(), { timeout: LONG_MS }).toBe(1);
+    await page.locator("tbody tr a").first().click();
+    await choose(page, "Tier", "Enterprise");
+    await page.getByRole("spinbutton", { name: "Weight" }).fill("7");
+    await page.getByRole("button", { name: "Save" }).click();
+    const read = async () => (await asAdmin<{ items: { tier: string; weight: number; status: string }[] }>("GET", `/tenants?q=${who.tenantId}`)).items[0]!;
+    await until(read, (tenant) => tenant.tier === "enterprise" && tenant.weight === 7);
+    await page.getByRole("button", { name: `Give points ${who.email}` }).click();
+    await page.getByRole("dialog").getByRole("spinbutton", { name: "Points" }).fill("11");
+    await page.getByRole("dialog").getByLabel("Reason").fill("goodwill");
+    await page.getByRole("dialog").getByRole("button", { name: "Give points" }).click();
+    await page.getByText("11 points were given.").waitFor();
+    await page.getByRole("button", { name: /^Refund ¥/ }).click();
+    await page.getByRole("dialog").getByRole("spinbutton", { name: "Amount in yuan" }).fill("1");
+    await page.getByRole("dialog").getByLabel("Reason").fill("late");
+    await page.getByRole("dialog").getByRole("button", { name: "Refund" }).click();
+    await page.getByRole("region", { name: "Orders" }).getByText("¥1.00").waitFor({ timeout: LONG_MS });
+    await page.getByRole("button", { name: "Suspend" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Suspend" }).click();
+    await until(read, (tenant) => tenant.status === "SUSPENDED");
+    await page.getByRole("button", { name: "Reopen" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Reopen" }).click();
+    await until(read, (tenant) => tenant.status === "ACTIVE");
+
+    await section(page, "Shares").click();
+    await page.getByRole("spinbutton", { name: /^Weight / }).first().fill("50");
+    await page.getByRole("button", { name: "Replay" }).click();
+    await page.getByRole("region", { name: "What if" }).getByText(/mean/).first().waitFor({ timeout: LONG_MS });
+    await page.context().close();
+  });
+
+  it("goes through the sections with the keyboard", { timeout: 120_000 }, async () => {
+    const page = await signedIn(await operator(), "/ops");
+    await section(page, "Overview").focus();
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "Charts", level: 1 }).waitFor();
+    await section(page, "Tasks").focus();
+    await page.keyboard.press("Enter");
+    await page.getByPlaceholder("Task, trace or e-mail").focus();
+    await page.keyboard.type(failed);
+    await page.keyboard.press("Enter");
+    await expect.poll(() => page.locator("tbody tr").count(), { timeout: LONG_MS }).toBe(1);
+    await row(page, failed).getByRole("checkbox").focus();
+    await page.keyboard.press("Space");
+    expect(await page.getByRole("button", { name: "Retry tasks" }).isEnabled()).toBe(true);
+    await row(page, failed).getByRole("link").first().focus();
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "Attempts" }).waitFor();
+    await page.context().close();
+  });
+
+  it.each([
+    ["desktop, English, light", DESKTOP, "en", "light"],
+    ["phone, Chinese, dark", PHONE, "zh", "dark"],
+  ] as const)("has nothing serious for axe: %s", { timeout: 200_000 }, async (_, options, language, theme) => {
+    const page = await signedIn(await operator(), "/ops", options, language, theme);
+    const found: Record<string, string[]> = {};
+    for (const path of ["", "/charts", "/tasks", `/tasks/${failed}`, "/runs", "/texts", "/lanes", "/workers", "/shares", "/dead-letters", "/checks", "/tenants", `/tenants/${who.tenantId}`, "/audit", "/settings", "/settings?part=cache", "/settings?part=dictionaries"]) {
+      await page.goto(address(`/ops${path}`));
+      await page.locator("main h1").first().waitFor();
+      await page.waitForLoadState("networkidle");
+      await fits(page, path);
+      found[path] = await axe(page);
+      if (language === "zh") found[path].push(...english(await page.locator("main .page-head, main th, main h2, main button, .ops-nav").allInnerTexts()));
+    }
+    await page.context().close();
+    expect(Object.entries(found).filter(([, all]) => all.length)).toEqual([]);
+  });
+});
+
+/** English words on a Chinese page, without names, identifiers and units. */
+function english(texts: string[]): string[] {
+  const known = /^(Artiway|Shop|English|Jain|JSON|Redis|GPU|PostgreSQL|WeChat|VIP)$/;
+  return texts.flatMap((text) => (text.match(/(?<![\w.\-_@/])[A-Za-z]{4,}(?![\w.\-_@/])/g) ?? []).filter((word) => !known.test(word)).map((word) => `English: ${word} in ${text.slice(0, 60)}`));
+}
