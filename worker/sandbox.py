@@ -54,7 +54,8 @@ class Sandbox:
         self._pipe: Connection | None = None
         self._stop = SPAWN.Event()
 
-    def start(self) -> None:
+    def start(self, wake: Connection | None = None) -> None:
+        """Start the child and wait until it is ready. A message on `wake` ends the wait, and the child."""
         if self._process is not None and self._process.is_alive():
             return
         self.kill()
@@ -67,20 +68,24 @@ class Sandbox:
         child_pipe.close()
         self._pipe = pipe
         try:
-            if not pipe.poll(START_S):
-                raise EngineCrashed("the engine process did not start")
-            frames.receive(pipe)
+            ready = mp_connection.wait([pipe] if wake is None else [pipe, wake], START_S)
+            if pipe in ready:
+                frames.receive(pipe)
+                return
         except (EOFError, OSError) as error:
             self.kill()
             raise EngineCrashed("the engine process ended while it started") from error
+        self.kill()
+        if not ready:
+            raise EngineCrashed("the engine process did not start")
 
     def run(self, job: Job, attempt: Attempt, report: Callable[[float], None], *, time_limit_s: float) -> EngineResult:
-        self.start()
-        assert self._pipe is not None
-        self._stop.clear()
         wake, waker = SPAWN.Pipe(duplex=False)
         attempt.on_stop(lambda: _wake(waker))
         try:
+            self.start(wake)  # outside the time limit: a new child is no fault of the node
+            attempt.check()
+            self._stop.clear()
             return self._wait_for_result(job, attempt, report, wake, time.monotonic() + time_limit_s, time_limit_s)
         except (EOFError, OSError, ValueError, KeyError, TypeError) as error:
             code = None if self._process is None else self._process.exitcode

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import platform
+import resource
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -160,6 +163,7 @@ def quiet(_percent: float) -> None:
 
 
 def steps(bench: Bench) -> dict[str, Any]:
+    from bench.engines import __main__ as own  # by its name, under which a new process can import it
     from tests.worker.real import is_product, product
     from worker.pictures import Picture, encode
 
@@ -175,16 +179,19 @@ def steps(bench: Bench) -> dict[str, Any]:
             began = time.perf_counter()
             made = slot.run(job, bench.attempt(), quiet, time_limit_s=300)
             took = time.perf_counter() - began
-        bare = BARE[step](bench, plain) if step in BARE else None
-        rows[step] = {
-            "engine": made.engine.name,
-            "seconds": round(took, 2),
-            "peak_mb": round(max(seen)),
-            "bare_seconds": None if bare is None else round(bare, 2),
-        }
+        rows[step] = {"engine": made.engine.name, "seconds": round(took, 2), "peak_mb": round(max(seen))}
+        if step in BARE:  # in a process of its own, so that its memory is not counted with the next step
+            with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+                rows[step] |= pool.submit(own.bare, step, plain).result()
         print(f"  {step:12} {rows[step]}", flush=True)
         save("steps", rows)
     return rows
+
+
+def bare(step: str, data: bytes) -> dict[str, float]:
+    seconds = BARE[step](Bench(), data)
+    peak_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {"bare_seconds": round(seconds, 2), "bare_peak_mb": round(peak_kb / 2**10)}
 
 
 def bare_isnet(bench: Bench, data: bytes) -> float:
@@ -290,10 +297,10 @@ def stop(bench: Bench) -> dict[str, Any]:
         first = bench.job(node_type, step, params, {"product": photograph("tee", (256, 256))})
         job = bench.job(node_type, step, params, {"product": data})
         with bench.sandbox() as slot:
-            slot.run(first, bench.attempt(), quiet, time_limit_s=300)  # loads the model
             for way in ("cancel", "time limit"):
                 taken = []
                 for after_s in (0.3, 0.7, 1.1, 1.5, 1.9):
+                    slot.run(first, bench.attempt(), quiet, time_limit_s=300)  # loads the model, also after a kill
                     attempt = bench.attempt()
                     timer = threading.Timer(after_s, attempt.stop, (Stop.CANCELLED,))
                     if way == "cancel":

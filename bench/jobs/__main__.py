@@ -1,4 +1,4 @@
-"""`python -m bench.jobs [--quick] [--no-peers] [--only part …] [--http-rates n …]`: jobs at the specified load.
+"""`python -m bench.jobs [--quick] [--minutes n] [--no-peers] [--only part …] [--http-rates n …]`: jobs under load.
 
 300,000 definitions, 37,500 of them due each minute, on PostgreSQL and the emulator's SQS. Trigger, dispatcher, caller
 and result writer are the services of the functions in processes of their own.
@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.jobs import live, peers
+from bench.jobs import backfill, live, peers
 from bench.jobs.world import World, world
 
 RESULTS = Path(__file__).parent.parent / "results" / "jobs.json"
@@ -23,7 +23,8 @@ MINUTES, QUICK_MINUTES = 30, 3
 # Runs per minute of the HTTP path, from the lowest; the first that does not hold ends the search.
 HTTP_RATES = (3_000, 6_000, 12_000, 24_000, 37_500)
 STORY_JOBS, STORY_PER_SECOND = 12_000, 200
-PARTS = ("pace", "burst", "http", "midnight")
+BACKFILL_RATIO = 1.5
+PARTS = ("pace", "burst", "http", "midnight", "backfill")
 
 
 def holds(row: dict[str, Any]) -> bool:
@@ -114,14 +115,28 @@ def burst(place: World, *, count: int, has_peers: bool) -> dict[str, Any]:
     return found
 
 
+def beside_backfill(place: World, *, minutes: int) -> dict[str, Any]:
+    row = backfill.beside(place, minutes=minutes)
+    print(
+        f"  {row['perMinute']:,} live HTTP runs a minute, alone and beside a backfill of {row['backfillRuns']:,} runs,"
+        f" {row['parallelism']} at once, that took {row['backfillSeconds']:.0f} s"
+    )
+    show("start delay alone, s", row["alone"])
+    show("beside the backfill, s", row["beside"])
+    ratio = row["ratio"]
+    show("ratio", ratio, met(max(ratio["p50"], ratio["p95"]) <= BACKFILL_RATIO, f"p50 and p95 <= {BACKFILL_RATIO}"))
+    return row
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_MINUTES} minutes instead of {MINUTES}")
+    parser.add_argument("--minutes", type=int, help="of the pace, instead of these")
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--http-rates", nargs="+", type=int, default=HTTP_RATES, metavar="RUNS", help="a minute")
     arguments = parser.parse_args()
-    minutes = QUICK_MINUTES if arguments.quick else MINUTES
+    minutes = arguments.minutes or (QUICK_MINUTES if arguments.quick else MINUTES)
     found: dict[str, Any] = {
         "machine": {"cores": os.cpu_count(), "python": platform.python_version(), "load": os.getloadavg()[0]}
     }
@@ -148,6 +163,7 @@ def main() -> None:
     http_minutes = 1 if arguments.quick else 3
     part("http", lambda place: http_path(place, minutes=http_minutes, rates=arguments.http_rates))
     part("midnight", story)
+    part("backfill", lambda place: beside_backfill(place, minutes=http_minutes))
     RESULTS.parent.mkdir(exist_ok=True)
     before = json.loads(RESULTS.read_text()) if RESULTS.exists() and len(arguments.only) < len(PARTS) else {}
     RESULTS.write_text(json.dumps(before | found, indent=1) + "\n")

@@ -31,7 +31,7 @@ AT_ONCE = {"enterprise": 200, "vip": 50, "standard": 20, "free": 10}
 
 def paced(world: World, *, per_minute: int, minutes: int, is_http: bool = False) -> dict[str, Any]:
     """Definitions of which an eighth is due each minute; trigger, dispatch and hand-over in real time."""
-    with psycopg.connect(world.admin_url, autocommit=True) as connection, _target(is_http, None) as url:
+    with psycopg.connect(world.admin_url, autocommit=True) as connection, at_target(is_http, None) as url:
         empty(connection)
         made = definitions(add_tenants(connection, ["enterprise"] * TENANTS, is_unlimited=True), per_minute * 8)
         lead_s = LEAD_S if is_http else HORIZON_S
@@ -43,15 +43,15 @@ def paced(world: World, *, per_minute: int, minutes: int, is_http: bool = False)
         end = start + timedelta(minutes=minutes)
         names = ["trigger", "dispatch", *(["caller", "results"] if is_http else ["sink"])]
         with at_work(world, names) as found:
-            _until(start)
+            until(start)
             before = _spent(connection, world)
-            _until(end)
+            until(end)
             after = _spent(connection, world)
-            _wait_for_the_end(connection, start, end)
+            wait_for_the_end(connection, start, end)
         result = delays(connection, found, start, end)
         result |= unlike(connection, made, start, minutes)
         per_run = {key: (after[key] - before[key]) / max(1, per_minute * minutes) for key in after}
-        passes = [one for one in found["trigger"]["pass"] if start.timestamp() <= one["at"] < end.timestamp()]
+        passes = [one for one in found["trigger"].get("pass", []) if start.timestamp() <= one["at"] < end.timestamp()]
         return result | {
             "perMinute": per_minute,
             "minutes": minutes,
@@ -59,7 +59,7 @@ def paced(world: World, *, per_minute: int, minutes: int, is_http: bool = False)
             "passSeconds": quantiles([one["seconds"] for one in passes]),
             "runsPerPass": quantiles([one.get("runs", 0) for one in passes]),
             "resent": sum(one.get("resent", 0) for one in passes),
-            "swept": sum(one["swept"] for one in found["trigger"]["sweep"]),
+            "swept": sum(one["swept"] for one in found["trigger"].get("sweep", [])),
             "perRun": per_run,
             "cpuSeconds": {name: round(notes["cpu"][0], 1) for name, notes in found.items() if notes},
             "failures": {name: notes["failures"][:3] for name, notes in found.items() if notes.get("failures")},
@@ -74,8 +74,8 @@ def drained(world: World, count: int) -> dict[str, Any]:
         due = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=LEAD_S)
         store_once(connection, made, due, url="http://127.0.0.1:9/", timeout_s=30)
         with at_work(world, ["trigger", "dispatch", "sink"]) as found:
-            _until(due)
-            _wait_for_the_end(connection, due, due + timedelta(seconds=1), limit_s=600)
+            until(due)
+            wait_for_the_end(connection, due, due + timedelta(seconds=1), limit_s=600)
         result = delays(connection, found, due, due + timedelta(seconds=1))
         (last,) = connection.execute("SELECT max(ended_at) FROM job_run").fetchone() or (due,)
     seconds = (last - due).total_seconds() if last else float("nan")
@@ -84,7 +84,7 @@ def drained(world: World, count: int) -> dict[str, Any]:
 
 def midnight(world: World, count: int, per_second: int) -> dict[str, Any]:
     """Jobs of 50 tenants at one second, with the limits of their tiers, against a target that takes so many calls."""
-    with psycopg.connect(world.admin_url, autocommit=True) as connection, _target(True, per_second) as url:
+    with psycopg.connect(world.admin_url, autocommit=True) as connection, at_target(True, per_second) as url:
         empty(connection)
         owners = add_tenants(connection, TIERS, is_unlimited=False)
         tier_of = {tenant_id: tier for (tenant_id, _), tier in zip(owners, TIERS, strict=True)}
@@ -92,8 +92,8 @@ def midnight(world: World, count: int, per_second: int) -> dict[str, Any]:
         due = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=LEAD_S)
         store_once(connection, made, due, url=url, timeout_s=60)
         with at_work(world, ["trigger", "dispatch", "caller", "results"], capacity=1_000) as found:
-            _until(due)
-            _wait_for_the_end(connection, due, due + timedelta(seconds=1), limit_s=420)
+            until(due)
+            wait_for_the_end(connection, due, due + timedelta(seconds=1), limit_s=420)
         rows = connection.execute(
             "SELECT tenant_id, lane, extract(epoch FROM started_at - assigned_at)::float8,"
             " extract(epoch FROM ended_at - assigned_at)::float8 FROM job_run"
@@ -134,11 +134,11 @@ def _spent(connection: psycopg.Connection, world: World) -> dict[str, float]:
     return counters(connection) | servers
 
 
-def _until(moment: datetime) -> None:
+def until(moment: datetime) -> None:
     time.sleep(max(0.0, (moment - datetime.now(UTC)).total_seconds()))
 
 
-def _wait_for_the_end(
+def wait_for_the_end(
     connection: psycopg.Connection, start: datetime, end: datetime, *, limit_s: float = GRACE_S
 ) -> None:
     """Until every run of the window has ended, or time is over: slots of jitter end a minute after the window."""
@@ -155,7 +155,7 @@ def _wait_for_the_end(
 
 
 @contextlib.contextmanager
-def _target(is_http: bool, per_second: int | None) -> Iterator[str]:
+def at_target(is_http: bool, per_second: int | None) -> Iterator[str]:
     """A server of its own process that answers at once, or so many requests a second."""
     if not is_http:
         yield "http://127.0.0.1:9/"

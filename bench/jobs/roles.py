@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from artiway.jobs.backfills.repository import PostgresRelease
+from artiway.jobs.backfills.service import BackfillRelease
 from artiway.jobs.dispatch import DispatchService
 from artiway.jobs.messages import CALLS, RESULTS, Call, Outcome, Result
 from artiway.jobs.repository import PostgresRuns
@@ -37,6 +39,8 @@ SWEEP_S, SWEEP_AGE_S, SWEEP_LIMIT = 5, 10, 500
 # Invocations at once. A dispatcher that waits for the second of its runs holds one of them.
 DISPATCHERS = ("run_critical", "run_critical", "run_high", "run_high", *["run_normal"] * 4, "run_low", "run_low")
 SINKS, CALLERS, WRITERS = 2, 10, 2
+# A process writes its notes when it stops; a pass on busy cores may last long.
+STOP_S = 300
 # The variable with host and port of the target that callers may reach.
 TARGET = "BENCH_TARGET"
 
@@ -49,8 +53,14 @@ class Services:
         self.relay = Relay(PostgresStore(database), SqsSender(world.queues))
         runs = PostgresRuns(database, Outbox(self.relay.deliver))
         self.dispatch = DispatchService(runs, values, pause=time.sleep)
-        self.trigger = TriggerService(runs, values, wake=self.dispatch.wake)
-        self.results = ResultService(runs, self.dispatch, jitter=lambda: 0.5)
+        self.release = BackfillRelease(PostgresRelease(runs), values, wake=self.dispatch.wake)
+        self.trigger = TriggerService(runs, values, wake=self.release.release_and_wake)
+        self._results = ResultService(runs, self.dispatch, jitter=lambda: 0.5)
+
+    def apply(self, results: list[Result]) -> None:
+        """As the function of results does."""
+        self._results.apply(results)
+        self.release.release()
 
 
 @dataclass
@@ -118,7 +128,7 @@ def sink(role: Role) -> None:
     def handle(batch: list[dict[str, Any]]) -> None:
         calls = [Call.from_data(call) for data in batch for call in data["calls"]]
         role.notes.append((time.time(), [str(call.run_id) for call in calls]))
-        services.results.apply([_succeeded(call) for call in calls])
+        services.apply([_succeeded(call) for call in calls])
 
     role.consume(CALLS, handle)
 
@@ -128,9 +138,11 @@ def caller(role: Role) -> None:
     from artiway.jobs.outbound import HttpTarget
     from artiway.jobs.queue import ResultsQueue
     from artiway.platform.outbound import Client, parse_targets
+    from artiway.tasks.calls.nodes import report_of
 
     target = HttpTarget(Client(allowed=parse_targets(os.environ[TARGET])))
-    made = Caller(target, NoSecrets(), ResultsQueue(role.world.queues[RESULTS], SystemClock()), SystemClock())
+    results = ResultsQueue(role.world.queues[RESULTS], SystemClock(), reports_url="", report_of=report_of)
+    made = Caller(target, NoSecrets(), results, SystemClock())
 
     def handle(batch: list[dict[str, Any]]) -> None:
         calls = [Call.from_data(call) for data in batch for call in data["calls"]]
@@ -143,10 +155,7 @@ def caller(role: Role) -> None:
 def writer(role: Role) -> None:
     services = role.services()
     role.consume(
-        RESULTS,
-        lambda batch: (
-            services.results.apply([Result.from_data(one) for data in batch for one in data["results"]]) and None
-        ),
+        RESULTS, lambda batch: services.apply([Result.from_data(one) for data in batch for one in data["results"]])
     )
 
 
@@ -216,7 +225,7 @@ def at_work(world: World, names: Sequence[str], *, capacity: int = 100_000) -> I
     finally:
         stop.set()
         for process in processes:
-            process.join(90)
+            process.join(STOP_S)
             if process.is_alive():
                 process.kill()
         for name in names:

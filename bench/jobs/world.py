@@ -48,6 +48,7 @@ class World:
 
     admin_url: str
     service_url: str
+    app_url: str
     sqs_url: str
     queues: dict[str, str]
     folder: str
@@ -106,12 +107,13 @@ def world() -> Iterator[World]:
                 name: sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
                 for name in (*RUN_LANES, CALLS, SUBMISSIONS, RESULTS)
             }
-            admin_url, service_url = prepared(postgres.url)
+            urls = prepared(postgres.url)
             pids = postgres.process.pid, emulator.process.pid
-            yield World(admin_url, service_url, emulator.url, queues, home, *pids)
+            yield World(*urls, emulator.url, queues, home, *pids)
 
 
-def prepared(url: str) -> tuple[str, str]:
+def prepared(url: str) -> tuple[str, str, str]:
+    """The addresses of the superuser, of the service and of the application."""
     password = secrets.token_urlsafe(12)
     with psycopg.connect(url, autocommit=True) as connection:
         for role in ("artiway_owner", "artiway_app", "artiway_service"):
@@ -119,8 +121,9 @@ def prepared(url: str) -> tuple[str, str]:
         connection.execute("CREATE DATABASE artiway OWNER artiway_owner")
     with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
         migrate(make_conninfo(url, user="artiway_owner", password=password, dbname="artiway"))
-    service = make_conninfo(url, user="artiway_service", password=password, dbname="artiway")
-    return make_conninfo(url, dbname="artiway"), service
+    roles = ("artiway_service", "artiway_app")
+    service, app = (make_conninfo(url, user=role, password=password, dbname="artiway") for role in roles)
+    return make_conninfo(url, dbname="artiway"), service, app
 
 
 def add_tenants(connection: psycopg.Connection, tiers: Sequence[str], *, is_unlimited: bool) -> list[tuple[UUID, UUID]]:
@@ -189,7 +192,7 @@ def store_once(
 
 def empty(connection: psycopg.Connection) -> None:
     connection.execute(
-        "TRUNCATE job, job_change, job_run, job_fire_note, run_result, run_log, job_load, job_minute, outbox"
+        "TRUNCATE job, job_change, job_run, job_fire_note, run_result, run_log, job_load, job_minute, outbox CASCADE"
     )
 
 

@@ -26,6 +26,11 @@ def hangs(pipe: Connection, stop: Event, config: Mapping[str, Any]) -> None:
         time.sleep(60)
 
 
+def never_ready(pipe: Connection, stop: Event, config: Mapping[str, Any]) -> None:
+    """As a child whose libraries take very long to load."""
+    time.sleep(3_600)
+
+
 def does_not_read(pipe: Connection, stop: Event, config: Mapping[str, Any]) -> None:
     """Does not read its pipe: only the watching thread sees that the parent has ended."""
     child.harden(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import threading
 from functools import cache
@@ -33,9 +34,23 @@ CUTOUT, UPSCALE = step_of("cutout", {"step": "cutout"}), step_of("hd_fix", {"ste
 PHOTOGRAPHS = ("astronaut", "cat", "coffee", "flower", "china", "motorcycle")
 
 
+class Once(OnnxEngine):
+    """Runs the network once per picture. What follows the network runs each time."""
+
+    def __init__(self) -> None:
+        super().__init__(FILES, 2_000, threads=2)
+        self._outputs: dict[bytes, np.ndarray] = {}
+
+    def _infer(self, session, tensor, report):
+        key = hashlib.sha256(tensor).digest()
+        if key not in self._outputs:
+            self._outputs[key] = super()._infer(session, tensor, report)
+        return self._outputs[key]
+
+
 @cache
 def isnet() -> OnnxEngine:
-    return OnnxEngine(FILES, 2_000, threads=2)
+    return Once()
 
 
 @cache
@@ -95,6 +110,20 @@ def rise_px(rgb: np.ndarray, truth: np.ndarray) -> float:
     return float(np.median(found))
 
 
+def test_stop_ends_the_network_and_keeps_it_loaded():
+    calls = itertools.count()
+
+    def report(_percent: float) -> None:
+        if threading.current_thread() is not threading.main_thread() and next(calls) > 0:
+            raise StopRequested
+
+    shot = before("flower", "brick")
+    with pytest.raises(StopRequested):
+        isnet().run(CUTOUT, "isnet", {"product": shot.picture}, read_params(CUTOUT, {}), report)
+    assert next(calls) < 5  # it did not run to its end
+    assert iou(cut(shot.picture).alpha, shot.truth) > 0.95
+
+
 def test_subjects_on_real_grounds_are_cut_out():
     found = {
         ground: iou(cut(before(name, ground).picture).alpha, before(name, ground).truth)
@@ -132,12 +161,9 @@ def test_whiskers_and_fur_keep_a_soft_edge():
 
 
 def test_edge_colours_are_those_of_the_subject():
-    shot = before("sneaker", "brick")
-    green = Picture(np.where(shot.truth[:, :, None] > 0, shot.picture.rgb, np.uint8([20, 230, 20])))
+    shot = before("sneaker", "moon")
     cover = shot.truth[:, :, None] / 255
-    mixed = Picture(
-        (before("sneaker", "moon").picture.rgb * cover + np.array([20, 230, 20]) * (1 - cover)).astype(np.uint8)
-    )
+    mixed = Picture((shot.picture.rgb * cover + np.array([20, 230, 20]) * (1 - cover)).astype(np.uint8))
     made = cut(mixed)
     rim = (made.alpha > 40) & (made.alpha < 215) & (shot.truth < 250)
 
@@ -147,11 +173,10 @@ def test_edge_colours_are_those_of_the_subject():
 
     assert rim.sum() > 50
     assert greenness(made.rgb) < 0.5 * greenness(mixed.rgb)
-    assert green.pixels == mixed.pixels
 
 
 def test_mask_limits_what_the_network_keeps():
-    shot = before("tee", "lake")
+    shot = before("bus_tee", "lake")
     hint = np.zeros_like(shot.truth)
     hint[:, : hint.shape[1] // 2] = shot.truth[:, : hint.shape[1] // 2]
     made = cut(shot.picture, mask=Picture(np.dstack([hint] * 3)))
@@ -161,27 +186,13 @@ def test_mask_limits_what_the_network_keeps():
 
 def test_crop_frames_what_the_network_found():
     step = step_of("cutout", {"step": "crop"})
-    shot = before("sneaker", "leaves")
+    shot = before("sneaker", "workshop")
     made, _ = isnet().run(
         step, "isnet", {"product": shot.picture}, read_params(step, {"aspect": "2:1"}), lambda _: None
     )
     columns = np.flatnonzero((shot.truth > 127).any(axis=0))
     assert made.width / made.height == pytest.approx(2, abs=0.02)
     assert len(columns) <= made.width <= len(columns) * 1.3
-
-
-def test_stop_ends_the_network_and_keeps_it_loaded():
-    calls = itertools.count()
-
-    def report(_percent: float) -> None:
-        if threading.current_thread() is not threading.main_thread() and next(calls) > 0:
-            raise StopRequested
-
-    shot = before("tee", "brick")
-    with pytest.raises(StopRequested):
-        isnet().run(CUTOUT, "isnet", {"product": shot.picture}, read_params(CUTOUT, {}), report)
-    assert next(calls) < 5  # it did not run to its end
-    assert iou(cut(shot.picture).alpha, shot.truth) > 0.95
 
 
 @pytest.mark.parametrize("name", PHOTOGRAPHS)

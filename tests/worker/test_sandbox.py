@@ -123,6 +123,14 @@ def test_stop_from_another_thread_wakes_the_slot(box_of):
     stopper.join()
 
 
+def test_stop_ends_the_start_of_a_child(box_of):
+    box, own_attempt = box_of(children.never_ready), attempt()
+    threading.Timer(0.2, own_attempt.stop, (Stop.CANCELLED,)).start()
+    with pytest.raises(Stopped):
+        box.run(job(), own_attempt, lambda _: None, time_limit_s=60)
+    assert box.pid is None
+
+
 @pytest.mark.parametrize("target", [children.crashes, children.sends_invalid_frame])
 def test_dead_child_or_invalid_frame_is_a_crash(box_of, target):
     with pytest.raises(EngineCrashed):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import cv2
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +18,7 @@ ROW_WEIGHT = 90_000.0  # of a squared share of the height: shelves and horizons 
 
 Mask = NDArray[np.bool_]
 Index = NDArray[np.int32]
+Cost = Callable[[Index, Index], Layer]
 
 
 def fill(rgb: Pixels, hole: Mask, *, seed: int = 0, barred: Mask | None = None) -> Pixels:
@@ -136,18 +139,17 @@ def match(image: Layer, hole: Mask, barred: Mask, start: Index | None, rng: np.r
     source[rows, columns] = guess
     offsets = [(dy, dx) for dy in range(-PATCH, PATCH + 1) for dx in range(-PATCH, PATCH + 1)]
     for turn in range(ROUNDS):
-        padded = layer(cv2.copyMakeBorder(image, PATCH, PATCH, PATCH, PATCH, cv2.BORDER_REFLECT_101))
-        wanted = layer(np.stack([padded[rows + PATCH + dy, columns + PATCH + dx] for dy, dx in offsets], axis=1))
+        patches = patches_of(image)
+        wanted = patches[rows * width + columns]
 
-        def cost(candidate: Index, wanted: Layer = wanted, padded: Layer = padded) -> Layer:
-            total = ROW_WEIGHT * layer((candidate[:, 0] - rows) / height) ** 2
-            for index, (dy, dx) in enumerate(offsets):
-                other = padded[candidate[:, 0] + PATCH + dy, candidate[:, 1] + PATCH + dx]
-                total += ((other - wanted[:, index]) ** 2).sum(axis=1)
-            return total
+        def cost(candidate: Index, of: Index, patches: Layer = patches, wanted: Layer = wanted) -> Layer:
+            """How badly each candidate fits the pixel of the hole with the number in `of`."""
+            away = patches[candidate[:, 0] * width + candidate[:, 1]] - wanted[of]
+            total = np.einsum("ij,ij->i", away, away)
+            return layer(total + ROW_WEIGHT * layer((candidate[:, 0] - rows[of]) / height) ** 2)
 
         best = source[rows, columns]
-        best_cost = cost(best)
+        best_cost = cost(best, np.arange(len(rows), dtype=np.int32))
         step = (1, 1, 2, 1)[turn % 4]
         for dy, dx in ((0, -step), (-step, 0), (0, step), (step, 0)):
             from_row, from_column = np.clip(rows + dy, 0, height - 1), np.clip(columns + dx, 0, width - 1)
@@ -164,14 +166,24 @@ def match(image: Layer, hole: Mask, barred: Mask, start: Index | None, rng: np.r
     return source, image
 
 
-def better(candidate: Index, best: Index, best_cost: Layer, usable: Mask, cost: object) -> None:
+def patches_of(image: Layer) -> Layer:
+    """One row per pixel: the colours of the patch around it, side by side in memory."""
+    side = 2 * PATCH + 1
+    padded = cv2.copyMakeBorder(image, PATCH, PATCH, PATCH, PATCH, cv2.BORDER_REFLECT_101)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (side, side), axis=(0, 1))
+    return layer(windows.reshape(image.shape[0] * image.shape[1], -1))
+
+
+def better(candidate: Index, best: Index, best_cost: Layer, usable: Mask, cost: Cost) -> None:
+    """Take each candidate that may be copied and fits better than the best so far."""
     height, width = usable.shape
-    candidate = np.clip(candidate, 0, [height - 1, width - 1]).astype(np.int32)
-    allowed = usable[candidate[:, 0], candidate[:, 1]]
-    price = np.where(allowed, cost(candidate), np.inf)  # type: ignore[operator]
-    improved = price < best_cost
-    best[improved] = candidate[improved]
-    best_cost[improved] = price[improved]
+    candidate = np.clip(candidate, 0, np.array([height - 1, width - 1], np.int32))
+    is_new = usable[candidate[:, 0], candidate[:, 1]] & (candidate != best).any(axis=1)
+    of = np.flatnonzero(is_new).astype(np.int32)
+    price = cost(candidate[of], of)
+    improved = price < best_cost[of]
+    best[of[improved]] = candidate[of[improved]]
+    best_cost[of[improved]] = price[improved]
 
 
 def vote(image: Layer, hole: Mask, source: Index, offsets: list[tuple[int, int]]) -> Layer:

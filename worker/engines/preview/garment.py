@@ -16,6 +16,9 @@ Wear = Literal["torso", "hold", "feet"]
 Mask = NDArray[np.bool_]
 WORK_SIDE = 240  # sleeves are followed at this size
 LONG_SLEEVE = 0.5  # of the length from shoulder to hem
+SQRT_2 = np.float32(np.sqrt(2))
+BESIDE = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]], np.uint8)  # a pixel's neighbours
+CORNERS = np.array([[1, 0, 1], [0, 0, 0], [1, 0, 1]], np.uint8)
 
 
 @dataclass(frozen=True)
@@ -268,9 +271,8 @@ def ways(region: Mask, start: Mask) -> Layer:
     """For each pixel of the region the length of the shortest way to the start inside it; infinite elsewhere."""
     found = np.where(start, np.float32(0), np.float32(np.inf))
     for _ in range(sum(region.shape) * 2):
-        padded = np.pad(found, 1, constant_values=np.inf)
-        near = np.minimum.reduce([padded[:-2, 1:-1], padded[2:, 1:-1], padded[1:-1, :-2], padded[1:-1, 2:]]) + 1
-        far = np.minimum.reduce([padded[:-2, :-2], padded[:-2, 2:], padded[2:, :-2], padded[2:, 2:]]) + np.sqrt(2)
+        # All in float32: a sum in float64 never equals the rounded one, and the loop would run to its limit.
+        near, far = cv2.erode(found, BESIDE) + np.float32(1), cv2.erode(found, CORNERS) + SQRT_2
         nearer = np.where(region, np.minimum(found, np.minimum(near, far)), np.float32(np.inf))
         if np.array_equal(nearer, found):
             break
