@@ -76,7 +76,7 @@ chaos: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready ## kill worker
 lock: $(UV) ## resolve all pins again
 	$(UV) pip compile -q --upgrade --universal --python-version 3.11 --no-emit-index-url --generate-hashes --no-header --group dev pyproject.toml -o requirements.lock
 	$(UV) pip compile -q --universal --python-version 3.11 --no-emit-index-url --generate-hashes --no-header -c requirements.lock pyproject.toml -o layers/core/requirements.txt
-	for tool in emulator sam checkov worker node cli docs; do \
+	for tool in emulator sam checkov worker node cli docs ocr; do \
 	  $(UV) pip compile -q --upgrade --universal --python-version 3.11 --no-emit-index-url --generate-hashes --no-header tools/$$tool.in -o tools/$$tool.lock; \
 	done
 	$(UV) pip compile -q --upgrade --universal --python-version 3.11 --no-deps --no-emit-index-url --generate-hashes --no-header tools/llm.in -o tools/llm.lock
@@ -92,14 +92,14 @@ lint: $(VENV)/.ready ## ruff, mypy and the Lua scripts
 # and a file stays in one process, the end-to-end files first (groups of pytest-xdist 3.8 have no effect under pytest 9.2).
 TEST_PROCESSES ?= 3
 .PHONY: test
-test: $(VENV)/.ready .tools/emulator/.ready .tools/sam/.ready .tools/checkov/.ready .tools/llm/.ready .tools/cli/.ready ## lint, types and every test
+test: $(VENV)/.ready .tools/emulator/.ready .tools/sam/.ready .tools/checkov/.ready .tools/llm/.ready .tools/ocr/.ready .tools/cli/.ready ## lint, types and every test
 	@$(MAKE) --no-print-directory --output-sync -j2 lint test-worker test-clients test-typescript test-console docs
 	@$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder -m "not browser"
 
 # Apart from `make test`: its five files have not passed together in one run yet.
 .PHONY: browser
 browser: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready .tools/llm/.ready ## the console's journeys in headless Chromium
-	@$(BIN)/python -m pytest tests/e2e/test_console.py
+	@$(BIN)/python -m pytest --log-cli-level=INFO tests/e2e/test_console.py
 
 .PHONY: unit
 unit: $(VENV)/.ready ## the tests that need no server, in about 150 s

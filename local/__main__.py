@@ -32,7 +32,7 @@ def main(interrupted: threading.Event) -> int:
     # Imported after the signal handlers are set: these imports take long enough to be interrupted.
     from local.lambdas import DEFAULT_SANDBOXES
     from local.stack import CannotStart, Stack
-    from local.text_model import TextModel
+    from local.text_model import PICTURES, TextModel
     from local.weights import Weights
     from local.workers import Workers
 
@@ -54,6 +54,7 @@ def main(interrupted: threading.Event) -> int:
         redis_url=os.environ.get("ARTIWAY_REDIS_URL") or None,
         services=[workers, Weights(home, say)],
         text_model=TextModel(home),
+        picture_model=TextModel(home, PICTURES),
         interrupted=interrupted,
         report=say,
     )

@@ -1,9 +1,9 @@
-"""`make chaos`: kills workers, servers and the launcher while tasks run, then checks tasks, ledgers and invariants.
+"""`make chaos`: kills workers, callers, servers and the launcher under tasks and jobs, then checks what became of them.
 
-    python -m local.chaos [--tasks 200] [--tenants 10] [--minutes 20] [--seed 1]
+    python -m local.chaos [--tasks 200] [--jobs 500] [--tenants 10] [--minutes 20] [--seed 1]
 
-It uses the stack that runs in ARTIWAY_HOME. If none runs there, it starts one in ARTIWAY_HOME/chaos and kills the
-launcher of that stack as well.
+It uses the stack that runs in ARTIWAY_HOME. If none runs there, it starts one in ARTIWAY_HOME/chaos, lets it call the
+target of the jobs, and kills the launcher of that stack as well. A stack that already runs gets no jobs.
 """
 
 from __future__ import annotations
@@ -30,10 +30,12 @@ import redis.asyncio
 
 from artiway.tasks import catalogue
 from local import audit, photos, promises
+from local.chaos_jobs import Jobs, Target
 from local.emulator import client
 from local.processes import identity
 from local.servers import free_port
 from local.shop import ENDED, Person, Platform, Refused, running_facts
+from local.standby import Standby, held
 from local.supervisor import supervised, until_interrupted
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -45,6 +47,10 @@ WORKERS_KILLED = 0.3
 WORKERS_TERMINATED = 0.5  # the share of these that get SIGTERM before SIGKILL
 DRAIN_SECONDS = 1.0
 WORKER_KILL_SECONDS = 8
+CALLERS_KILLED = 0.3
+CALLER_KILL_SECONDS = 4
+QUEUES_AWAY_SECONDS = 20
+CREATE_JOBS_SECONDS = 90
 FAULT_SECONDS = 12
 POLL_SECONDS = 3
 REPORT_SECONDS = 15
@@ -91,7 +97,7 @@ class Launcher:
         self.facts: dict[str, Any] = running_facts(home) or {}
         self.is_own = not self.facts
         self.home = home / "chaos" if self.is_own else home
-        self._port = free_port()
+        self._port, self.target_port = free_port(), free_port()
         self._interrupted = interrupted
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -100,7 +106,12 @@ class Launcher:
             return
         self.home.mkdir(parents=True, exist_ok=True)
         (self.home / "stack.json").unlink(missing_ok=True)  # a killed launcher leaves its file behind
-        settings = {"ARTIWAY_HOME": str(self.home), "ARTIWAY_PORT": str(self._port)}
+        targets = f"127.0.0.1:{self.target_port}"
+        settings = {
+            "ARTIWAY_HOME": str(self.home),
+            "ARTIWAY_PORT": str(self._port),
+            "ARTIWAY_ALLOWED_TARGETS": targets,
+        }
         with (self.home / "launcher.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "local"],
@@ -130,15 +141,21 @@ class Launcher:
             self._process.send_signal(signal.SIGINT)
             self._process.wait()
 
-    def pids(self, role: str) -> list[int]:
-        """The running processes of the stack in this role."""
+    def pids(self, role: str, function: str = "") -> list[int]:
+        """The running processes of the stack in this role; sandboxes of one function, if it is named."""
         found = []
         for file in (self.home / "processes").iterdir():
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(OSError):
                 pid, known = int(file.name), file.read_text()
-                if known and identity(pid) == known and ROLES[role] in _command(pid):
+                is_ours = known and identity(pid) == known and ROLES[role] in _command(pid)
+                if is_ours and (not function or Path(f"/proc/{pid}/cwd").readlink().name == function):
                     found.append(pid)
         return sorted(found)
+
+    @property
+    def pid(self) -> int:
+        """The process that watches the servers, by its lock file."""
+        return int((self.home / "lock").read_text().split()[1].rstrip(","))
 
 
 def _command(pid: int) -> str:
@@ -154,12 +171,14 @@ class Chaos:
         self._launcher, self._platform, self._results, self._chance = launcher, platform, results, chance
 
     async def cause_faults(self) -> None:
-        """Cause each fault in turn while tasks run: every kill once, a flush of Redis twice."""
+        """Cause each fault in turn while tasks and jobs run: each once, a flush of Redis twice."""
         faults: list[Callable[[], Awaitable[None]]] = [
             self._flush,
             lambda: self._kill("sandbox"),
             lambda: self._kill("Valkey"),
             lambda: self._kill("PostgreSQL"),
+            self._hold_queues,
+            self._replace_postgres,
             lambda: self._kill("emulator"),
             self._flush,
         ]
@@ -178,6 +197,36 @@ class Chaos:
             workers = self._launcher.pids("worker")
             chosen = self._chance.sample(workers, k=min(len(workers), round(WORKERS_KILLED * len(workers)) or 1))
             await asyncio.gather(*(self._kill_worker(pid) for pid in chosen))
+
+    async def kill_callers(self) -> None:
+        """Kill callers of jobs until cancelled, with the calls that they are making. Each dies by chance: where one
+        alone is running, killing it each time would let no call end.
+        """
+        while True:
+            await asyncio.sleep(CALLER_KILL_SECONDS)
+            for pid in self._launcher.pids("sandbox", "caller"):
+                if self._chance.random() < CALLERS_KILLED:
+                    _send(pid)
+                    self._results.faults["caller killed"] += 1
+
+    async def _hold_queues(self) -> None:
+        (pid,) = self._launcher.pids("emulator")
+        self._results.report(f"emulator: no answer for {QUEUES_AWAY_SECONDS} s")
+        with held(pid):
+            await asyncio.sleep(QUEUES_AWAY_SECONDS)
+        self._results.faults["emulator held"] += 1
+
+    async def _replace_postgres(self) -> None:
+        """The primary is lost with its folder, and its synchronous standby takes its place and its port."""
+        standby = Standby(self._launcher.home, self._platform.facts["databaseUrl"])
+        try:
+            await asyncio.to_thread(standby.start)
+            (primary,) = self._launcher.pids("PostgreSQL")
+            await asyncio.to_thread(standby.take_over, primary, self._launcher.pid)
+        finally:
+            await asyncio.to_thread(standby.stop)
+        self._results.faults["PostgreSQL replaced by its standby"] += 1
+        self._results.report("PostgreSQL: kill -9, folder deleted, standby promoted in its place")
 
     async def _kill_worker(self, pid: int) -> None:
         """Kill a worker at once, or send SIGTERM first and kill it while it drains."""
@@ -324,29 +373,40 @@ def _dead_letters(aws_url: str) -> dict[str, int]:
 async def _run(launcher: Launcher, arguments: argparse.Namespace) -> int:
     results, chance = Results(), random.Random(arguments.seed)  # noqa: S311 (no secret)
     began_at = datetime.now(UTC)
-    async with Platform.at(launcher.facts, retry_for_s=RETRY_SECONDS) as platform:
+    target = Target(launcher.target_port, chance)
+    async with Platform.at(launcher.facts, retry_for_s=RETRY_SECONDS) as platform, target.serve():
         administrator = await platform.administrator()
         await administrator.wait_for_workers(len(catalogue.load().types))
         policy = {"weight": 1, "concurrency": 50, "queueDepth": 10_000, "ratePerSecond": 1_000, "burst": 2_000}
+        policy |= {"jobConcurrency": 200, "jobPerMinute": 10_000, "jobPeriodSeconds": 1}
         people = [
             await administrator.open_shop(f"shop {n}", points=GRANT_POINTS, tier=TIERS[n % len(TIERS)], **policy)
             for n in range(arguments.tenants)
         ]
         picture = photos.shirt(photos.BLUE, side=PICTURE_SIDE)
         inputs = {person.user_id: await person.upload(picture) for person in people}
-        results.report(f"{len(people)} shops are open; {arguments.tasks} tasks follow")
+        job_count = arguments.jobs if launcher.is_own else 0
+        results.report(f"{len(people)} shops are open; {arguments.tasks} tasks and {job_count} jobs follow")
 
-        chaos = Chaos(launcher, platform, results, chance)
-        killing = asyncio.create_task(chaos.kill_workers())
+        chaos, jobs = Chaos(launcher, platform, results, chance), Jobs(people, target, results.report)
+        killing = asyncio.gather(chaos.kill_workers(), chaos.kill_callers())
+        deadline = results.began + arguments.minutes * 60
         try:
-            await asyncio.gather(_submit_all(people, inputs, arguments.tasks, results), chaos.cause_faults())
+            await asyncio.gather(
+                _submit_all(people, inputs, arguments.tasks, results),
+                jobs.create(job_count, over_s=CREATE_JOBS_SECONDS),
+                chaos.cause_faults(),
+            )
             killed_before = _killed(results)
-            tasks = await _until_ended(people, results, deadline=results.began + arguments.minutes * 60)
+            tasks = await _until_ended(people, results, deadline=deadline)
+            await jobs.until_ended(deadline=deadline)
         finally:
             killing.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await killing
         counts = await _audit(people, tasks, results)
+        job_counts, job_faults = await jobs.audit()
+        results.violations += job_faults
         health = await administrator.call("GET", "/ops/invariants?full=true")
         for check in health["checks"]:
             results.check(check["ok"], f"invariant {check['name']}: {check['violations'][:3]}")
@@ -360,6 +420,7 @@ async def _run(launcher: Launcher, arguments: argparse.Namespace) -> int:
         "pictures delivered": counts["pictures"],
         "points charged": counts["charged points"],
         "holds confirmed": counts["holds confirmed"],
+        **job_counts,
         **dict(sorted(results.faults.items())),
         "of these workers, while the queue drained": _killed(results) - killed_before,
         "requests retried by clients": platform.retries,
@@ -383,8 +444,9 @@ def main(interrupted: threading.Event) -> int:
         prog="python -m local.chaos", description=__doc__.splitlines()[0] if __doc__ else ""
     )
     parser.add_argument("--tasks", type=int, default=200)
+    parser.add_argument("--jobs", type=int, default=500)
     parser.add_argument("--tenants", type=int, default=10)
-    parser.add_argument("--minutes", type=float, default=20, help="limit until every task must have ended")
+    parser.add_argument("--minutes", type=float, default=20, help="limit until every task and run must have ended")
     parser.add_argument("--seed", type=int, default=1, help="seed of the choice of workers to kill")
     arguments = parser.parse_args()
     launcher = Launcher(Path(os.environ.get("ARTIWAY_HOME", ".artiway")).resolve(), interrupted)

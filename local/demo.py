@@ -36,7 +36,12 @@ SETTLED_SECONDS = 15
 FAIRNESS_SECONDS = 300
 JOB_SECONDS = 5
 RUN_ENDED = {"SUCCESS", "FAILED", "TERMINATED"}
-PRODUCT = "A blue cotton shirt with long sleeves, for work and for the weekend."
+# As long as a shop's own notes: to one sentence the small model often answers with eight words.
+PRODUCT = (
+    "A blue shirt of organic cotton with long sleeves and a soft collar. Washed before it is sewn, so it does not"
+    " shrink. Mother-of-pearl buttons, a pocket on the chest, and a straight hem that can be worn loose. For work with"
+    " a jacket, for the weekend with jeans. Machine wash at 40 degrees, iron while damp. Sizes S to XXL."
+)
 
 
 @dataclass

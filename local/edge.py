@@ -14,6 +14,7 @@ from typing import Any
 
 import aiohttp
 from aiohttp import WSMsgType, web
+from aiohttp.abc import AbstractStreamWriter
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -22,9 +23,11 @@ from local import mailbox, pictures
 from local.lambdas import StreamFailed, new_trace_id
 from local.template import Api, StreamRoute
 
-# Function, event and trace id -> the parts of the answer.
-Stream = Callable[[str, bytes, str], AsyncIterator[bytes]]
+# Function, event, trace id and whether its answer ends with its viewer -> the parts of the answer.
+Stream = Callable[[str, bytes, str, bool], AsyncIterator[bytes]]
 
+# A text of these routes is cancelled when its viewer leaves. AWS does not show that to the function (docs/openai.md).
+OPENAI = "/openai/"
 # The limits of an HTTP API and of a WebSocket API on AWS.
 PAYLOAD_BYTES = 10 * 1024 * 1024
 INTEGRATION_SECONDS = 30
@@ -43,6 +46,17 @@ UNBUILT = """<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equ
 <title>Artiway</title><body style="font:16px/1.5 system-ui;display:grid;place-items:center;min-height:90vh">
 <p>The console of Artiway is being built. This page opens it when it is ready.<br>
 控制台正在构建，完成后会自动打开。</p>"""
+
+
+class WholeFile(web.FileResponse):
+    """A file that is closed also when the viewer leaves.
+
+    aiohttp opens the file in a thread and cancels the handler of a viewer that leaves. A file that the thread opens
+    after that would belong to nobody.
+    """
+
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
+        return await asyncio.shield(super().prepare(request))
 
 
 class Edge:
@@ -83,6 +97,7 @@ class Edge:
         for route in self._streams:
             app.router.add_route("*", route.path, partial(self._streamed, route))
         app.router.add_route("*", r"/api/{tail:[\s\S]*}", self._forward)
+        app.router.add_route("*", OPENAI + r"{tail:[\s\S]*}", self._unknown)
         app.router.add_get("/ws", self._connect)
         app.router.add_route("*", pictures.PREFIX + r"{tail:[\s\S]*}", self._picture)
         app.router.add_get(mailbox.PATH, self._mailbox)
@@ -152,7 +167,8 @@ class Edge:
         response = web.StreamResponse()
         prelude = b""
         try:
-            async for part in self._stream(route.function, json.dumps(event).encode(), headers["x-amzn-trace-id"]):
+            payload, is_cut = json.dumps(event).encode(), route.path.startswith(OPENAI)
+            async for part in self._stream(route.function, payload, headers["x-amzn-trace-id"], is_cut):
                 if response.prepared:
                     await response.write(part)
                     continue
@@ -179,6 +195,12 @@ class Edge:
         with contextlib.suppress(ConnectionResetError):
             await response.write_eof()
         return response
+
+    async def _unknown(self, _request: web.Request) -> web.StreamResponse:
+        """As the REST API answers a path that it does not have."""
+        error = {"message": "there is no such route", "type": "invalid_request_error", "param": None}
+        body = {"code": "REQUEST_404_NO_ROUTE", "message": "there is no such route", "requestId": str(uuid.uuid4())}
+        return web.json_response({**body, "details": {}, "error": {**error, "code": "unknown_url"}}, status=404)
 
     async def _connect(self, request: web.Request) -> web.StreamResponse:
         """Connect to the API first: its answer decides whether the viewer's handshake succeeds."""
@@ -232,7 +254,7 @@ class Edge:
         file = (self._console / (tail or "index.html")).resolve()
         if file.is_relative_to(self._console) and file.is_file() and not file.name.startswith("."):
             caching = "public, max-age=31536000, immutable" if tail.startswith("assets/") else "no-cache"
-            return web.FileResponse(file, headers={"Cache-Control": caching, **self._page_headers()})
+            return WholeFile(file, headers={"Cache-Control": caching, **self._page_headers()})
         if not tail:
             return web.Response(text=UNBUILT, content_type="text/html", headers={"Cache-Control": "no-store"})
         return _problem(404, "ROUTE_404_UNKNOWN", "There is nothing here.")

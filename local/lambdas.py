@@ -82,7 +82,7 @@ class Invocation:
     payload: bytes
     trace_id: str
     qualifier: str = ""  # an alias or a version; the function sees it in its ARN
-    parts: asyncio.Queue[bytes | None] | None = None  # of an answer that is streamed; None after the last
+    parts: Parts | None = None  # of an answer that is streamed
     timeout_seconds: int = INIT_SECONDS
     taken: asyncio.Event = field(default_factory=asyncio.Event)
     outcome: asyncio.Future[Outcome] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
@@ -94,6 +94,14 @@ class Invocation:
     def fail(self, kind: str, message: str) -> None:
         text = f"RequestId: {self.request_id} Error: {message}"
         self.finish(json.dumps({"errorType": kind, "errorMessage": text}).encode(), is_error=True)
+
+
+class Parts(asyncio.Queue[bytes | None]):
+    """The parts of a streamed answer, None after the last. `cut` breaks the connection that they come from."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cut: Callable[[], None] = lambda: None
 
 
 class StreamFailed(RuntimeError):
@@ -290,13 +298,17 @@ class Sandbox(asyncio.SubprocessProtocol):
         invocation = self.current
         if invocation is None or invocation.request_id != request.match_info["request_id"]:
             return web.json_response({"status": "OK"}, status=202)
+        if invocation.parts is not None and request.transport is not None:
+            invocation.parts.cut = request.transport.abort
         whole = bytearray()
-        async for part in request.content.iter_any():
-            if invocation.parts is not None:
-                invocation.parts.put_nowait(part)
-            else:
-                whole += part
-        invocation.finish(bytes(whole), is_error=self._is_answer_broken)
+        try:
+            async for part in request.content.iter_any():
+                if invocation.parts is not None:
+                    invocation.parts.put_nowait(part)
+                else:
+                    whole += part
+        finally:  # the connection may be cut
+            invocation.finish(bytes(whole), is_error=self._is_answer_broken)
         return web.json_response({"status": "OK"}, status=202)
 
     def _break_answer(self) -> None:
@@ -334,7 +346,7 @@ class Pool:
         request_id: str,
         trace_id: str,
         qualifier: str = "",
-        parts: asyncio.Queue[bytes | None] | None = None,
+        parts: Parts | None = None,
     ) -> Outcome:
         invocation = Invocation(request_id, payload, trace_id, qualifier, parts)
         try:
@@ -538,14 +550,23 @@ class LambdaServer:
         self._track(task)
         return await asyncio.shield(task)
 
-    async def stream(self, name: str, payload: bytes, trace_id: str) -> AsyncIterator[bytes]:
-        """The parts of an answer as they come. The function runs on when the caller leaves. Raises StreamFailed."""
-        parts: asyncio.Queue[bytes | None] = asyncio.Queue()
+    async def stream(self, name: str, payload: bytes, trace_id: str, is_cut: bool = False) -> AsyncIterator[bytes]:
+        """The parts of an answer as they come. Raises StreamFailed.
+
+        When the caller leaves the function runs on, as on AWS; with `is_cut` the connection of its answer is cut.
+        """
+        parts = Parts()
         task = asyncio.create_task(self._pools[name].invoke(payload, str(uuid.uuid4()), trace_id, parts=parts))
         task.add_done_callback(lambda _: parts.put_nowait(None))
         self._track(task)
-        while (part := await parts.get()) is not None:
-            yield part
+        is_whole = False
+        try:
+            while (part := await parts.get()) is not None:
+                yield part
+            is_whole = True
+        finally:
+            if is_cut and not is_whole:
+                parts.cut()
         outcome = task.result()
         if outcome.is_error:
             raise StreamFailed(outcome.payload.decode(errors="replace"))

@@ -69,6 +69,7 @@ class Stack:
         parameters: Mapping[str, str] | None = None,
         services: Sequence[Service] = (),
         text_model: TextModel | None = None,
+        picture_model: TextModel | None = None,
         sandboxes: int = DEFAULT_SANDBOXES,
         interrupted: threading.Event | None = None,
         report: Callable[[str], None] = lambda _line: None,
@@ -81,7 +82,7 @@ class Stack:
         self._template_path, self._console = template_path.resolve(), console
         self._database_url, self._redis_url = database_url, redis_url
         self._parameters = dict(parameters or {})
-        self._services, self._text_model = services, text_model
+        self._services, self._text_model, self._picture_model = services, text_model, picture_model
         self._sandboxes = sandboxes
         self._interrupted = interrupted or threading.Event()
         self._report = report
@@ -243,7 +244,16 @@ class Stack:
         file = self.home / "ports.json"
         before: dict[str, int] = json.loads(file.read_text()) if file.exists() else {}
         self._ports: dict[str, int] = {}
-        for name in ("postgres", "valkey", "emulator", "lambda", "wechat_login", "wechat_pay", "text_model"):
+        for name in (
+            "postgres",
+            "valkey",
+            "emulator",
+            "lambda",
+            "wechat_login",
+            "wechat_pay",
+            "text_model",
+            "picture_model",
+        ):
             port = before.get(name, 0)
             self._ports[name] = port if port and port_is_free(port) else free_port()
         write_whole(file, json.dumps(self._ports), mode=0o644)
@@ -359,7 +369,7 @@ class Stack:
         self._parameters.setdefault("PublicUrl", self.url)
 
     def _start_text_model(self) -> None:
-        """Deploy the providers of the file ARTIWAY_TEXT_PROVIDERS, or else start the model of this machine."""
+        """Deploy the providers of the file ARTIWAY_TEXT_PROVIDERS, or else start the models of this machine."""
         if "TextProvidersText" not in self._local.body.get("Parameters", {}) or "TextProvidersText" in self._parameters:
             return
         if file := os.environ.get("ARTIWAY_TEXT_PROVIDERS"):
@@ -370,9 +380,17 @@ class Stack:
                 raise CannotStart(f"ARTIWAY_TEXT_PROVIDERS: {error}") from error
             self._parameters["TextProvidersText"] = text
         elif self._text_model is not None:
-            self._parameters["TextProvidersText"] = text_model.document(self._ports["text_model"])
-            self._cleanup.callback(self._text_model.stop)
-            self._text_model.start(self._ports["text_model"], self._report_line)
+            port, picture_port = self._ports["text_model"], self._ports["picture_model"]
+            self._parameters["TextProvidersText"] = text_model.document(
+                port, picture_port=picture_port if self._picture_model else None
+            )
+            self._start_model(self._text_model, port)
+            if self._picture_model is not None:
+                self._start_model(self._picture_model, picture_port)
+
+    def _start_model(self, model: TextModel, port: int) -> None:
+        self._cleanup.callback(model.stop)
+        model.start(port, self._report_line)
 
     def _allow_targets(self) -> None:
         """Pass the operator's list, the console's origin and the sender of mails as template parameters, as on AWS."""

@@ -1,4 +1,4 @@
-"""The language model of the local stack. It is installed behind, so that the stack serves before it has arrived."""
+"""The models of the local stack, for texts and pictures. They are installed behind: the stack serves before."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from artiway.generations import services
@@ -18,10 +19,9 @@ from local.processes import Processes
 from local.servers import ServerFailed
 
 ROOT = Path(__file__).resolve().parent.parent
-ENVIRONMENT = ROOT / ".tools/llm"
 READY = ".ready"  # written by `make` after the last package
-DOWNLOAD = "127 MB"
 PROVIDER, MODEL = "local", "smollm2-135m"
+PICTURE_PROVIDER, PICTURE_MODEL, PICTURE_SERVICE = "local_pictures", "ppocr-v6", "image_tags"
 WATCH_SECONDS = 1.0
 PROGRESS_SECONDS = 10
 START_SECONDS = 60
@@ -29,23 +29,50 @@ STOP_SECONDS = 5
 STARTS = 20  # a model that cannot run must not fill the log
 
 
-def document(port: int, model: str = MODEL) -> str:
-    """Providers and routes of a stack whose every text is written by one model on this machine. It costs nothing."""
+@dataclass(frozen=True)
+class Kind:
+    """A model: its name in reports, the tool whose environment it runs in, its program and its log."""
+
+    title: str
+    tool: str
+    main: str
+    log: str
+    download: str
+
+    @property
+    def environment(self) -> Path:
+        return ROOT / ".tools" / self.tool
+
+
+LANGUAGE = Kind("language model", "llm", "text_model_main.py", "text-model", "127 MB")
+PICTURES = Kind("reader of pictures", "ocr", "picture_model_main.py", "picture-model", "142 MB")
+
+
+def document(port: int, model: str = MODEL, *, picture_port: int | None = None) -> str:
+    """Providers and routes of a stack whose every text is written by one model on this machine. It costs nothing.
+
+    With `picture_port` another one reads the pictures.
+    """
     name = f"{PROVIDER}/{model}"
-    provider = {
-        "name": PROVIDER,
-        "baseUrl": f"http://127.0.0.1:{port}/v1",
-        "models": [{"id": model, "inputPoints": 0, "outputPoints": 0}],
-    }
+    providers = [_provider(PROVIDER, port, model)]
     routes = {service: {"paid": [name], "free": [name]} for service in services.load()}
-    return json.dumps({"providers": [provider], "routes": routes})
+    if picture_port is not None:
+        providers.append(_provider(PICTURE_PROVIDER, picture_port, PICTURE_MODEL))
+        reader = f"{PICTURE_PROVIDER}/{PICTURE_MODEL}"
+        routes[PICTURE_SERVICE] = {"paid": [reader], "free": [reader]}
+    return json.dumps({"providers": providers, "routes": routes})
+
+
+def _provider(name: str, port: int, model: str) -> dict[str, object]:
+    models = [{"id": model, "inputPoints": 0, "outputPoints": 0}]
+    return {"name": name, "baseUrl": f"http://127.0.0.1:{port}/v1", "models": models}
 
 
 class TextModel:
-    """The model's process, started again when it ends. A text that comes before it waits: its provider is away."""
+    """A model's process, started again when it ends. A text that comes before it waits: its provider is away."""
 
-    def __init__(self, home: Path, *, environment: Path = ENVIRONMENT) -> None:
-        self._home, self._environment = home.resolve(), environment
+    def __init__(self, home: Path, kind: Kind = LANGUAGE, *, environment: Path | None = None) -> None:
+        self._home, self._kind, self._environment = home.resolve(), kind, environment or kind.environment
         self._is_stopping = threading.Event()
         self._is_ready = threading.Event()
         self._thread: threading.Thread | None = None
@@ -55,7 +82,7 @@ class TextModel:
         """Return at once: a thread installs the model if it must, starts it and watches it."""
         self._port, self._report = port, report
         self._processes = Processes(self._home)
-        self._thread = threading.Thread(target=self._run, name="text-model", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=self._kind.log, daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
@@ -72,39 +99,41 @@ class TextModel:
     def _run(self) -> None:
         if not (self._environment / READY).exists() and not self._install():
             return
-        main = str(Path(__file__).with_name("text_model_main.py"))
+        main = str(Path(__file__).with_name(self._kind.main))
         for _ in range(STARTS):
             begun = time.monotonic()
-            with self._child([str(self._environment / "bin/python"), main, str(self._port)], "text-model.log") as child:
+            program = [str(self._environment / "bin/python"), main, str(self._port)]
+            with self._child(program, f"{self._kind.log}.log") as child:
                 if self._serves(child):
                     self._is_ready.set()
-                    self._report(f"language model on port {self._port}, loaded in {time.monotonic() - begun:.1f} s")
+                    self._report(f"{self._kind.title} on port {self._port}, loaded in {time.monotonic() - begun:.1f} s")
                     while child.poll() is None and not self._is_stopping.wait(WATCH_SECONDS):
                         pass
                 self._is_ready.clear()
             if self._is_stopping.is_set():
                 return
-            self._report(f"the language model ended with status {child.returncode}, see logs/text-model.log")
+            self._report(f"the {self._kind.title} ended with status {child.returncode}, see logs/{self._kind.log}.log")
             self._is_stopping.wait(WATCH_SECONDS)
-        self._report(f"the language model was started {STARTS} times and is not started again")
+        self._report(f"the {self._kind.title} was started {STARTS} times and is not started again")
 
     def _install(self) -> bool:
         """Let `make` install the locked packages, and report that it goes on. The stack's own are not touched."""
-        self._report(f"language model: downloading {DOWNLOAD} behind; texts wait until it is here")
+        title, log = self._kind.title, f"{self._kind.log}-install.log"
+        self._report(f"{title}: downloading {self._kind.download} behind; texts wait until it is here")
         begun = time.monotonic()
-        with self._child(["make", "--silent", f".tools/llm/{READY}"], "text-model-install.log") as child:
+        with self._child(["make", "--silent", f".tools/{self._kind.tool}/{READY}"], log) as child:
             while child.poll() is None and not self._is_stopping.is_set():
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     child.wait(WATCH_SECONDS)
                 waited_s = round(time.monotonic() - begun)
                 if child.poll() is None and waited_s % PROGRESS_SECONDS == 0:
-                    self._report(f"language model: {self._arrived_mb()} MB unpacked after {waited_s} s")
+                    self._report(f"{title}: {self._arrived_mb()} MB unpacked after {waited_s} s")
         if self._is_stopping.is_set():
             return False
         if child.returncode != 0:
-            self._report("the language model was not installed, so texts wait in vain: logs/text-model-install.log")
+            self._report(f"the {title} was not installed, so texts wait in vain: logs/{log}")
             return False
-        self._report(f"language model: installed in {time.monotonic() - begun:.0f} s")
+        self._report(f"{title}: installed in {time.monotonic() - begun:.0f} s")
         return True
 
     def _arrived_mb(self) -> int:
@@ -161,7 +190,7 @@ def is_healthy(port: int) -> bool:
         connection.close()
 
 
-def check_installed(environment: Path = ENVIRONMENT) -> None:
+def check_installed(kind: Kind = LANGUAGE) -> None:
     """For tests, which do not wait for a download."""
-    if not (environment / "bin/python").exists():
-        raise ServerFailed("the language model is not installed: `make .tools/llm/.ready` installs it")
+    if not (kind.environment / "bin/python").exists():
+        raise ServerFailed(f"the {kind.title} is not installed: `make .tools/{kind.tool}/{READY}` installs it")

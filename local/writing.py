@@ -17,6 +17,7 @@ from local.shop import Person, Refused
 
 LIMIT_SECONDS = 300  # also for a model that is still being downloaded
 RETRY_SECONDS = 0.5
+TOKENS_A_PIECE = 8  # a piece has at most 64 characters; the length of a text is the model's choice
 TERMINAL = frozenset({"done", "error", "cancelled"})
 
 
@@ -37,9 +38,12 @@ class Writing:
     @property
     def is_right(self) -> bool:
         """The text is whole, came in pieces, and cost no more than its price."""
-        is_whole = self.end.get("sha256") == sha256(self.text.encode()).hexdigest()
-        is_streamed = self.pieces >= 3  # the small model may write one short sentence
-        return self.end_name == "done" and is_whole and is_streamed and self.end["points"] <= self.made["pricePoints"]
+        if self.end_name != "done":
+            return False
+        is_whole: bool = self.end["sha256"] == sha256(self.text.encode()).hexdigest()
+        is_streamed: bool = self.pieces >= min(3, self.end["usage"]["outputTokens"] // TOKENS_A_PIECE)
+        is_cheap_enough: bool = self.end["points"] <= self.made["pricePoints"]
+        return is_whole and is_streamed and is_cheap_enough
 
 
 async def write_copy(person: Person, product: str, *, max_tokens: int = 120) -> Writing:

@@ -59,6 +59,11 @@ def complete(document: dict[str, Any], tools: Mapping[str, Mapping[str, Any]]) -
             operation["description"] = describe(operation, codes)
             for content in _contents(operation):
                 content["example"] = examples.of(content["schema"])
+            if (name := operation["operationId"]) in _text()["bodies"]:
+                operation["requestBody"]["content"]["application/json"]["example"] = _text()["bodies"][name]
+            for parameter in operation.get("parameters", []):
+                if parameter.get("required"):
+                    parameter["example"] = examples.of_parameter(name, parameter)
     return document
 
 
@@ -70,6 +75,9 @@ def error_codes(method: str, path: str, operation: Mapping[str, Any]) -> dict[st
     """The codes by status. A raw route follows WeChat's protocol, which knows only FAIL."""
     if operation["operationId"].startswith("receive_"):
         return {status: ["FAIL"] for status in sorted(operation["responses"]) if not status.startswith("2")}
+    if path.startswith("/openai/"):
+        known = _text()["openai_codes"]
+        return {status: known[status] for status in sorted(operation["responses"]) if not status.startswith("2")}
     key = f"{method.upper()} {path.removeprefix(BASE)}"
     own = [code for rule in _text()["codes"] if re.search(rule["match"], key) for code in rule["codes"]]
     found: dict[str, list[str]] = {}
@@ -135,6 +143,13 @@ class Examples:
             item = self.of(schema.get("items", {}), name=_singular(name), depth=depth + 1)
             return [item] * max(1, int(schema.get("minItems", 1))) if depth < _LONGEST else []
         return self._scalar(schema, name)
+
+    def of_parameter(self, operation: str, parameter: Mapping[str, Any]) -> Any:
+        known, name = _text()["parameters"], parameter["name"]
+        if (found := known.get(f"{operation} {name}", known.get(name))) is not None:
+            return found
+        first, *others = name.split("_")
+        return self.of(parameter["schema"], name=first + "".join(part.capitalize() for part in others))
 
     def _object(self, schema: Mapping[str, Any], owner: str, depth: int) -> Any:
         if "properties" not in schema:

@@ -12,6 +12,8 @@ from artiway.platform.consumer import PoisonMessage, Received, consume_batch
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     def make(batch: list[list[Call]]) -> None:
         calls = [call for message in batch for call in message]
+        if not calls:
+            bootstrap.make_ready("sqs", "kms")
         bootstrap.caller().make(calls, time_left_s=context.get_remaining_time_in_millis() / 1_000)
 
     return consume_batch(event, make, decode=_calls)

@@ -39,6 +39,7 @@ def _perform(context: Any, action: str, arguments: dict[str, Any]) -> dict[str, 
         case "recover":
             for name in FIRST_PASSES:
                 deployment.call_later(arguments["FunctionArn"], {"pass": name})
+            deployment.call_later(arguments["TriggerArn"], {"once": True})
             return {}
         case "bootstrap-admin":
             login, password = arguments["login"], arguments["password"]

@@ -62,6 +62,7 @@ def _handle(batch: list[Hint | Submission | Cancellation]) -> None:
     if run_ids := [run_id for hint in hints for run_id in hint.run_ids]:
         bootstrap.dispatch().admit(run_ids, due_at=min((hint.at for hint in hints if hint.at), default=None))
     if any(not hint.run_ids for hint in hints):
+        bootstrap.make_ready("sqs")
         bootstrap.dispatch().wake()
     for one in batch:
         match one:

@@ -16,10 +16,11 @@ from artiway.platform import http
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from artiway.generations.model import Generation, Status
+    from artiway.generations.feed.model import Usage
+    from artiway.generations.model import Failure, Generation, StageState, Status
 else:
     # The values on the wire. The enum is imported with the services, at the first request.
-    Status = Literal["QUEUED", "RUNNING", "COMPLETED", "FAILED", "CANCELLED"]
+    Status = Literal["PENDING_OCR", "QUEUED", "RUNNING", "COMPLETED", "FAILED", "CANCELLED"]
 
 api = http.Api("generations", origin=bootstrap.origin, access_check=bootstrap.access_check, warm_up=bootstrap.warm_up)
 handler = api.handler
@@ -37,6 +38,7 @@ class ServiceBody(http.Wire):
     mode: Literal["stream", "batch", "vision"]
     title: dict[str, str] = Field(description="by language: en, zh")
     price_points: TokenPriceBody = Field(description="for 1,000 tokens")
+    input: dict[str, Any] = Field(description="JSON Schema")
     params: dict[str, Any] = Field(description="JSON Schema")
     max_tokens: int = Field(description="tokens of a text whose caller asks for no length")
     most_tokens: int = Field(description="tokens that a caller can ask for")
@@ -63,9 +65,15 @@ class GenerationRequestBody(http.Wire):
     )
 
 
+class HintBody(http.Wire):
+    dependency: str = Field(description="the service that runs first")
+    next: list[Literal["STREAMING", "COMPLETED"]]
+
+
 class AcceptedGenerationBody(http.Wire):
     generation_id: str
     status: Status
+    hint: HintBody | None = Field(default=None, description="of a chained service")
     queue_id: str = Field(description="the lane")
     is_free: bool
     price_points: int = Field(description="held for the longest text; what is not used is released")
@@ -80,6 +88,16 @@ class FaultBody(http.Wire):
 class TokenUsageBody(http.Wire):
     input_tokens: int
     output_tokens: int
+
+
+class StageBody(http.Wire):
+    service: str
+    status: Status
+    provider: str | None
+    model_id: str | None
+    result: dict[str, Any] | None
+    usage: TokenUsageBody | None
+    error: FaultBody | None
 
 
 class GenerationBody(http.Wire):
@@ -103,6 +121,7 @@ class GenerationBody(http.Wire):
     started_at: datetime | None
     ended_at: datetime | None
     error: FaultBody | None = Field(description="why it failed; of a waiting text why its last attempt did")
+    stages: list[StageBody] = Field(description="of a chained service, in order; the second fails with the first")
 
 
 class GenerationsBody(http.Wire):
@@ -126,6 +145,7 @@ def list_services(cursor: http.Cursor = None, limit: http.Limit = 50) -> Service
                 mode=service.mode.value,
                 title=dict(service.title),
                 price_points=TokenPriceBody(input=service.price.input, output=service.price.output),
+                input=service.input_schema,
                 params=service.params_schema,
                 max_tokens=service.usual_tokens,
                 most_tokens=service.most_tokens,
@@ -156,7 +176,10 @@ def submit_generation(body: GenerationRequestBody) -> tuple[AcceptedGenerationBo
     return (
         AcceptedGenerationBody(
             generation_id=accepted.wire_id,
-            status=accepted.status,
+            status=accepted.shown_status,
+            hint=None
+            if accepted.chain is None
+            else HintBody(dependency=accepted.chain.dependency, next=["STREAMING", "COMPLETED"]),
             queue_id=accepted.lane,
             is_free=accepted.is_free,
             price_points=accepted.price_points,
@@ -212,7 +235,7 @@ def cancel_generation(generation_id: str) -> tuple[GenerationStatusBody, int]:
     found = bootstrap.generations().cancel(
         tenant_id=api.identity.tenant_id, generation_id=_id(generation_id), requester=requester
     )
-    return GenerationStatusBody(generation_id=found.wire_id, status=found.status), 202
+    return GenerationStatusBody(generation_id=found.wire_id, status=found.shown_status), 202
 
 
 def _id(text: str) -> UUID:
@@ -231,7 +254,7 @@ def _body(generation: Generation) -> GenerationBody:
         generation_id=generation.wire_id,
         user_id=to_wire("usr", generation.user_id),
         service=generation.service,
-        status=generation.status,
+        status=generation.shown_status,
         queue_id=generation.lane,
         is_free=generation.is_free,
         provider=generation.provider,
@@ -239,9 +262,7 @@ def _body(generation: Generation) -> GenerationBody:
         attempt=generation.attempt,
         text=generation.text,
         result=None if generation.result is None else dict(generation.result),
-        usage=None
-        if usage is None
-        else TokenUsageBody(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens),
+        usage=_usage(usage),
         usage_source=None if source is None else source.value,
         price_points=generation.price_points,
         charged_points=generation.charged_points,
@@ -249,5 +270,29 @@ def _body(generation: Generation) -> GenerationBody:
         created_at=generation.created_at,
         started_at=generation.started_at,
         ended_at=generation.ended_at,
-        error=None if error is None else FaultBody(code=error.code, message=error.message),
+        error=_fault(error),
+        stages=[_stage(stage) for stage in generation.stages],
     )
+
+
+def _stage(stage: StageState) -> StageBody:
+    found = stage.found
+    return StageBody(
+        service=stage.service,
+        status=stage.status,
+        provider=None if found is None else found.provider,
+        model_id=None if found is None else found.model_id,
+        result=None if found is None else dict(found.result),
+        usage=None if found is None else _usage(found.usage),
+        error=_fault(stage.error),
+    )
+
+
+def _usage(usage: Usage | None) -> TokenUsageBody | None:
+    if usage is None:
+        return None
+    return TokenUsageBody(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
+
+
+def _fault(error: Failure | None) -> FaultBody | None:
+    return None if error is None else FaultBody(code=error.code, message=error.message)

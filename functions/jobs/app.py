@@ -432,13 +432,14 @@ def list_fires(
     job_id: str,
     since: Annotated[AwareDatetime | None, Query(alias="from", description="a day before `to` if left out")] = None,
     until: Annotated[AwareDatetime | None, Query(alias="to", description="exclusive; now if left out")] = None,
+    tenant_id: TenantId = None,
     cursor: http.Cursor = None,
     limit: http.Limit = 100,
 ) -> ReportedFiresBody:
     """Each nominal fire of a range and what became of it, oldest first."""
     place = http.place_of(cursor)
     found = bootstrap.job_fires().fires(
-        api.identity.tenant_id,
+        _tenant(tenant_id),
         from_wire("job", job_id),
         since=since,
         until=until,
@@ -543,10 +544,12 @@ def get_run(run_id: str, tenant_id: TenantId = None) -> RunBody:
 
 
 @api.get("/runs/<run_id>/logs", permission="job.read")
-def list_log_lines(run_id: str, cursor: http.Cursor = None, limit: LogLimit = 100) -> LogLinesBody:
+def list_log_lines(
+    run_id: str, tenant_id: TenantId = None, cursor: http.Cursor = None, limit: LogLimit = 100
+) -> LogLinesBody:
     """The log of a run, oldest line first."""
     found = bootstrap.runs().logs(
-        api.identity.tenant_id, from_wire("run", run_id), after=http.place_of(cursor), limit=limit + 1
+        _tenant(tenant_id), from_wire("run", run_id), after=http.place_of(cursor), limit=limit + 1
     )
     next_place = found[limit - 1].log_id if len(found) > limit else None
     items = [

@@ -33,7 +33,7 @@ api = http.Api("operations", origin=bootstrap.origin, access_check=bootstrap.acc
 handler = api.handler
 
 PoolName = Literal["gpu", "enterprise"]
-GenerationStatus = Literal["QUEUED", "RUNNING", "COMPLETED", "FAILED", "CANCELLED"]
+GenerationStatus = Literal["PENDING_OCR", "QUEUED", "RUNNING", "COMPLETED", "FAILED", "CANCELLED"]
 
 
 def _node_type(name: str) -> str:
@@ -382,7 +382,7 @@ def _handled(handled: Handled) -> HandledGenerationBody:
     return HandledGenerationBody(
         id=to_wire("gen", handled.generation_id),
         generation_id=None if changed is None else changed.wire_id,
-        status=None if changed is None else changed.status.value,
+        status=None if changed is None else changed.shown_status.value,
         error_code=None if handled.error is None else handled.error.code,
     )
 
@@ -393,7 +393,7 @@ def _ops_generation(generation: Generation) -> OpsGenerationBody:
         tenant_id=to_wire("tnt", generation.tenant_id),
         user_id=to_wire("usr", generation.user_id),
         service=generation.service,
-        status=generation.status.value,
+        status=generation.shown_status.value,
         queue_id=generation.lane,
         is_free=generation.is_free,
         provider=generation.provider,

@@ -65,6 +65,9 @@ class OrdersBody(http.Wire):
 class NewRefundBody(http.Wire, populate_by_name=False):
     amount_fen: int = Field(gt=0, le=2_147_483_647, strict=True)
     reason: str = Field(min_length=1, max_length=80)
+    tenant_id: str | None = Field(
+        default=None, max_length=64, description="of a platform administrator; the caller's own, if left out"
+    )
 
 
 class RefundBody(http.Wire):
@@ -174,7 +177,7 @@ def refund_order(order_id: str, body: NewRefundBody) -> tuple[RefundBody, int]:
     """Refund an order in full or in part, if the points are not spent."""
     key, request_hash = _once()
     refund = bootstrap.orders().refund(
-        tenant_id=api.identity.tenant_id,
+        tenant_id=_tenant(body.tenant_id),
         order_id=from_wire("ord", order_id),
         actor_id=api.identity.user_id,
         amount_fen=body.amount_fen,
@@ -250,6 +253,16 @@ def _refund(refund: RefundLine) -> RefundLineBody:
 def _mine(order_id: str) -> dict[str, Any]:
     identity = api.identity
     return {"tenant_id": identity.tenant_id, "order_id": from_wire("ord", order_id), "user_id": identity.user_id}
+
+
+def _tenant(given: str | None) -> UUID:
+    """The caller's tenant, or the one that a platform administrator names. To others no other tenant exists."""
+    if given is None:
+        return api.identity.tenant_id
+    wanted = from_wire("tnt", given)
+    if wanted != api.identity.tenant_id and not api.identity.may("tenant.manage"):
+        raise NotFound("there is no such tenant")
+    return wanted
 
 
 def _whose() -> UUID | None:

@@ -19,7 +19,17 @@ from artiway.platform import http
 if TYPE_CHECKING:
     from artiway.delivery.uploads.model import Thumbnail
     from artiway.scheduling.model import Priority
-    from artiway.tasks.model import FlowNode, HandledTask, NodeStatus, Requester, Task, TaskOfTenant, TaskStatus
+    from artiway.tasks.model import (
+        FlowNode,
+        HandledTask,
+        Node,
+        NodeStatus,
+        OnFailure,
+        Requester,
+        Task,
+        TaskOfTenant,
+        TaskStatus,
+    )
 else:
     # The values on the wire. The enums are imported with the services, at the first request.
     Priority = Literal["HIGH", "NORMAL", "LOW"]
@@ -101,6 +111,18 @@ PARAMS = (
 )
 
 
+NODE_PARAMS = (
+    "of the step; of an http node: url, method (POST), headers, body, timeoutSeconds (30), successStatuses "
+    "(200 to 299), as in an HTTP job. A header or the body may name a secret, `secret:NAME`. The body may name "
+    "other nodes: `{{nodes.NAME.answer}}` and `{{nodes.NAME.httpStatus}}` of an http node, `{{nodes.NAME.url}}` of "
+    "another one is a signed address of its picture; a named node is a dependency"
+)
+ON_FAILURE = (
+    "what a node that fails for good cancels: continue, the nodes that depend on it; stop, every node that has not "
+    "started, and no running one is retried"
+)
+
+
 class AskBody(http.Wire):
     tool: str = Field(min_length=1, max_length=64)
     inputs: dict[Name, InputId] = Field(max_length=64, description=INPUTS)
@@ -115,9 +137,11 @@ class SubmitBody(AskBody):
 
 class FlowNodeBody(http.Wire):
     name: Name
-    type: str | None = Field(default=None, max_length=64, description="a node type; its first step is taken")
+    type: str | None = Field(
+        default=None, max_length=64, description="a node type, of which the first step is taken; or http, a call"
+    )
     tool: str | None = Field(default=None, max_length=64, description="a step")
-    params: Params = Field(default_factory=dict, max_length=64)
+    params: Params = Field(default_factory=dict, max_length=64, description=NODE_PARAMS)
     inputs: dict[Name, Annotated[str, Field(max_length=140)]] = Field(
         default_factory=dict, max_length=16, description="an input id, or a node's name, or node.output"
     )
@@ -127,6 +151,7 @@ class FlowNodeBody(http.Wire):
 class FlowBody(http.Wire):
     name: str = Field(default="", max_length=200)
     nodes: list[FlowNodeBody] = Field(min_length=1, max_length=501)
+    on_failure: Literal["continue", "stop"] = Field(default="continue", description=ON_FAILURE)
     webhook_url: str | None = Field(default=None, max_length=2_000)
     priority: Priority = PRIORITY
 
@@ -191,6 +216,12 @@ class TasksBody(http.Wire):
     next_cursor: str | None
 
 
+class AnswerBody(http.Wire):
+    http_status: int
+    text: str = Field(description="the beginning of the answer, at most 2,000 characters")
+    elapsed_ms: int
+
+
 class NodeBody(http.Wire):
     node_id: str
     name: str
@@ -203,6 +234,7 @@ class NodeBody(http.Wire):
     depends_on: list[str]
     error: FaultBody | None
     engine: dict[str, Any] | None = Field(description="the engine that made the picture, as the worker reported it")
+    answer: AnswerBody | None = Field(description="of an HTTP node: what the target answered to the last attempt")
 
 
 class ResultBody(http.Wire):
@@ -383,6 +415,7 @@ def submit_flow(body: FlowBody) -> tuple[AcceptedBody, int]:
         nodes=[_flow_node(node) for node in body.nodes],
         webhook_url=body.webhook_url,
         priority=_priority(body.priority),
+        on_failure=_on_failure(body.on_failure),
     )
     return _accepted(accepted.task, accepted.timing.end_s, accepted.timing.detail), 202
 
@@ -449,6 +482,7 @@ def get_task(task_id: str) -> TaskViewBody:
                 depends_on=sorted(names[other] for other in graph.dependencies.get(node.node_id, ())),
                 error=_fault(node.error),
                 engine=None if node.engine is None else dict(node.engine),
+                answer=_answer(node),
             )
             for node in graph.nodes
         ],
@@ -745,6 +779,18 @@ def _priority(given: str) -> Priority:
     from artiway.scheduling.model import Priority
 
     return Priority(given)
+
+
+def _on_failure(given: str) -> OnFailure:
+    from artiway.tasks.model import OnFailure
+
+    return OnFailure(given)
+
+
+def _answer(node: Node) -> AnswerBody | None:
+    """Of an HTTP node: its result, or what it failed with."""
+    found = (node.error or {}).get("answer") or next((one for one in node.output if "httpStatus" in one), None)
+    return None if found is None else AnswerBody.model_validate(found)
 
 
 def _accepted(task: Task, eta_s: int | None, detail: str | None) -> AcceptedBody:

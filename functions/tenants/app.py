@@ -131,7 +131,7 @@ class TenantOrdersBody(http.Wire):
 @api.get("/tenants", permission="tenant.manage")
 def list_tenants(
     q: Annotated[
-        str | None, Query(min_length=1, max_length=254, description="a part of the name, or a user's e-mail")
+        str | None, Query(min_length=1, max_length=254, description="a part of the name, an id, or a user's e-mail")
     ] = None,
     cursor: http.Cursor = None,
     limit: http.Limit = 50,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 logger = Logger("watchdog")
 POOLS = ("gpu", "enterprise")
+HTTP_POOL = "http"  # without a fair queue
 PASSES = ("quick", "slow", "series", "expire", "retention", "changes", "invariants", "front_door", "archive")
 
 
@@ -75,7 +76,7 @@ def _quick(*, is_once: bool) -> dict[str, Any]:
     deadline = next_at + (0 if is_once else settings.watchdog_work_s)
     while True:
         counts = bootstrap.sweeper().quick() | bootstrap.run_sweeper().quick()
-        for pool in POOLS:
+        for pool in (*POOLS, HTTP_POOL):
             _reconcile(pool)
         _close_sockets()
         _guard_runs()

@@ -43,12 +43,13 @@ class Operation:
         return f"{self.method} {self.path.removeprefix('/api/v1')}"
 
 
-def operations() -> list[Operation]:
+def operations(base: str = "/api/v1/") -> list[Operation]:
+    """Those under /openai/v1 have another form of errors."""
     return [
         Operation(method.upper(), path, spec)
         for path, methods in DOCUMENT["paths"].items()
         for method, spec in methods.items()
-        if method in METHODS
+        if method in METHODS and path.startswith(base)
     ]
 
 

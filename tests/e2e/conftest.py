@@ -93,6 +93,8 @@ class KmsSigner:
 
 # The only private target that the stack's functions may call. A webhook test listens there.
 RECEIVER_PORT = free_port()
+# Where pictures are read. Only test_vision.py starts the reader, whose networks take memory.
+PICTURE_PORT = free_port()
 
 
 @contextlib.contextmanager
@@ -135,7 +137,7 @@ def text_standin() -> Iterator[TextStandin]:
 @pytest.fixture(scope="session")
 def stack(early_probe: EarlyProbe, text_standin: TextStandin) -> Iterator[Stack]:
     parameters = {
-        "TextProvidersText": text_model.document(text_standin.port, PROMPTED),
+        "TextProvidersText": text_model.document(text_standin.port, PROMPTED, picture_port=PICTURE_PORT),
         "RedeliverySeconds": "5",
         "WebhookRedeliverySeconds": "5",
         "CallRedeliverySeconds": "20",

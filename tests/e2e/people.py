@@ -43,7 +43,8 @@ class Client:
         if body is not None or raw is not None:
             sent.setdefault("content-type", "application/json")
         payload = raw if raw is not None else json.dumps(body).encode() if body is not None else None
-        self._connection.request(method, f"{self._url.path}{path}", payload, sent)
+        base = "" if path.startswith("/openai/") else self._url.path
+        self._connection.request(method, f"{base}{path}", payload, sent)
         answer = self._connection.getresponse()
         text = answer.read()
         names = {name.lower(): value for name, value in answer.getheaders()}

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import shlex
+import signal
 import subprocess
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from email.message import Message
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from local import photos
+from tests.e2e.conftest import wait_for
 from tests.e2e.studio import RECEIVER_PORT, Studio
 from tools.typescript import find_node
 
@@ -25,6 +33,9 @@ HOME = Path(os.environ.get("ARTIWAY_CLI_HOME", ROOT / ".tools/cli"))
 PHOTO = photos.shirt(photos.RED, side=96)
 PASSWORD = "correct horse battery"
 ESCAPE = "\x1b"
+FILES, CROP_POINTS = 16, 1
+RATE_LIMITED, QUEUE_FULL = "RATE_429_LIMITED", "TASK_429_QUEUE_FULL"
+LANE = "free_default"  # of the tenant's tier
 GUIDES = [ROOT / "docs/quick-start.md", *sorted((ROOT / "docs/guides").glob("*.md"))]
 JOBS = f"""\
 jobs:
@@ -116,11 +127,18 @@ class Terminal:
         self._server.stdin.flush()
         return Done(*json.loads(self._server.stdout.readline()))
 
-    def process(self, *words: str) -> int:
+    def begin(self, *words: str, **environment: str) -> subprocess.Popen[str]:
         """The same as a process of its own."""
         command = [str(HOME / "bin/artiway"), "--profile", "shop", *words]
-        done = subprocess.run(command, capture_output=True, cwd=self.folder, env=self.environment(), check=False)
-        return done.returncode
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            command, stdout=pipe, stderr=pipe, text=True, cwd=self.folder, env=self.environment(**environment)
+        )
+
+    def process(self, *words: str) -> int:
+        process = self.begin(*words)
+        process.communicate(timeout=120)
+        return process.returncode
 
     def data(self, *words: str, **more: Any) -> Any:
         done = self(*words, "--json", **more)
@@ -141,6 +159,73 @@ class Terminal:
             check=True,
         )
         return done.stdout.split()
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: list[tuple[str, str]]
+    content: bytes
+
+
+class Proxy(ThreadingHTTPServer):
+    """Between the command and the API: remembers the codes of refused requests, which the user never sees.
+
+    Until one was refused for the rate, requests of another program of the tenant use up its burst first.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, url: str) -> None:
+        self.codes: list[str] = []
+        proxy, self._target = self, urlsplit(url)
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def forward(self) -> None:
+                body = self.rfile.read(int(self.headers.get("content-length", 0)))
+                if RATE_LIMITED not in proxy.codes:
+                    while proxy.answer("GET", f"{proxy._target.path}/points", b"", self.headers).status != 429:
+                        pass
+                answer = proxy.answer(self.command, self.path, body, self.headers)
+                if answer.status == 429:
+                    proxy.codes.append(json.loads(answer.content)["code"])
+                with contextlib.suppress(BrokenPipeError):  # the command was interrupted
+                    self.send_response(answer.status)
+                    for name, value in answer.headers:
+                        if name.lower() not in {"transfer-encoding", "connection", "content-length"}:
+                            self.send_header(name, value)
+                    self.send_header("content-length", str(len(answer.content)))
+                    self.end_headers()
+                    self.wfile.write(answer.content)
+
+            do_GET = do_POST = forward  # noqa: N815 (names of http.server)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server_port}{self._target.path}"
+
+    def answer(self, method: str, path: str, body: bytes, headers: Message) -> Answer:
+        target = HTTPConnection(str(self._target.hostname), self._target.port, timeout=60)
+        with contextlib.closing(target):
+            length = {} if not body else {"content-length": str(len(body))}
+            sent = {name: value for name, value in headers.items() if name.lower() != "content-length"}
+            target.request(method, path, body, sent | length)
+            answer = target.getresponse()
+            return Answer(answer.status, answer.getheaders(), answer.read())
+
+
+@pytest.fixture
+def proxy(artiway: Terminal) -> Iterator[Proxy]:
+    with Proxy(artiway.url) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
 
 
 @pytest.fixture(scope="module")
@@ -239,16 +324,43 @@ class TestPictures:
         assert "cutout: done" in done.err
         assert ESCAPE not in done.out + done.err
 
-    def test_folder_runs_within_limits_of_free_tenant(self, artiway):
-        """More pictures than the tenant's queue takes, and more requests than its burst."""
-        folder = artiway.folder / "many"
+    def test_folder_goes_on_after_interrupt_within_low_limits(self, artiway, proxy):
+        """More pictures than the tenant's queue takes, more requests than its burst, and Ctrl-C in between."""
+        folder, saved = artiway.folder / "many", artiway.folder / "cropped"
         folder.mkdir()
-        for number in range(14):
-            (folder / f"p{number}.png").write_bytes(PHOTO)
+        for number in range(FILES):
+            garment = photos.Garment((20 + 8 * number, 40, 60), (240, 240, 240))
+            (folder / f"p{number}.png").write_bytes(photos.shirt(garment, side=64))
         (folder / "notes.txt").write_text("no picture")
-        answer = artiway.data("run", "crop", "many", "-o", "cropped", "--parallel", "12")
-        assert (answer["completed"], answer["failed"]) == (14, 0)
-        assert len(list((artiway.folder / "cropped").glob("*.png"))) == 14
+        tenant, before = artiway.data("whoami")["tenantId"], artiway.data("points")["balance"]
+        low = ("ratePerSecond=10", "burst=4", "queueDepth=3")
+        artiway.data("tenants", "set", tenant, *low, profile="admin")
+        artiway.data("lanes", "pause", LANE, profile="admin")  # so that the queue fills
+        words = ("run", "crop", "many", "-o", "cropped", "--parallel", "12")
+        process = artiway.begin(*words, ARTIWAY_URL=proxy.url)
+        wait_for(lambda: {RATE_LIMITED, QUEUE_FULL} <= set(proxy.codes) or process.poll() is not None, 120)
+        artiway.data("lanes", "resume", LANE, profile="admin")
+        wait_for(lambda: len(list(saved.glob("*.png"))) >= 3 or process.poll() is not None, 120)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=60)[1]
+        assert (process.returncode, "goes on from here" in said) == (130, True), said
+        done = len(list(saved.glob("*.png")))
+        assert 3 <= done < FILES
+        answer = artiway.data(*words, ARTIWAY_URL=proxy.url)
+        assert (answer["skipped"], answer["completed"], answer["failed"]) == (done, FILES - done, 0)
+        assert len(list(saved.glob("*.png"))) == FILES
+        assert {RATE_LIMITED, QUEUE_FULL} <= set(proxy.codes), "the limits were never reached"
+        assert "429" not in said
+        artiway.data("tenants", "set", tenant, *(f"{one.partition('=')[0]}=null" for one in low), profile="admin")
+        assert before - artiway.data("points")["balance"] == FILES * CROP_POINTS, "no picture was paid for twice"
+
+    def test_same_names_do_not_replace_each_other(self, artiway):
+        (artiway.folder / "other").mkdir()
+        (artiway.folder / "other/photo.png").write_bytes(photos.shirt(photos.RED, side=80))
+        answer = artiway.data("run", "crop", "photo.png", "other/photo.png", "-o", "named")
+        assert (answer["completed"], len(list((artiway.folder / "named").glob("*.png")))) == (2, 2)
+        again = artiway("run", "crop", "photo.png", "other/photo.png", "-o", "named", "--again")
+        assert (again.code, "2 of 2 completed" in again.out) == (0, True), again
 
     def test_bad_file_fails_alone(self, artiway):
         (artiway.folder / "bad.png").write_text("no picture")

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 from local.workers import ROOT
+from local.writing import TOKENS_A_PIECE
 from tests.e2e.studio import Studio
 
 LIMIT_S = 600
@@ -39,9 +40,11 @@ def test_demo_ends_and_saves_the_named_pictures(studio: Studio) -> None:
     ]
 
     written = re.search(r"done: local/smollm2-135m in lane paid_stream, (\d+) pieces", output)
+    used = re.search(r"'outputTokens': (\d+)} by the provider, ([1-9]) of \d+ points", output)
     assert written is not None
-    assert int(written[1]) >= 5
-    assert re.search(r"'outputTokens': \d+} by the provider, [1-9] of \d+ points", output)
+    assert used is not None
+    # The model chooses the length of its text, so a short one may come in fewer pieces.
+    assert int(written[1]) >= min(5, int(used[1]) // TOKENS_A_PIECE)
 
     rows = re.findall(r"^  (cutout|model|compose) +([AB]:.*)$", output, re.MULTILINE)
     assert {kind: sorted(row.split()) for kind, row in rows} == {

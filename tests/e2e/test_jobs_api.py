@@ -189,6 +189,16 @@ def test_exported_file_is_imported_again(call: Call):
     assert len(call("GET", "/jobs?name=renamed%20by%20a%20file").body["items"]) == 1
 
 
+def test_administrator_reads_fires_and_log(people):
+    call, admin, owner = people
+    job = made(call, schedule=FAR)
+    run = ended(call, call("POST", f"/jobs/{job['jobId']}/trigger").body["runId"])
+    for path in (f"/runs/{run['runId']}/logs", f"/jobs/{job['jobId']}/fires"):
+        assert admin("GET", path).status == 404
+        assert admin("GET", f"{path}?tenantId={owner['tenantId']}").body == call("GET", path).body
+        assert call("GET", f"{path}?tenantId=tnt_{'0' * 32}").status == 404
+
+
 def test_failed_run_is_dead_letter_until_discarded(call: Call, admin: Call):
     task = {"type": "HTTP", "url": f"{TARGET}/fail"}
     job = made(call, schedule=FAR, task=task, retryPolicy={"maxAttempts": 2, "baseDelayMs": 0})

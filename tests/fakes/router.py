@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from artiway.generations.providers.model import (
     Chosen,
@@ -42,6 +42,12 @@ class ScriptedRouter:
         if not self.route:
             raise ProviderFailed(FailureCode.NO_ROUTE, f"no provider is configured for {service}")
         return self.route
+
+    def named(self, model: str, services: Collection[str], *, is_paid: bool) -> Sequence[Target]:
+        found = [target for target in self.route if target.name == model]
+        if not found:
+            raise ProviderFailed(FailureCode.NO_ROUTE, f"no route has {model}")
+        return found
 
     def stream(
         self,

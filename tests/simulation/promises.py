@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Any
 from uuid import UUID
 
@@ -49,6 +49,7 @@ class Promises:
         self.nodes_started_after_their_dependencies()
         self.dependents_of_failed_nodes_did_not_run()
         self.independent_branches_finished()
+        self.nothing_started_after_a_failure_that_stops()
         self.retries_stay_within_their_limit()
         self.attempts_were_made_once()
         self.attempts_ended_as_reported()
@@ -97,16 +98,33 @@ class Promises:
 
     def independent_branches_finished(self) -> None:
         for task_id, task in self.tasks.items():
-            for node in self._nodes_of(task_id) if task["cancel_requested_at"] is None else ():
+            nodes = self._nodes_of(task_id) if task["cancel_requested_at"] is None else []
+            is_stopped = task["on_failure"] == "stop" and any(node["status"] in FAILURES for node in nodes)
+            for node in nodes:
                 is_cut_off = any(self.nodes[other]["status"] in FAILURES for other in self._ancestors(node["node_id"]))
-                assert (node["status"] == "CANCELLED") == is_cut_off
+                assert (node["status"] == "CANCELLED") == is_cut_off or is_stopped
+
+    def nothing_started_after_a_failure_that_stops(self) -> None:
+        """Between a failure that was not retried in its transaction and a retry by the user no node starts."""
+        for task_id, task in self.tasks.items():
+            if task["on_failure"] != "stop":
+                continue
+            own = [node_id for node_id, node in self.nodes.items() if node["task_id"] == task_id]
+            starts = [row["changed_at"] for one in own for row in self.history[one] if row["to_status"] == "PROCESSING"]
+            for one in own:
+                for row, later in zip_longest(self.history[one], self.history[one][1:]):
+                    if row["to_status"] in FAILURES:
+                        until = None if later is None else later["changed_at"]
+                        assert not [at for at in starts if row["changed_at"] < at and (until is None or at < until)]
 
     def retries_stay_within_their_limit(self) -> None:
         most = Rules().retries + 1
         for node in self.nodes.values():
             assert node["failures"] <= most
             if node["status"] in FAILURES:
-                assert node["failures"] == most or node["error"]["code"] in ("INPUT_UNDECODABLE", "STEP_UNAVAILABLE")
+                is_final = node["error"]["code"] in ("INPUT_UNDECODABLE", "STEP_UNAVAILABLE", "CALL_REFUSED")
+                is_stopped = self.tasks[node["task_id"]]["on_failure"] == "stop"
+                assert node["failures"] == most or is_final or is_stopped
 
     def attempts_were_made_once(self) -> None:
         for node_id, node in self.nodes.items():
@@ -125,7 +143,9 @@ class Promises:
 
     def results_are_of_the_last_attempt(self) -> None:
         for node in self.nodes.values():
-            if node["status"] == "COMPLETED":
+            if node["status"] == "COMPLETED" and node["pool"] == "http":
+                assert node["output"][0]["httpStatus"] == 200
+            elif node["status"] == "COMPLETED":
                 assert f"/{node['node_id']}/{node['attempt']}/" in node["output"][0]["key"]
 
     def only_deliveries_were_charged(self) -> None:
@@ -133,7 +153,8 @@ class Promises:
         charged: dict[UUID, int] = defaultdict(int)
         for task_id, task in self.tasks.items():
             nodes = [node for node in self.nodes.values() if node["task_id"] == task_id]
-            delivered = [node for node in nodes if node["status"] == "COMPLETED" and node["node_id"] in artefacts]
+            completed = [node for node in nodes if node["status"] == "COMPLETED"]
+            delivered = [node for node in completed if node["node_id"] in artefacts or node["pool"] == "http"]
             assert task["charged_points"] == sum(node["price_points"] for node in delivered)
             assert {node["node_id"] for node in nodes if node["is_charged"]} == {
                 node["node_id"] for node in delivered if node["price_points"]

@@ -22,6 +22,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import dict_row
 
 from artiway import bootstrap, ids
+from artiway.jobs.messages import Outcome, Result
 from artiway.platform.clock import Clock
 from artiway.platform.migrations import migrate
 from artiway.tasks.model import Report
@@ -266,6 +267,11 @@ class SimulatedWorld(World):
     def report(self, worker: Worker, holding: Holding, kind: str, **extra: Any) -> None:
         self.reported.add((holding.order["nodeId"], holding.order["attempt"], kind))
         super().report(worker, holding, kind, **extra)
+
+    def report_call(self, result: Result) -> None:
+        kind = "result" if result.outcome is Outcome.SUCCEEDED else "failure"
+        self.reported.add((str(result.run_id), result.attempt, kind))
+        super().report_call(result)
 
     def run_to_end(self, *, rounds: int = 200) -> None:
         """Without faults, every task ends by deliveries, heartbeats and sweeps alone."""

@@ -14,10 +14,10 @@ import redis
 
 from artiway.errors import ArtiwayError
 from artiway.platform import tracing
-from artiway.tasks.model import FlowNode
+from artiway.tasks.model import FlowNode, OnFailure
 from tests.simulation.chaos import Crash
 from tests.simulation.seeded import SimulatedWorld, Simulation
-from tests.simulation.world import MANAGER
+from tests.simulation.world import MANAGER, http_node
 
 STEPS = 140
 LIMIT = 60
@@ -26,14 +26,20 @@ SHOWN = 30
 
 
 def random_flow(random: Random, limit: int = LIMIT) -> list[FlowNode]:
-    """Mostly small; 4 in 100 have 20 to 60 nodes."""
+    """Mostly small; 4 in 100 have 20 to 60 nodes. In every third flow some nodes are calls, which name others."""
     count = random.choice([1, 2, 3, 5, 8, 8, 13]) if random.random() < 0.96 else random.randint(20, limit)
     picture = UUID(int=random.getrandbits(128), version=4)
-    nodes = []
+    nodes: list[FlowNode] = []
+    calls = random.choice([0, 0, 0.4])
     for number in range(count):
         before = [f"n{other}" for other in range(number) if random.random() < min(0.5, 2 / max(1, number))]
-        uploads = {} if before else {"product": picture}
-        sources = {"product": before[0]} if before else {}
+        made = [one for one in before if nodes[int(one[1:])].type is None]
+        if random.random() < calls:
+            named = [f"{{{{nodes.{one}.{'url' if one in made else 'answer'}}}}}" for one in before[:3]]
+            nodes.append(http_node(f"n{number}", *before, body={"of": named}))
+            continue
+        uploads = {} if made else {"product": picture}
+        sources = {"product": made[0]} if made else {}
         nodes.append(FlowNode(f"n{number}", "derive", None, {}, uploads, sources, tuple(before)))
     random.shuffle(nodes)
     return nodes
@@ -46,6 +52,7 @@ class Story:
         for name in ("w1", "w2", "w3"):
             world.worker(name)
         self.tasks: list[tuple[UUID, UUID]] = []
+        world.targets.answer = lambda _: self.random.choice([200, 200, 200, 200, 200, 503, 503, 404, None])
 
     def play(self, steps: int) -> None:
         for _ in range(steps):
@@ -76,7 +83,12 @@ class Story:
             nodes = random_flow(self.random)
             with tracing.traced(f"1-00000000-{len(self.tasks):024x}"):  # a new one would be random
                 accepted = self.world.tasks.submit_flow(
-                    tenant_id=tenant_id, user_id=user_id, name="", nodes=nodes, webhook_url=None
+                    tenant_id=tenant_id,
+                    user_id=user_id,
+                    name="",
+                    nodes=nodes,
+                    webhook_url=None,
+                    on_failure=self.random.choice([OnFailure.CONTINUE, OnFailure.CONTINUE, OnFailure.STOP]),
                 )
             self.tasks.append((tenant_id, accepted.task.task_id))
 
@@ -150,6 +162,7 @@ def played(simulation: Simulation, seed: int, *, steps: int = STEPS) -> Iterator
             chaos.crash, chaos.duplicate, chaos.refuse = 0.006, 0.12, 0.02
             chaos.lose, chaos.delay = 0.01, 0.12
             story.play(steps)
+            world.targets.answer = lambda _: 200
             world.run_to_end()
             yield story
         except Exception as error:

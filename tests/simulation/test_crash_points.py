@@ -6,28 +6,29 @@ import contextlib
 
 import pytest
 
-from tests.integration.tasks.test_life import submit_flow
+from tests.integration.tasks.test_calls import submit
 from tests.simulation.chaos import Crash
-from tests.simulation.world import MANAGER, World
+from tests.simulation.world import MANAGER, World, flow, http_node
 
 SEED = 9
 SHARDS = 4  # for as many processes
 # All actors of the run. A new actor must be listed, or its crashes would not be tested.
-ACTORS = {"submit", "lane", "work", "progress", "settle", "relay", "quick sweep", "cancel"}
+ACTORS = {"submit", "lane", "work", "progress", "run_calls", "settle", "relay", "quick sweep", "cancel"}
 
 
 def play(world, crash_at=None):
-    """Two tasks: one fails once and then succeeds, one is cancelled while it runs. A crashed process is replaced."""
+    """Two tasks: one fails once and then succeeds with a call, one is cancelled while it runs. A crashed process is
+    replaced."""
     world.use_fair_queue()
     world.worker(slots=8)
     tenant = world.tenant(points=1_000)
     world.chaos.crash_at = crash_at
     world.chaos.refuse = 0.15  # so that the relay has messages to send
     tasks = []
-    for edges in (("a", "a>b"), ("x", "x>y")):
+    for nodes in ([*flow("a", "a>b"), http_node("notify", "a", body="{{nodes.a.url}}")], flow("x", "x>y")):
         world.chaos.act("submit")
         with contextlib.suppress(Crash):
-            tasks.append(submit_flow(world, tenant, *edges))
+            tasks.append(submit(world, tenant, nodes))
     has_failed = False
     for turn in range(45):
         world.deliver_one()

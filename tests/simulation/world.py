@@ -28,6 +28,8 @@ from artiway.circuits import repository as circuits
 from artiway.circuits.settings import FAILURES
 from artiway.delivery.webhooks.model import SettledTask
 from artiway.delivery.webhooks.outbound import WebhookPost
+from artiway.jobs.caller import outcome_of
+from artiway.jobs.messages import Call, Result
 from artiway.outbox.model import Message
 from artiway.platform.clock import Clock
 from artiway.platform.database import Database
@@ -37,8 +39,10 @@ from artiway.points.model import Change, Kind
 from artiway.scheduling.queue import FairQueue
 from artiway.settings.model import Fixed, Setting
 from artiway.tasks import catalogue
-from artiway.tasks.messages import DEPENDENCIES, WORKER_REGISTERED
-from artiway.tasks.model import FlowNode, ReleasedSlot, Requester, Waiting, WorkerCard
+from artiway.tasks.calls.model import DueCall
+from artiway.tasks.calls.nodes import report_of
+from artiway.tasks.messages import CALL_DUE, DEPENDENCIES, WORKER_REGISTERED
+from artiway.tasks.model import HTTP, FlowNode, ReleasedSlot, Requester, Waiting, WorkerCard
 from artiway.tasks.reports import report_from
 from artiway.tasks.repository import PostgresNodes
 from artiway.tasks.service import Picture
@@ -65,8 +69,17 @@ class MovingClock:
 class FirstComeScheduler:
     """Dispatches nodes in the order in which they became ready, from the database alone. A circuit stops its step."""
 
-    def __init__(self, nodes: PostgresNodes, database: Database, chaos: Chaos, *, slots: int) -> None:
+    def __init__(
+        self,
+        nodes: PostgresNodes,
+        database: Database,
+        chaos: Chaos,
+        *,
+        slots: int,
+        place_calls: Callable[[], int],
+    ) -> None:
         self._nodes, self._database, self._chaos, self._slots = nodes, database, chaos, slots
+        self._place_calls = place_calls
 
     def ready(self, node_ids: Sequence[UUID], tokens: Mapping[UUID, str] | None = None) -> int:
         self._nodes.mark_ready(node_ids, tokens)
@@ -87,10 +100,10 @@ class FirstComeScheduler:
 
     def dispatch(self, _pool: str = POOL) -> int:
         with self._database.service_transaction() as tx:
-            held = tx.all(b"SELECT step FROM slot_in_use")
+            held = tx.all(b"SELECT step FROM slot_in_use WHERE pool <> 'http'")
             rows = tx.all(
-                b"SELECT node_id, cost_us, step FROM task_node WHERE status = 'QUEUED' AND dispatched_at IS NULL"
-                b" ORDER BY ready_at, node_id"
+                b"SELECT node_id, cost_us, step FROM task_node"
+                b" WHERE status = 'QUEUED' AND dispatched_at IS NULL AND pool <> 'http' ORDER BY ready_at, node_id"
             )
             stopped = circuits.stopped(tx)
         running = Counter(row["step"] for row in held)
@@ -101,7 +114,7 @@ class FirstComeScheduler:
             if running.total() < self._slots and (limit is None or running[row["step"]] < limit):
                 running[row["step"]] += 1
                 chosen.append((row["node_id"], row["cost_us"], 1))
-        return len(self._nodes.dispatch(chosen)) if chosen else 0
+        return self._place_calls() + (len(self._nodes.dispatch(chosen)) if chosen else 0)
 
 
 class Pictures:
@@ -120,6 +133,43 @@ class Bucket:
         gone = [key for key in keys if key not in self.failing]
         self.deleted += gone
         return gone
+
+
+class Addresses:
+    def get(self, key: str, *, ttl_s: int) -> str:
+        return f"https://pictures.test/{key}?valid={ttl_s}"
+
+
+class PlainCipher:
+    def encrypt(self, *, tenant_id: UUID, name: str, value: str) -> bytes:
+        return b"the same for every seed"
+
+
+class Targets:
+    """The targets of HTTP nodes, and the caller: `answer` returns the status of each call; None: no result arrives."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+        self.answer: Callable[[Call], int | None] = lambda _: 200
+
+    def result(self, call: Call, at: datetime) -> Result | None:
+        self.calls.append(call)
+        status = self.answer(call)
+        if status is None:
+            return None
+        return Result(
+            call.tenant_id,
+            call.run_id,
+            call.generation,
+            call.attempt,
+            outcome_of(status, call.success_statuses),
+            at,
+            http_status=status,
+            error=f"the target answered {status}",
+            answer=f"answer of {call.idempotency_key.partition(':')[2]}",
+            elapsed_ms=7,
+            node_of=call.node_of,
+        )
 
 
 class NoPost:
@@ -166,7 +216,7 @@ class World:
         self.clock = self._make_clock()
         self.database, self.service_database, self.superuser = self._connect(addresses)
         self.superuser.execute(b"DELETE FROM circuit")
-        self.redis, self.bucket = client, Bucket()
+        self.redis, self.bucket, self.targets = client, Bucket(), Targets()
         self.notices: list[Mapping[str, Any]] = []
         self.feed = self._make_feed(client)
         self.feed.chaos = self.database.chaos = self.service_database.chaos = self.chaos
@@ -176,7 +226,15 @@ class World:
         service_setting_values.supply(live)
         setting_values.supply(live)
         self.node_store = bootstrap.node_store()
-        bootstrap.scheduler.supply(FirstComeScheduler(self.node_store, self.service_database, self.chaos, slots=slots))
+        bootstrap.scheduler.supply(
+            FirstComeScheduler(
+                self.node_store,
+                self.service_database,
+                self.chaos,
+                slots=slots,
+                place_calls=bootstrap.call_placement().place,
+            )
+        )
         self.relay, self.store, self.points = bootstrap.relay(), bootstrap.task_store(), bootstrap.points()
         self.nodes, self.tasks, self.progress = bootstrap.nodes(), bootstrap.tasks(), bootstrap.progress()
         self.webhooks, self.events = bootstrap.webhooks(), bootstrap.task_events()
@@ -195,6 +253,8 @@ class World:
         bootstrap.task_feed.supply(self.feed)
         bootstrap.uploads.supply(Pictures())
         bootstrap.artefact_objects.supply(self.bucket)
+        bootstrap.object_urls.supply(Addresses())
+        bootstrap.job_secret_cipher.supply(PlainCipher())
         webhook_post.supply(NoPost())
         sender.supply(self.network)
         direct_push.supply(self._push_directly)
@@ -319,6 +379,11 @@ class World:
                 self.dispatcher.ready([node_id], {node_id: token} if token else None)
             case "work":
                 self.offer(data)
+            case "progress" if message.body.get("type") == CALL_DUE:
+                bootstrap.call_hand_over().hand_over(DueCall.from_data(data))
+            case "run_calls":
+                for call in map(Call.from_data, data["calls"]):
+                    self.call(call)
             case "progress":
                 if self.progress.handle([report_from(message.body["type"], data)]):
                     raise Crash("progress")
@@ -328,6 +393,17 @@ class World:
                 self.notices.append(data.get("payload", {"type": "wake"}))
             case "webhook_fanout":
                 self.webhooks.fan_out(SettledTask.from_data(data))
+
+    def call(self, call: Call) -> None:
+        """The caller makes a call in time, and reports its result."""
+        assert call.node_of is not None
+        if self.clock.now() < call.not_after and (result := self.targets.result(call, self.clock.now())) is not None:
+            self.report_call(result)
+
+    def report_call(self, result: Result) -> None:
+        message = report_of(result)
+        with self.chaos.around("message to progress"):
+            self.network.post("progress:", {"type": message.type, "data": dict(message.data)})
 
     def offer(self, data: Mapping[str, Any]) -> None:
         """A worker overdue a work message, claims the node, and may die before it knows that it has."""
@@ -398,6 +474,7 @@ class World:
             "relay": lambda: self.relay.sweep(age_s=0, limit=500),
             "quick sweep": self.sweeper.quick,
             "scheduler": lambda: self.dispatcher.reconcile(POOL),
+            "calls": lambda: self.dispatcher.reconcile(HTTP),
         }
         if is_slow:
             sweeps["slow sweep"] = self.sweeper.slow
@@ -461,6 +538,11 @@ AGEING = {
     "node_token": ("issued_at", "answered_at"),
     "outbox": ("created_at",),
 }
+
+
+def http_node(name: str, *before: str, **params: Any) -> FlowNode:
+    wanted = {"url": "https://shop.example/hook", **params}
+    return FlowNode(name, None, "http", wanted, {}, {}, before)
 
 
 def flow(*edges: str, step: str = "derive") -> list[FlowNode]:

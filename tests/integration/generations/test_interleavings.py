@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import random
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 
+from artiway.generations import settings
 from artiway.generations.feed.model import TERMINAL, EntryId, Info, Restart, Usage, UsageSource, sha256_of
 from artiway.generations.feed.model import Text as Written
-from artiway.generations.model import Generation, GenerationEnded, Outcome, Status, end_of
+from artiway.generations.model import Found, Generation, GenerationEnded, Outcome, Status, end_of
 from artiway.generations.providers.model import FailureCode, Finish, FinishReason, ProviderFailed, Text
 from tests.conftest import soaked
 from tests.fakes.router import ScriptedRouter, whole
 from tests.integration.generations.clients import Client
 from tests.integration.generations.texts import Texts
 
-LANES = ("paid_stream", "free_stream")
 WORDS = ("Red ", "cotton ", "dress, ", "café ", "服装 ", "🧵")
+
+
+SEEN = {"tags": ["square"], "colours": ["red"], "text": "COTTON"}
+FOUND = Found(SEEN, Usage(900, 30), UsageSource.PROVIDER, "alpha", "small", 1)
 
 
 class Crash(BaseException):
@@ -47,6 +52,9 @@ class Reader:
 
 class Story:
     """Random steps on some texts of two users. Time passes by changing rows."""
+
+    LANES: tuple[str, ...] = ("paid_stream", "free_stream")
+    ROUTER: type[ScriptedRouter] = ScriptedRouter
 
     def __init__(self, texts: Texts, seed: int) -> None:
         self.texts, self.random = texts, random.Random(seed)
@@ -84,7 +92,7 @@ class Story:
 
     def lose(self) -> None:
         """A worker claims a text and is not seen again until `finish_late`."""
-        claimed = self.texts.claim(self.random.choice(LANES))
+        claimed = self.texts.claim(self.random.choice(self.LANES))
         if isinstance(claimed, Generation):
             self.lost.append(claimed)
 
@@ -95,7 +103,7 @@ class Story:
 
     def overtake(self) -> None:
         """A lost worker comes back in mid-text of a newer attempt, which goes on."""
-        lane = self.random.choice(LANES)
+        lane = self.random.choice(self.LANES)
         late = self._claim(lane)
         if late is None:
             return
@@ -112,7 +120,7 @@ class Story:
                 self._come_back(late)
 
         pieces = [Text(piece) for piece in self._pieces()]
-        self.texts.router = ScriptedRouter([*pieces, come_back, *pieces, *whole("end")])
+        self.texts.router = self.ROUTER([*pieces, come_back, *pieces, *whole("end")])
         for _ in range(len(self.made)):  # texts of the lane that were there before have their turn first
             if self.texts.get(late).attempt > late.attempt:
                 break
@@ -135,7 +143,7 @@ class Story:
 
     def deliver_again(self) -> None:
         if self.made:
-            self.texts.router = ScriptedRouter(whole(*self._pieces()))
+            self.texts.router = self.ROUTER(whole(*self._pieces()))
             self.texts.serve(self.random.choice(self.made), receive_count=self.random.randint(1, 25))
 
     def cancel(self) -> None:
@@ -187,8 +195,8 @@ class Story:
                 break
             self.texts.pass_time(700)
             self.sweep()
-            for lane in LANES:
-                self.texts.router = ScriptedRouter(whole(*self._pieces()))
+            for lane in self.LANES:
+                self.texts.router = self.ROUTER(whole(*self._pieces()))
                 while isinstance(self.texts.work(lane), Generation):
                     pass
         self.texts.sweeps.holds()
@@ -202,7 +210,7 @@ class Story:
         """A text of the lane; if none waits, a new one."""
         claimed = self.texts.claim(lane)
         if claimed is None and len(self.made) < 14:
-            self._submit(self.users[LANES.index(lane)])
+            self._submit(self.users[lane.startswith("free_")])
             claimed = self.texts.claim(lane)
         return claimed if isinstance(claimed, Generation) else None
 
@@ -211,28 +219,88 @@ class Story:
 
     def _come_back(self, late: Generation) -> None:
         """It writes on and ends the text, as if its lease had not ended."""
+        if late.is_in_first_stage:
+            self.texts.lifecycle.advance(late, FOUND, input_tokens=50)
+            return
         self._write_as(late, "late")
         ended = self.texts.lifecycle.finish(late, Outcome(Status.COMPLETED, text="late"))
         if ended is not None:
             self.texts.lifecycle.publish(ended, ended.attempt, [end_of(ended)])
 
     def _write_as(self, late: Generation, text: str) -> None:
+        if late.is_in_first_stage:  # it has no text of its own
+            return
         begun = [Restart()] if late.attempt > 1 else []
         self.texts.feed.append(late.generation_id, late.attempt, [*begun, Written(text, 0)])
 
     def _work(self, script: list) -> None:
-        self.texts.router = ScriptedRouter(script)
+        self.texts.router = self.ROUTER(script)
         with contextlib.suppress(Crash):
-            self.texts.work(self.random.choice(LANES))
+            self.texts.work(self.random.choice(self.LANES))
 
     def _pieces(self) -> list[str]:
         return [self.random.choice(WORDS) for _ in range(self.random.randint(1, 5))]
+
+
+class SeeingRouter(ScriptedRouter):
+    """A prompt with a picture is answered by what is seen in it, whatever the script's words are."""
+
+    def stream(self, targets, prompt, limits, is_cancelled, admit=lambda _target: True):  # type: ignore[no-untyped-def]
+        if prompt.json_schema is not None:
+            for place, script in enumerate(self.scripts):
+                seen = [item for item in script if not isinstance(item, Text)]
+                self.scripts[place] = [
+                    piece
+                    for item in seen
+                    for piece in ([Text(json.dumps(SEEN)), item] if isinstance(item, Finish) else [item])
+                ]
+        yield from super().stream(targets, prompt, limits, is_cancelled, admit)
+
+
+class ChainStory(Story):
+    """The same with chains, which wait in two lanes one after the other."""
+
+    LANES = ("paid_vision", "free_vision", "paid_stream", "free_stream")
+    ROUTER = SeeingRouter
+
+    def _submit(self, who: tuple[UUID, UUID]) -> None:
+        made = self.texts.submit(who, service="listing", input={"inputId": f"inp_{uuid4().hex}"}, max_tokens=100)
+        self.made.append(made)
+        self.readers += [Reader(self.texts, made), Reader(self.texts, made)]
 
 
 @pytest.mark.parametrize("seed", range(soaked(10)))
 def test_each_text_ends_and_settles_once(texts: Texts, seed: int) -> None:
     story = Story(texts, seed)
     story.play(50)
+    assert_settled(texts, story)
+
+
+@pytest.mark.parametrize("seed", range(soaked(8)))
+def test_each_chain_ends_and_settles_once(texts: Texts, seed: int) -> None:
+    texts.values.set(settings.FREE_TOKENS, 100_000)
+    story = ChainStory(texts, seed)
+    story.play(60)
+    assert_settled(texts, story)
+    used = 0
+    for made in story.made:
+        ended = texts.get(made)
+        assert ended.chain is not None
+        assert ended.lane == (made.lane if ended.chain.found is None else ended.chain.lane)
+        first, second = ended.stages
+        assert (first.status, second.status) == (Status.COMPLETED if ended.chain.found else ended.status, ended.status)
+        if ended.status is Status.FAILED or ended.chain.found is None:
+            assert (ended.status is not Status.COMPLETED, ended.charged_points) == (True, 0)
+            continue
+        assert ended.usage is not None
+        assert ended.usage.input_tokens >= ended.chain.found.usage.input_tokens
+        assert ended.is_free or ended.charged_points == min(ended.price_points, ended.price.points(ended.usage))
+        used += (ended.usage.input_tokens + ended.usage.output_tokens) * ended.is_free
+    rows = texts.execute("SELECT tokens FROM generation_allowance WHERE user_id = %s", [story.users[1][1]])
+    assert sum(row["tokens"] for row in rows) == used
+
+
+def assert_settled(texts: Texts, story: Story) -> None:
     for made in story.made:
         ended = texts.get(made)
         assert ended.is_ended, ended

@@ -85,6 +85,7 @@ class Faults:
             self.router,
             texts.feed,
             texts.clock,
+            pictures=texts.pictures,
             rules=lambda: settings.rules(texts.values),
             limits=lambda: settings.guard_limits(texts.values),
             phases=self.limits,

@@ -55,12 +55,27 @@ class LiveValues:
         self.values[setting.key] = setting.parsed(value)
 
 
+class GivenPictures:
+    """Every upload exists, and `fault` is why it cannot be read. The stored ones are tested in test_vision.py."""
+
+    def __init__(self) -> None:
+        self.fault: Exception | None = None
+
+    def check(self, tenant_id: UUID, input_id: str) -> None:
+        pass
+
+    def data_url(self, tenant_id: UUID, input_id: str) -> str:
+        if self.fault is not None:
+            raise self.fault
+        return "data:image/jpeg;base64,/9j/"
+
+
 class Texts:
     def __init__(self, addresses: Addresses, valkey: redis.Redis) -> None:
         self.addresses, self.valkey, self.clock = addresses, valkey, SystemClock()
         self.database, self.service_database = Database(addresses.app), Database(addresses.service)
         self.sent: list[Envelope] = []
-        self.router, self.values = ScriptedRouter(), LiveValues()
+        self.router, self.values, self.pictures = ScriptedRouter(), LiveValues(), GivenPictures()
         self.feed = RedisFeed(valkey)
         listeners = RedisListeners(valkey, ListenerLimits(1_000, 1_000, 1_000))
         self.points = PointsService(PostgresLedger(self.database, AuditLog()), self.clock)
@@ -80,6 +95,7 @@ class Texts:
             self.lifecycle,
             self.clock,
             workers=self.workers,
+            pictures=self.pictures,
             free_tokens=lambda: settings.free_tokens(self.values),
             hold_ttl_s=3_600,
         )
@@ -154,6 +170,7 @@ class Texts:
             router or self.router,
             self.feed,
             self.clock,
+            pictures=self.pictures,
             rules=lambda: settings.rules(self.values),
             limits=lambda: settings.guard_limits(self.values),
             phases=Limits(),

@@ -6,7 +6,7 @@ import pytest
 
 from artiway.audit.repository import AuditLog
 from artiway.errors import NotFound
-from artiway.ids import new_id
+from artiway.ids import new_id, to_wire
 from artiway.points.model import Change, Kind
 from artiway.points.repository import PostgresLedger
 from artiway.points.service import PointsService
@@ -16,12 +16,14 @@ def names(identity, q):
     return [view.tenant.name for view in identity.tenants.list(after=None, limit=10, q=q)]
 
 
-def test_tenants_are_found_by_name_and_address(identity):
-    identity.register("ann")
+def test_tenants_are_found_by_name_id_address(identity):
+    ann = identity.owner("ann")
     identity.register("bob")
     assert names(identity, "ANN") == ["tenant ann"]
     assert names(identity, "Bob@example.com") == ["tenant bob"]
     assert names(identity, "nobody@example.com") == []
+    assert names(identity, to_wire("tnt", ann.tenant_id)) == ["tenant ann"]
+    assert names(identity, to_wire("tnt", new_id())) == []
     assert len(names(identity, None)) == 2
 
 

@@ -101,6 +101,21 @@ def test_terminated_run_is_named(world, ask, chain):
     assert "was terminated" in fires(ask, chain[1])[0][1]
 
 
+def test_replaced_run_is_named(world, ask, make):
+    """CANCEL_OTHER ends a run as a request does: the jobs after it say so."""
+    ends = (NOON + timedelta(seconds=25)).isoformat()
+    first = make("a", EVERY_10_S, overlapPolicy="CANCEL_OTHER", endsAt=ends)
+    second = make("b", after(first))
+    third = make("c", after(second))
+    world.answer = lambda _: None
+    world.play(22)
+    replaced, newer = world.runs(first)
+    assert (replaced["state"], newer["state"]) == ("TERMINATED", "RUNNING")
+    reason = f"{to_wire('job', first)} was terminated ({to_wire('run', replaced['run_id'])})"
+    assert ("PREDECESSOR_FAILED", reason) in fires(ask, second)
+    assert ("PREDECESSOR_FAILED", reason) in fires(ask, third)
+
+
 def test_all_predecessors_must_succeed(world, ask, make):
     ends = (NOON + timedelta(seconds=25)).isoformat()
     often = make("often", EVERY_10_S, endsAt=ends)

@@ -17,6 +17,7 @@ from artiway.idempotency.repository import PostgresKeys
 from artiway.idempotency.service import IdempotencyService
 from artiway.jobs.cron import InvalidSchedule
 from artiway.jobs.definitions.model import InvalidFile, ScheduleShape, TooManyJobs, shape_of
+from artiway.jobs.messages import CALLS
 from artiway.jobs.model import InvalidJob, JobConflict, JobPriority, JobStatus, NoSuchJob, TenantThrottled
 from artiway.jobs.settings import PER_TENANT
 from artiway.jobs.trigger import WARM_S
@@ -64,8 +65,13 @@ class TestCreation:
         assert (run["scheduled_at"], run["state"]) == (at, "PENDING")
         assert view.job.status is JobStatus.ACTIVE
         assert [fire.at for fire in view.next_fires] == [at]
-        # The message of the run, and the one that starts a dispatcher before it.
-        assert [envelope.due_at for envelope in desk.sent] == [at, at - timedelta(seconds=WARM_S)]
+        # The message of the run, and before it those that start a dispatcher and a caller.
+        early = at - timedelta(seconds=WARM_S)
+        assert [(envelope.destination, envelope.due_at) for envelope in desk.sent] == [
+            (run["lane"], at),
+            (run["lane"], early),
+            (CALLS, early),
+        ]
 
     def test_first_call_job_shows_signing_secret_once(self, desk: Desk, actor):
         first, second = desk.create(actor), desk.create(actor)

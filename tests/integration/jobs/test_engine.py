@@ -53,6 +53,16 @@ def test_edit_notes_each_lost_fire(world):
     assert due <= lost | ran
 
 
+def test_dispatcher_and_caller_start_before_the_first_run(world):
+    """Either may not be running: a cold start takes seconds."""
+    world.job(world.tenant("vip", job_period_s=1), "30 * * * * ?")
+    world.trigger.run_pass()
+    messages = world.network.messages
+    empty = [one for one in messages if not one.body["data"].get("runIds") and not one.body["data"].get("calls")]
+    assert {one.destination for one in empty} == {"run_normal", "run_calls"}
+    assert all(24 <= one.due <= 25 for one in empty)
+
+
 def test_messages_that_keep_warm_change_nothing(world):
     world.trigger.keep_warm()
     assert [message.destination for message in world.network.messages] == ["run_normal", "run_calls"]

@@ -53,7 +53,7 @@ class Process:
         self.definitions = JobService(
             PostgresDefinitions(self.app, AuditLog(), Defaults()),
             self.fires,
-            SubmissionCheck(catalogue.load(), Pictures(), refusal_of=lambda _: None),
+            SubmissionCheck(catalogue.load(), Pictures(), refusal_of=lambda _: None, check_calls=lambda *_: None),
             NoCipher(),
             Defaults(),
             PredecessorRows(),

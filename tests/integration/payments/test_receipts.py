@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.integration.payments.conftest import World
+from artiway.ids import to_wire
+from tests.integration.payments.conftest import ALL_PERMISSIONS, World
 
 
 def test_refunds_are_listed_by_tenant_and_order(world: World) -> None:
@@ -39,3 +40,20 @@ def test_receipt_shows_payment_and_refunds(world: World) -> None:
     assert receipt["paidAt"]
     assert [one["amountFen"] for one in receipt["refunds"]] == [100]
     assert world.new_person().call("GET", f"/orders/{order['orderId']}/receipt").status == 404
+
+
+def test_administrator_refunds_order_of_another_tenant(world: World) -> None:
+    person, stranger, administrator = world.new_person(), world.new_person(), world.new_person()
+    administrator.permissions = f"{ALL_PERMISSIONS} tenant.manage"
+    order = person.buy()
+    world.pay(order)
+    path = f"/orders/{order['orderId']}/refunds"
+    body = {"amountFen": 100, "reason": "goodwill", "tenantId": to_wire("tnt", person.tenant_id)}
+    assert stranger.call("POST", path, body, key="k").status == 404
+    assert administrator.call("POST", path, {"amountFen": 100, "reason": "no tenant"}, key="k0").status == 404
+    assert administrator.call("POST", path, {**body, "tenantId": "tnt_x"}, key="k1").status == 404
+    first = administrator.call("POST", path, body, key="k")
+    assert first.status == 202
+    assert administrator.call("POST", path, body, key="k").body["refundId"] == first.body["refundId"]
+    listed = person.call("GET", "/refunds").body["items"]
+    assert [(one["amountFen"], one["reason"]) for one in listed] == [(100, "goodwill")]

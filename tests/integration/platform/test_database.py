@@ -109,6 +109,18 @@ def test_statement_that_takes_too_long_is_ended(addresses):
         assert rows(database, A) == 0
 
 
+def test_locks_of_vanished_client_are_released(addresses):
+    with contextlib.closing(Database(addresses.app, idle_transaction_ms=100)) as vanished:
+        with pytest.raises(DatabaseAway), vanished.tenant_transaction(A) as tx:
+            tx.run(INSERT, {"tenant": A})
+            tx.run(b"SELECT pg_advisory_xact_lock(7)")
+            with psycopg.connect(addresses.app, autocommit=True) as other:
+                other.execute("SET statement_timeout = '30s'")
+                other.execute("SELECT pg_advisory_lock(7)")  # returns when the server has ended the idle session
+            tx.run(INSERT, {"tenant": A})
+        assert rows(vanished, A) == 0
+
+
 def test_database_is_used_again_after_an_outage(tmp_path):
     tmp_path.chmod(0o755)
     for folder in tmp_path.parents:

@@ -19,6 +19,7 @@ from artiway.jobs.queue import RESULTS_PER_MESSAGE, ResultsQueue
 from artiway.jobs.secrets import SecretCipher, SecretReader
 from artiway.platform import aws
 from artiway.platform.kms import KmsCipher
+from artiway.tasks.calls.nodes import report_of
 from tests.fakes.clock import NOON, FixedClock
 from tools.openapi import load_handler
 
@@ -71,7 +72,7 @@ class TestResultsQueue:
 
     def test_many_results_are_few_messages(self, queue_url):
         results = [self.result(number) for number in range(RESULTS_PER_MESSAGE * 2 + 1)]
-        ResultsQueue(queue_url, FixedClock()).send(results)
+        ResultsQueue(queue_url, FixedClock(), reports_url=queue_url, report_of=report_of).send(results)
         messages = received(queue_url)
         assert sorted(len(one["data"]["results"]) for one in messages) == [1, RESULTS_PER_MESSAGE, RESULTS_PER_MESSAGE]
         found = [Result.from_data(data) for one in messages for data in one["data"]["results"]]
@@ -81,7 +82,7 @@ class TestResultsQueue:
     def test_refused_message_raises(self, queue_url):
         aws.client("sqs").delete_queue(QueueUrl=queue_url)
         with pytest.raises(ClientError):
-            ResultsQueue(queue_url, FixedClock()).send([self.result(1)])
+            ResultsQueue(queue_url, FixedClock(), reports_url=queue_url, report_of=report_of).send([self.result(1)])
 
 
 class TestFunction:
@@ -90,7 +91,7 @@ class TestFunction:
         address, _, name = queue_url.rpartition("/")
         monkeypatch.setenv("ARTIWAY_JOBS_KEY_ID", key_id)
         monkeypatch.setenv("ARTIWAY_QUEUE_ADDRESS", address)
-        monkeypatch.setenv("ARTIWAY_QUEUES", json.dumps({"run_results": name}))
+        monkeypatch.setenv("ARTIWAY_QUEUES", json.dumps({"run_results": name, "progress": name}))
         bootstrap.forget_all()
         yield load_handler(ROOT / "functions/caller").handler
         bootstrap.forget_all()
@@ -127,6 +128,19 @@ class TestFunction:
         assert handler(event, self.context()) == {"batchItemFailures": []}
         ((result,),) = (message["data"]["results"] for message in received(queue_url))
         assert (result["outcome"], result["error"]) == ("REFUSED", "the address is not public")
+
+    def test_empty_message_prepares_clients_of_first_call(self, handler, queue_url):
+        """Made by the first call, they would delay it by a second."""
+        event = self.event("calls")
+        body = json.loads(event["Records"][0]["body"])
+        event["Records"][0]["body"] = json.dumps({**body, "data": {"calls": []}})
+        aws.client.cache_clear()
+        assert handler(event, self.context()) == {"batchItemFailures": []}
+        made = aws.client.cache_info().currsize
+        for service in ("sqs", "kms"):
+            aws.client(service)
+        assert made == aws.client.cache_info().currsize == 2
+        assert received(queue_url) == []
 
     def test_message_of_wrong_shape_fails_alone(self, handler, queue_url):
         event = self.event("calls")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
 
-from local.audit import entries_by_task, faults_of, wanted_of
+from local.audit import ReceivedCall, WantedRuns, entries_by_task, faults_of, run_faults, wanted_of
 
 TASK = f"task_{UUID(int=7).hex}"
 FREEZE, CONFIRM, CANCEL = ("FREEZE", -30, 30), ("CONFIRM", 0, -30), ("CANCEL", 30, -30)
@@ -75,3 +76,53 @@ def test_ledger_entries_are_grouped_by_task_oldest_first():
         {"kind": "GIFT", "balanceDelta": 100, "frozenDelta": 0, "reference": "a start"},
     ]
     assert entries_by_task(rows) == {TASK: [FREEZE, CONFIRM]}
+
+
+FIRST = datetime(2026, 11, 18, 4, 0, tzinfo=UTC)
+WANTED = WantedRuns("job_1", frozenset({FIRST, FIRST + timedelta(minutes=1)}))
+
+
+def run(number, *, minute=None, **changes):
+    time = FIRST + timedelta(minutes=number if minute is None else minute)
+    return {
+        "runId": f"run_{number}",
+        "scheduledTime": time.isoformat(),
+        "startedAt": time.isoformat(),
+        "state": "SUCCESS",
+        "lastError": None,
+        "idempotencyKey": f"job_1:{number}",
+        **changes,
+    }
+
+
+def call(number, key=None):
+    return ReceivedCall(key or f"job_1:{number}", f"run_{number}")
+
+
+def test_call_that_repeats_with_its_key_is_right():
+    assert list(run_faults(WANTED, [run(0), run(1)], [call(0), call(1), call(1)])) == []
+
+
+@pytest.mark.parametrize(
+    ("runs", "calls", "fault"),
+    [
+        ([run(0)], [call(0)], "has no run for"),
+        ([run(0), run(1), run(2)], [call(0), call(1), call(2)], "which is no time of it"),
+        ([run(0), run(1), run(2, minute=1)], [call(0), call(1), call(2)], "2 runs for"),
+        ([run(0), run(1, state="FAILED", lastError="HTTP 500")], [call(0), call(1)], "is FAILED"),
+        ([run(0), run(1, state="RUNNING")], [call(0), call(1)], "is RUNNING"),
+        ([run(0), run(1)], [call(0)], "was not called"),
+        ([run(0), run(1)], [call(0), call(1), call(1, "other")], "with the keys"),
+        ([run(0), run(1, idempotencyKey="job_1:0")], [call(0), call(1, "job_1:0")], "is the key of 2 runs"),
+        ([run(0), run(1)], [call(0), call(1), call(7)], "which does not exist"),
+        (
+            [run(0), run(1, startedAt=(FIRST + timedelta(seconds=59)).isoformat())],
+            [call(0), call(1)],
+            "started before its time",
+        ),
+    ],
+)
+def test_lost_and_doubled_runs_are_reported(runs, calls, fault):
+    found = list(run_faults(WANTED, runs, calls))
+    assert len(found) == 1
+    assert fault in found[0]

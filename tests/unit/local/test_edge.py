@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import io
 import json
+import threading
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
@@ -176,6 +177,38 @@ def test_picture_is_read_with_own_signature(viewer: Viewer) -> None:
     assert not {"Authorization", "Cookie"} & body["headers"].keys()
     assert viewer.request(signed.replace("x=1", "x=2"))[0] == 403
     assert viewer.request(signed, "DELETE")[0] == 403
+
+
+def test_file_is_closed_when_viewer_leaves_early(
+    viewer: Viewer, console: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[io.IOBase] = []
+    is_opening, has_left = threading.Event(), threading.Event()
+    make = web.FileResponse._make_response
+
+    def slow(self: web.FileResponse, *arguments: Any) -> Any:
+        is_opening.set()
+        assert has_left.wait(30)
+        answer = make(self, *arguments)
+        opened.append(answer[1])
+        return answer
+
+    monkeypatch.setattr(web.FileResponse, "_make_response", slow)
+
+    async def scenario() -> None:
+        _, writer = await asyncio.open_connection("127.0.0.1", int(viewer.url.rpartition(":")[2]))
+        writer.write(b"GET /assets/app-1f.js HTTP/1.1\r\nHost: x\r\n\r\n")
+        await asyncio.to_thread(is_opening.wait, 30)
+        writer.transport.abort()
+        runner = viewer.edge._runner
+        while runner and runner.server and runner.server.connections:  # noqa: ASYNC110 (aiohttp changes them)
+            await asyncio.sleep(0.01)
+        has_left.set()
+        async with asyncio.timeout(30):
+            while not (opened and opened[0].closed):  # noqa: ASYNC110 (a thread changes it)
+                await asyncio.sleep(0.01)
+
+    viewer.run(scenario())
 
 
 def test_edge_starts_a_trace_unless_viewer_sent_one(viewer: Viewer) -> None:

@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[3]
 LAYER = ROOT / "layers/core"
 # Third-party packages that only the platform and the adapters may import.
 VENDORS = {
+    "PIL",
     "argon2",
     "aws_lambda_powertools",
     "boto3",

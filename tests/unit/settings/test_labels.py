@@ -12,11 +12,11 @@ from artiway.dictionaries import service
 from artiway.scheduling.lanes import LANES
 from artiway.settings.service import CACHE_KEY
 from artiway.tasks import catalogue
-from artiway.tasks.model import NodeStatus, TaskStatus
+from artiway.tasks.model import HTTP, NodeStatus, TaskStatus
 
 ROOT = Path(__file__).parents[3]
 CODE = re.compile(r"[\"']([A-Z]+_[45][0-9]{2}_[A-Z_]+)[\"']")
-FAILURE = re.compile(r"(?:Failure\(|code = |is_retryable = )\"([A-Z]+(?:_[A-Z]+)*)\"")
+FAILURE = re.compile(r"(?:Failure\(|code = |is_retryable = |Outcome\.\w+: )\"([A-Z]+(?:_[A-Z]+)*)\"")
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
 
 
@@ -39,8 +39,8 @@ def presets() -> set[str]:
 EXPECTED = {
     "tools": lambda: set(catalogue.load().tools),
     "groups": lambda: {tool.group for tool in catalogue.load().tools.values()},
-    "steps": lambda: set(catalogue.load().steps),
-    "node_types": lambda: set(catalogue.load().types),
+    "steps": lambda: {*catalogue.load().steps, HTTP},
+    "node_types": lambda: {*catalogue.load().types, HTTP},
     "lanes": lambda: set(LANES),
     "task_states": lambda: set(TaskStatus),
     "node_states": lambda: set(NodeStatus),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import math
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,7 @@ def test_every_setting_has_a_reader(module: Path, name: str):
     assert reads or any(name in names_in(node) for node in inside)
 
 
+@functools.cache
 def names(path: Path) -> set[str]:
     return names_in(ast.parse(path.read_text("utf-8")))
 

@@ -36,6 +36,7 @@ LOGGER = {"ARTIWAY_LOG_LEVEL", "ARTIWAY_LOG_SAMPLE_RATE", "ARTIWAY_METRICS"}
 NO_EXECUTION = "starts no execution: only a submission, a retry and the sweeps do; a token is answered without the ARN"
 READS_EVENTS = "only reads tasks and events"
 SIGNS_NOTHING = "checks or submits tasks and gives nobody the address of a picture"
+READS_PICTURES = "reads pictures for a model and gives nobody the address of one"
 NEVER_USED = {
     "task_machine_arn": {
         "events": READS_EVENTS,
@@ -50,8 +51,16 @@ NEVER_USED = {
         "events": READS_EVENTS,
     },
     **{
-        name: {"dispatch": SIGNS_NOTHING, "jobs": SIGNS_NOTHING}
+        name: {
+            **dict.fromkeys(("dispatch", "jobs"), SIGNS_NOTHING),
+            **dict.fromkeys(("generations", "openai", "ops", "text_batch", "text_stream"), READS_PICTURES),
+        }
         for name in ("picture_secret_arn", "picture_key", "picture_key_id")
+    },
+    "artefact_bucket": {
+        "openai": "its requests have no pictures",
+        "ops": "retries texts, whose pictures were inspected when they were first submitted",
+        "text_stream": "its lanes have no service that sees a picture (tests/unit/generations/test_services.py)",
     },
     "alarm_topic_arn": {"ops": "reads bills; the reconciliation sends the alerts"},
     "websocket_endpoint": {"relay": "forgets expired connections in the database; it sends nothing to a socket"},

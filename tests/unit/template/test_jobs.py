@@ -7,6 +7,7 @@ import json
 from artiway.jobs.caller import PARALLEL_CALLS
 from artiway.jobs.messages import CALLS, CALLS_PER_MESSAGE, RESULTS, SUBMISSIONS
 from artiway.jobs.model import RUN_LANES
+from artiway.tasks.messages import PROGRESS
 from tests.unit.template.facts import Template, many, target
 from tests.unit.template.resolve import NO_VALUE, Resolver
 
@@ -16,7 +17,7 @@ def test_caller_has_no_way_to_private_servers(template: Template) -> None:
     assert Resolver(template.body)(caller["VpcConfig"]) is NO_VALUE
     variables = template.variables_of("CallerFunction")
     assert not [name for name in variables if "DATABASE" in name or "REDIS" in name or "SECRET" in name]
-    assert list(json.loads(variables["ARTIWAY_QUEUES"]["Fn::Sub"])) == [RESULTS]
+    assert list(json.loads(variables["ARTIWAY_QUEUES"]["Fn::Sub"])) == [RESULTS, PROGRESS]
     inside = {name for name, one in template.functions.items() if "SubnetIds" in one.get("VpcConfig", {})}
     assert set(template.functions) - inside == {"CallerFunction"}
 
@@ -31,7 +32,7 @@ def test_caller_may_decrypt_and_send_results_only(template: Template) -> None:
         "sqs:ReceiveMessage": {"RunsCallQueue"},
         "sqs:DeleteMessage": {"RunsCallQueue"},
         "sqs:GetQueueAttributes": {"RunsCallQueue"},
-        "sqs:SendMessage": {"RunsResultQueue"},
+        "sqs:SendMessage": {"RunsResultQueue", "ProgressQueue"},
         "kms:Decrypt": {"RunsKey"},
     }
     (decrypt,) = (one for one in template.granted("CallerFunction") if one["Action"] == "kms:Decrypt")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import re
 from collections.abc import Iterator
@@ -124,6 +125,7 @@ def test_lanes_queues_and_models_exist(template: Template) -> None:
                 assert lane in {*lanes, "$lane"}, path
 
 
+@functools.cache
 def written() -> set[str]:
     """Every message of a log line and every name of a metric in the code."""
     return {

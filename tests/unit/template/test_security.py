@@ -18,7 +18,9 @@ OLD, NEW, NEWEST = "TokenKey", f"{KEY}new", f"{KEY}newest"
 QUOTAS = ["1000", "5000"]
 # AWS refuses a reservation that leaves fewer than this to all other functions.
 UNRESERVED = 100
-RESERVED = {"EventsFunction", "AuthorizerFunction", "WechatFunction", "OrdersFunction", "InternalFunction"}
+RESERVED = {
+    *("EventsFunction", "OpenaiFunction", "AuthorizerFunction", "WechatFunction", "OrdersFunction", "InternalFunction")
+}
 # Functions of the HTTP API that others may call directly.
 OPEN = {"WechatFunction"}
 
@@ -192,6 +194,12 @@ class TestConcurrency:
         limit = int(variables(template, "EventsFunction", ConcurrencyQuota=quota)["ARTIWAY_EVENTS_AT_ONCE"])
         assert Settings(events_at_once=limit).events_per_tenant <= limit
         assert limit <= self.reserved(template, quota)["EventsFunction"] * 0.8
+
+    @pytest.mark.parametrize("quota", QUOTAS)
+    def test_fewer_chats_wait_than_may_run(self, template: Template, quota: str) -> None:
+        limit = int(variables(template, "OpenaiFunction", ConcurrencyQuota=quota)["ARTIWAY_CHATS_AT_ONCE"])
+        assert Settings(chats_at_once=limit).chats_per_tenant <= limit
+        assert limit <= self.reserved(template, quota)["OpenaiFunction"] * 0.8
 
     def test_environments_with_customers_reserve(self) -> None:
         settings = tomllib.loads((ROOT / "samconfig.toml").read_text())

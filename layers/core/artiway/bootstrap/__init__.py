@@ -17,6 +17,8 @@ from artiway.bootstrap.base import (
     settings,
 )
 from artiway.bootstrap.caching import caches, dictionaries, warm_up
+from artiway.bootstrap.calls import call_check, call_hand_over, call_placement
+from artiway.bootstrap.chat import chat
 from artiway.bootstrap.circuits import circuits
 from artiway.bootstrap.definitions import (
     backfills,
@@ -67,6 +69,7 @@ from artiway.bootstrap.jobs import (
     fire_ahead,
     job_limits,
     job_secret_cipher,
+    make_ready,
     results,
     run_archive,
     run_control,
@@ -121,9 +124,13 @@ __all__ = [
     "cache",
     "cached_access",
     "caches",
+    "call_check",
+    "call_hand_over",
+    "call_placement",
     "callbacks",
     "caller",
     "catalogue",
+    "chat",
     "circuits",
     "clock",
     "cold_runs",
@@ -158,6 +165,7 @@ __all__ = [
     "live_settings",
     "locks",
     "mail",
+    "make_ready",
     "node_store",
     "nodes",
     "object_urls",

@@ -31,12 +31,16 @@ def definitions() -> PostgresDefinitions:
 
 @once
 def jobs() -> JobService:
+    from artiway.bootstrap.calls import call_check
     from artiway.jobs.chains.repository import PredecessorRows
     from artiway.jobs.definitions.service import JobService
     from artiway.jobs.definitions.submissions import SubmissionCheck
 
     check = SubmissionCheck(
-        live_catalogue(), uploads(), refusal_of=lambda url: webhook_post().refusal(url, is_looked_up=False)
+        live_catalogue(),
+        uploads(),
+        refusal_of=lambda url: webhook_post().refusal(url, is_looked_up=False),
+        check_calls=lambda tenant_id, plan: call_check().check(tenant_id, plan),
     )
     return JobService(
         definitions(),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from artiway.generations.feed.queue import RedisFeed
     from artiway.generations.lifecycle import Lifecycle
     from artiway.generations.operations import GenerationOperations, TextModels
+    from artiway.generations.pictures import StoredPictures
     from artiway.generations.queue import TextConsumer
     from artiway.generations.repository import PostgresGenerations, PostgresWorkerStore
     from artiway.generations.service import GenerationService
@@ -61,6 +62,15 @@ def text_lifecycle() -> Lifecycle:
 
 
 @once
+def text_pictures() -> StoredPictures:
+    from artiway.bootstrap.delivery import artefact_objects, uploads
+    from artiway.generations.pictures import StoredPictures
+    from artiway.platform.small_pictures import small_jpeg
+
+    return StoredPictures(uploads(), artefact_objects(), small=small_jpeg)
+
+
+@once
 def generations() -> GenerationService:
     from artiway.generations import settings
     from artiway.generations.service import GenerationService
@@ -72,6 +82,7 @@ def generations() -> GenerationService:
         text_lifecycle(),
         base.clock(),
         workers=text_claims(),
+        pictures=text_pictures(),
         free_tokens=lambda: settings.free_tokens(setting_values()),
         hold_ttl_s=base.settings().hold_ttl_s,
     )
@@ -93,6 +104,7 @@ def text_worker() -> TextWorker:
         text_router(),
         generation_feed(),
         base.clock(),
+        pictures=text_pictures(),
         rules=lambda: settings.rules(setting_values()),
         limits=lambda: settings.guard_limits(setting_values()),
         phases=Limits(total_s=base.settings().text_limit_s),

@@ -50,6 +50,13 @@ def job_secret_cipher() -> SecretCipher:
     return SecretCipher(KmsCipher(base.settings().jobs_key_id))
 
 
+def make_ready(*services: str) -> None:
+    """Make the clients of AWS that the next message needs: the first one takes a second of CPU."""
+    from artiway.platform import aws
+
+    aws.make_clients(*services)
+
+
 @once
 def caller() -> Caller:
     """Without a database and without Redis."""
@@ -59,11 +66,13 @@ def caller() -> Caller:
     from artiway.jobs.queue import ResultsQueue
     from artiway.jobs.secrets import SecretReader
     from artiway.platform.kms import KmsCipher
+    from artiway.tasks.calls.nodes import report_of
+    from artiway.tasks.messages import PROGRESS
 
     return Caller(
         HttpTarget(outbound()),
         SecretReader(KmsCipher(base.settings().jobs_key_id)),
-        ResultsQueue(queue_urls()[RESULTS], base.clock()),
+        ResultsQueue(queue_urls()[RESULTS], base.clock(), reports_url=queue_urls()[PROGRESS], report_of=report_of),
         base.clock(),
     )
 
@@ -96,6 +105,7 @@ def dispatch() -> DispatchService:
         pause=base.pause(),
         clock=base.clock(),
         targets=HeldTargets(PostgresHolds()),
+        chains=chains(service_setting_values()),
     )
 
 

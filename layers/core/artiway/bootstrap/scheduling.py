@@ -66,9 +66,12 @@ def forecasts() -> PoolForecasts:
 
 @once
 def scheduler() -> Dispatcher:
+    from artiway.bootstrap.calls import call_placement
     from artiway.scheduling.dispatcher import Dispatcher
+    from artiway.tasks.model import HTTP
 
-    return Dispatcher(node_store(), scheduling_store(), fair_queues(), base.clock())
+    unqueued = {HTTP: lambda: call_placement().place()}
+    return Dispatcher(node_store(), scheduling_store(), fair_queues(), base.clock(), unqueued=unqueued)
 
 
 @once

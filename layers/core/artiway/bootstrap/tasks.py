@@ -96,6 +96,7 @@ def durations() -> MeasuredDurations:
 
 @once
 def tasks() -> TaskService:
+    from artiway.bootstrap.calls import call_check
     from artiway.bootstrap.scheduling import forecasts
     from artiway.delivery.feed.service import ProgressReader
     from artiway.tasks.estimates import Estimator
@@ -117,6 +118,7 @@ def tasks() -> TaskService:
         live_progress=ProgressReader(task_feed()).read,
         circuit_rules=circuit_rules,
         drafts=drafts(),
+        check_calls=lambda tenant_id, plan: call_check().check(tenant_id, plan),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from uuid import UUID
 
 from artiway.errors import Unavailable
@@ -12,6 +13,7 @@ from artiway.generations.feed.writer import Feed
 from artiway.generations.model import (
     Failure,
     FailureCode,
+    Found,
     Generation,
     Outcome,
     Rules,
@@ -21,6 +23,7 @@ from artiway.generations.model import (
     estimated_tokens,
 )
 from artiway.generations.ports import GenerationStore, GenerationTransaction
+from artiway.outbox.model import Message
 from artiway.platform import metrics
 from artiway.platform.logs import Logger
 from artiway.points.service import PointsService
@@ -57,6 +60,22 @@ class Lifecycle:
             waiting = self._requeue(tx, generation, failure, delay_s=wait_s, is_counted=is_counted)
         if waiting is not None and not is_counted:
             self.publish(waiting, waiting.attempt, [Backpressure(Scope.PROVIDER, round(wait_s))])
+        return waiting
+
+    def advance(self, generation: Generation, found: Found, *, input_tokens: int) -> Generation | None:
+        """The first stage of a chain has delivered: in one transaction the text waits in the lane of the second.
+
+        None if the attempt is not the newest. `input_tokens` is the estimate of the second prompt.
+        """
+        assert generation.chain is not None
+        chain = replace(generation.chain, found=found)
+        with self._store.open(generation.tenant_id) as tx:
+            waiting = tx.advance(generation, chain, input_tokens=min(input_tokens, chain.input_tokens))
+            if waiting is None:
+                return None
+            tx.correct_share(generation, used_tokens=found.usage.input_tokens + found.usage.output_tokens)
+            tx.send(_wake_up(waiting))
+        logger.info("first stage ended", generation_id=waiting.wire_id, attempt=waiting.attempt, lane=waiting.lane)
         return waiting
 
     def lose(self, tenant_id: UUID, generation_id: UUID, attempt: int) -> bool:
@@ -98,26 +117,21 @@ class Lifecycle:
         if waiting is None:
             return None
         tx.correct_share(generation, used_tokens=0)
-        wake_up = messages.wake_up(
-            tenant_id=waiting.tenant_id,
-            generation_id=waiting.generation_id,
-            lane=waiting.lane,
-            trace_id=waiting.trace_id,
-            delay_s=int(delay_s),
-        )
-        tx.send(wake_up)
+        tx.send(_wake_up(waiting, delay_s=int(delay_s)))
         logger.info("generation waits again", generation_id=waiting.wire_id, reason=failure.code, delay_s=delay_s)
         return waiting
 
     def _end(
         self, tx: GenerationTransaction, generation: Generation, outcome: Outcome, *, is_by_worker: bool
     ) -> Generation | None:
+        stage_tokens = outcome.used_tokens
+        outcome = outcome.after(generation.chain)
         charge = outcome.charge(generation.price, hold_points=generation.price_points)
         ended = tx.end(generation, outcome, charged_points=charge, is_by_worker=is_by_worker)
         if ended is None:
             return None
         if generation.status is Status.RUNNING:
-            tx.correct_share(generation, used_tokens=outcome.used_tokens)
+            tx.correct_share(generation, used_tokens=stage_tokens)
         self._settle(tx, generation, outcome, charge)
         metrics.emit("GenerationsEnded", 1, lane=generation.lane, status=outcome.status)
         if outcome.usage_source is not None:
@@ -131,7 +145,7 @@ class Lifecycle:
     def _settle(self, tx: GenerationTransaction, generation: Generation, outcome: Outcome, charge: int) -> None:
         reference = f"generation:{generation.generation_id}"
         if generation.allowance_day is not None:
-            unused = generation.input_tokens + generation.max_tokens - outcome.used_tokens
+            unused = generation.reserved_tokens - outcome.used_tokens
             # A provider may count more than was reserved; the day's allowance then ends sooner.
             tx.return_allowance(generation.user_id, generation.allowance_day, unused)
         elif charge:
@@ -148,6 +162,16 @@ class Lifecycle:
                 hold_id=generation.generation_id,
                 reference=reference,
             )
+
+
+def _wake_up(waiting: Generation, *, delay_s: int = 0) -> Message:
+    return messages.wake_up(
+        tenant_id=waiting.tenant_id,
+        generation_id=waiting.generation_id,
+        lane=waiting.lane,
+        trace_id=waiting.trace_id,
+        delay_s=delay_s,
+    )
 
 
 def cancelled(generation: Generation, text: str | None = None) -> Outcome:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from enum import StrEnum
 from typing import Any
@@ -20,6 +20,9 @@ ASCII_PER_TOKEN = 4
 
 
 class Status(StrEnum):
+    """`PENDING_OCR` is shown for a chain whose first stage has not ended. Its row is QUEUED or RUNNING."""
+
+    PENDING_OCR = "PENDING_OCR"
     QUEUED = "QUEUED"
     RUNNING = "RUNNING"
     COMPLETED = "COMPLETED"
@@ -63,6 +66,80 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class Found:
+    """What the first stage of a chain delivered. Its tokens are part of the one bill."""
+
+    result: Mapping[str, Any]
+    usage: Usage
+    usage_source: UsageSource
+    provider: str
+    model_id: str
+    attempt: int
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "result": dict(self.result),
+            "usage": [self.usage.input_tokens, self.usage.output_tokens],
+            "usageSource": self.usage_source,
+            "provider": self.provider,
+            "modelId": self.model_id,
+            "attempt": self.attempt,
+        }
+
+    @classmethod
+    def parsed(cls, row: Mapping[str, Any]) -> Found:
+        source = UsageSource(row["usageSource"])
+        return cls(row["result"], Usage(*row["usage"]), source, row["provider"], row["modelId"], row["attempt"])
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The two stages of a chained text, which share one row: one hold, one stream, one end.
+
+    `dependency` is the service of the first stage. The row has the lane and the tokens of the stage that it is in;
+    `lane`, `input_tokens` (the worst case) and `max_tokens` are those of the second. `reserved_tokens` are of both.
+    """
+
+    dependency: str
+    reserved_tokens: int
+    lane: str
+    input_tokens: int
+    max_tokens: int
+    found: Found | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        row = {
+            "dependency": self.dependency,
+            "reservedTokens": self.reserved_tokens,
+            "lane": self.lane,
+            "inputTokens": self.input_tokens,
+            "maxTokens": self.max_tokens,
+        }
+        return row if self.found is None else {**row, "found": self.found.as_json()}
+
+    @classmethod
+    def parsed(cls, row: Mapping[str, Any]) -> Chain:
+        return cls(
+            dependency=row["dependency"],
+            reserved_tokens=row["reservedTokens"],
+            lane=row["lane"],
+            input_tokens=row["inputTokens"],
+            max_tokens=row["maxTokens"],
+            found=Found.parsed(row["found"]) if "found" in row else None,
+        )
+
+
+@dataclass(frozen=True)
+class StageState:
+    """A stage of a chain as its owner sees it."""
+
+    service: str
+    status: Status
+    found: Found | None = None
+    error: Failure | None = None
+
+
+@dataclass(frozen=True)
 class Generation:
     """A row. `attempt` is the fence: it rises with each claim, and messages of an older attempt change nothing.
 
@@ -101,6 +178,7 @@ class Generation:
     first_token_at: datetime | None
     ended_at: datetime | None
     cancel_requested_at: datetime | None
+    chain: Chain | None = None
 
     @property
     def wire_id(self) -> str:
@@ -111,8 +189,42 @@ class Generation:
         return self.status in ENDS
 
     @property
-    def worst_case(self) -> Usage:
-        return Usage(self.input_tokens, self.max_tokens)
+    def is_in_first_stage(self) -> bool:
+        """Of a chain, and its first stage has not delivered. An ended one failed or was cancelled there."""
+        return self.chain is not None and self.chain.found is None
+
+    @property
+    def first_attempt(self) -> int:
+        """The first attempt that can have text: none of a chain's first stage has."""
+        if self.chain is None:
+            return 1
+        return self.attempt if self.chain.found is None else self.chain.found.attempt + 1
+
+    @property
+    def shown_status(self) -> Status:
+        return Status.PENDING_OCR if self.is_in_first_stage and not self.is_ended else self.status
+
+    @property
+    def reserved_tokens(self) -> int:
+        """The worst case of all stages, which is held or reserved in the allowance."""
+        return self.input_tokens + self.max_tokens if self.chain is None else self.chain.reserved_tokens
+
+    @property
+    def wanted_tokens(self) -> int:
+        """The longest text that the caller asked for."""
+        return self.max_tokens if self.chain is None else self.chain.max_tokens
+
+    @property
+    def stages(self) -> tuple[StageState, ...]:
+        """Both stages of a chain; the second ends with the first."""
+        if self.chain is None:
+            return ()
+        is_failed_first = self.is_in_first_stage and self.is_ended
+        first = Status.COMPLETED if self.chain.found else self.status
+        return (
+            StageState(self.chain.dependency, first, self.chain.found, self.error if is_failed_first else None),
+            StageState(self.service, self.shown_status, error=self.error if self.is_ended else None),
+        )
 
 
 @dataclass(frozen=True)
@@ -194,10 +306,27 @@ class NewGeneration:
     price: Price
     price_points: int
     allowance_day: date | None
+    chain: Chain | None = None
 
     @property
     def is_free(self) -> bool:
         return self.allowance_day is not None
+
+    @property
+    def worst_case(self) -> Usage:
+        """Of all stages."""
+        if self.chain is None:
+            return Usage(self.input_tokens, self.max_tokens)
+        return Usage(self.input_tokens + self.chain.input_tokens, self.max_tokens + self.chain.max_tokens)
+
+    @property
+    def reserved_tokens(self) -> int:
+        return self.worst_case.input_tokens + self.worst_case.output_tokens
+
+    @property
+    def lanes(self) -> tuple[str, ...]:
+        """In the order in which the text waits in them."""
+        return (self.lane,) if self.chain is None else (self.lane, self.chain.lane)
 
 
 @dataclass(frozen=True)
@@ -239,6 +368,24 @@ class Outcome:
         if self.status is Status.FAILED or self.usage is None or not (self.text or self.usage.output_tokens):
             return 0
         return self.usage.input_tokens + self.usage.output_tokens
+
+    def after(self, chain: Chain | None) -> Outcome:
+        """The outcome of the whole chain: the tokens of a first stage that delivered are part of it."""
+        if chain is None:
+            return self
+        if chain.found is None:
+            if self.failure is None:
+                return self
+            message = f"{chain.dependency} failed: {self.failure.message}"
+            return replace(self, failure=Failure(self.failure.code, message))
+        first = chain.found
+        if self.usage is None or self.usage_source is None:
+            return replace(self, usage=first.usage, usage_source=first.usage_source)
+        is_counted = {self.usage_source, first.usage_source} == {UsageSource.PROVIDER}
+        total = Usage(
+            first.usage.input_tokens + self.usage.input_tokens, first.usage.output_tokens + self.usage.output_tokens
+        )
+        return replace(self, usage=total, usage_source=UsageSource.PROVIDER if is_counted else UsageSource.ESTIMATED)
 
     def charge(self, price: Price, *, hold_points: int) -> int:
         """Never more than the hold, and nothing where nothing was delivered."""
@@ -387,4 +534,5 @@ class FailureCode(StrEnum):
     WORKER_LOST = "GEN_500_WORKER_LOST"
     INTERNAL = "GEN_500_INTERNAL"
     INVALID = "GEN_422_INVALID"
+    PICTURE = "GEN_422_PICTURE"
     WAITED_TOO_LONG = "GEN_504_WAITED_TOO_LONG"

@@ -10,6 +10,7 @@ from typing import Protocol
 from uuid import UUID
 
 from artiway.generations.model import (
+    Chain,
     Failure,
     Generation,
     GenerationFilter,
@@ -23,6 +24,20 @@ from artiway.generations.model import (
     TextModel,
 )
 from artiway.outbox.model import Message
+
+
+class PictureUnreadable(Exception):
+    """No model can be shown the picture. The message may be shown to the tenant."""
+
+
+class Pictures(Protocol):
+    """The pictures of requests."""
+
+    def check(self, tenant_id: UUID, input_id: str) -> None:
+        """Raises if the upload is of another tenant, expired, absent, or not the declared picture within its limits."""
+
+    def data_url(self, tenant_id: UUID, input_id: str) -> str:
+        """The picture for a model, small enough to be sent. Raises PictureUnreadable; Unavailable for now."""
 
 
 class GenerationTransaction(Protocol):
@@ -56,6 +71,9 @@ class GenerationTransaction(Protocol):
     def requeue(
         self, generation: Generation, failure: Failure, *, delay_s: float, is_counted: bool
     ) -> Generation | None: ...
+
+    def advance(self, generation: Generation, chain: Chain, *, input_tokens: int) -> Generation | None:
+        """End the first stage of a chain, if the attempt is the newest: the row waits in the lane of the second."""
 
     def correct_share(self, generation: Generation, *, used_tokens: int) -> None: ...
 

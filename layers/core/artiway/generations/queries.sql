@@ -40,9 +40,9 @@ UPDATE generation_allowance SET tokens = greatest(0, tokens - %(tokens)s) WHERE 
 
 -- name: insert
 INSERT INTO generation (tenant_id, generation_id, user_id, service, lane, is_free, input, params, max_tokens, input_tokens,
-                        input_price, output_price, hold_id, price_points, allowance_day, trace_id)
+                        input_price, output_price, hold_id, price_points, allowance_day, trace_id, chain)
 VALUES (current_tenant(), %(generation_id)s, %(user_id)s, %(service)s, %(lane)s, %(is_free)s, %(input)s, %(params)s, %(max_tokens)s,
-        %(input_tokens)s, %(input_price)s, %(output_price)s, %(hold_id)s, %(price_points)s, %(allowance_day)s, %(trace_id)s)
+        %(input_tokens)s, %(input_price)s, %(output_price)s, %(hold_id)s, %(price_points)s, %(allowance_day)s, %(trace_id)s, %(chain)s)
 RETURNING *;
 
 -- name: generation
@@ -55,7 +55,8 @@ SELECT * FROM generation WHERE generation_id = %(generation_id)s FOR UPDATE;
 SELECT * FROM generation
  WHERE generation_id < coalesce(%(before)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
    AND (%(user_id)s::uuid IS NULL OR user_id = %(user_id)s)
-   AND (%(status)s::text IS NULL OR status = %(status)s)
+   AND (%(status)s::text IS NULL
+        OR %(status)s = CASE WHEN ended_at IS NULL AND chain IS NOT NULL AND NOT chain ? 'found' THEN 'PENDING_OCR' ELSE status END)
    AND (%(service)s::text IS NULL OR service = %(service)s)
    AND (%(lane)s::text IS NULL OR lane = %(lane)s)
    AND (%(tenant_id)s::uuid IS NULL OR tenant_id = %(tenant_id)s)
@@ -90,6 +91,15 @@ UPDATE generation
    SET status = 'QUEUED', lease_until = NULL, failures = failures + %(counted)s,
        not_before = clock_timestamp() + make_interval(secs => %(delay_s)s), message_at = clock_timestamp(), error = %(error)s
  WHERE generation_id = %(generation_id)s AND attempt = %(attempt)s AND status = 'RUNNING'
+RETURNING *;
+
+-- name: advance
+-- From the first stage of a chain to the second, whose attempts are counted anew. Changes no row unless this attempt is the
+-- newest and runs: so a stage is never left twice.
+UPDATE generation
+   SET status = 'QUEUED', lane = %(lane)s, input_tokens = %(input_tokens)s, max_tokens = %(max_tokens)s, chain = %(chain)s,
+       failures = 0, lease_until = NULL, not_before = clock_timestamp(), message_at = clock_timestamp(), error = NULL
+ WHERE generation_id = %(generation_id)s AND attempt = %(attempt)s AND status = 'RUNNING' AND NOT chain ? 'found'
 RETURNING *;
 
 -- name: lock_claims

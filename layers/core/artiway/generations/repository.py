@@ -14,6 +14,7 @@ from psycopg.types.json import Jsonb
 from artiway.generations import messages
 from artiway.generations.feed.model import Usage, UsageSource
 from artiway.generations.model import (
+    Chain,
     Failure,
     Generation,
     GenerationFilter,
@@ -94,6 +95,7 @@ class PostgresGenerationTransaction:
                 "price_points": new.price_points,
                 "allowance_day": new.allowance_day,
                 "trace_id": tracing.current(),
+                "chain": None if new.chain is None else Jsonb(new.chain.as_json()),
             },
         )
         assert row is not None
@@ -149,6 +151,17 @@ class PostgresGenerationTransaction:
             "error": Jsonb(failure.as_json()),
         }
         return _found(self._tx.one(SQL["requeue"], parameters))
+
+    def advance(self, generation: Generation, chain: Chain, *, input_tokens: int) -> Generation | None:
+        parameters = {
+            "generation_id": generation.generation_id,
+            "attempt": generation.attempt,
+            "lane": chain.lane,
+            "input_tokens": input_tokens,
+            "max_tokens": chain.max_tokens,
+            "chain": Jsonb(chain.as_json()),
+        }
+        return _found(self._tx.one(SQL["advance"], parameters))
 
     def correct_share(self, generation: Generation, *, used_tokens: int) -> None:
         parameters = {
@@ -333,6 +346,7 @@ def _generation(row: Row) -> Generation:
         first_token_at=row["first_token_at"],
         ended_at=row["ended_at"],
         cancel_requested_at=row["cancel_requested_at"],
+        chain=None if row["chain"] is None else Chain.parsed(row["chain"]),
     )
 
 

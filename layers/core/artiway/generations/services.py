@@ -6,18 +6,34 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from artiway.generations.model import InvalidGeneration, Mode, NoSuchService, Price, PromptTooLarge, estimated_tokens
+from artiway.generations.model import (
+    ASCII_PER_TOKEN,
+    Generation,
+    InvalidGeneration,
+    Mode,
+    NoSuchService,
+    Price,
+    PromptTooLarge,
+    estimated_tokens,
+)
 from artiway.settings.model import Defaults, Setting, SettingValues
 from artiway.tasks import parameters
 
 HIGHEST_PRICE = 10_000
 _PLACE = re.compile(r"\{([a-z_]+)\}")
 HIGHEST_TOKENS = 128_000
+# A common size of a picture for a model; providers count what it really is.
+IMAGE_TOKENS = 1_000
+TEXT_INPUT = {"text": True}
+INPUTS: Mapping[str, Mapping[str, Any]] = {
+    "text": {"type": "string", "minLength": 1},
+    "inputId": {"type": "string", "description": "an upload"},
+}
 
 
 @dataclass(frozen=True)
@@ -50,6 +66,12 @@ class Service:
     prompt: str
     params: Mapping[str, parameters.Schema]
     json_schema: Mapping[str, Any] | None = None
+    # What a request has, and whether it must.
+    inputs: Mapping[str, bool] = field(default_factory=lambda: TEXT_INPUT)
+    # Of a chain: the service that runs first.
+    after: str | None = None
+    # Whether `POST /generations` takes it.
+    is_listed: bool = True
     values: SettingValues = Defaults()  # noqa: RUF009 (it has no state)
 
     @property
@@ -69,6 +91,25 @@ class Service:
     def params_schema(self) -> dict[str, Any]:
         return {"type": "object", "properties": dict(self.params), "additionalProperties": False}
 
+    @property
+    def input_schema(self) -> dict[str, Any]:
+        return {
+            "type": "object",
+            "properties": {name: dict(INPUTS[name]) for name in self.inputs},
+            "required": [name for name, is_required in self.inputs.items() if is_required],
+            "additionalProperties": False,
+        }
+
+    @property
+    def sees_picture(self) -> bool:
+        """Whether its prompt has the picture. A chain has what its first stage found."""
+        return "inputId" in self.inputs and self.after is None
+
+    @property
+    def takes_chat(self) -> bool:
+        """Whether the messages of a conversation can stand for its input."""
+        return self.inputs == TEXT_INPUT and self.after is None
+
     def checked_params(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The parameters with defaults for absent ones. Raises InvalidGeneration for one that is unknown or wrong."""
         for name, value in given.items():
@@ -80,14 +121,22 @@ class Service:
         return {**defaults, **given}
 
     def checked_input(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        text = given.get("text")
-        if not isinstance(text, str) or not text.strip():
-            raise InvalidGeneration("input.text", "is required")
-        if not _is_storable(text):
-            raise InvalidGeneration("input.text", "contains a NUL or half of a character")
-        if given.get("inputId") is not None:
-            raise InvalidGeneration("input.inputId", "this service takes no picture")
-        return {"text": text}
+        """Without what is absent. Raises InvalidGeneration; whether the picture exists is not known here."""
+        found: dict[str, Any] = {}
+        if self.takes_chat and "messages" in given:  # of a chat request, whose edge has checked it
+            return dict(given)
+        for name, kind in (("text", "text"), ("inputId", "picture")):
+            value = given.get(name)
+            if name not in self.inputs and value is not None:
+                raise InvalidGeneration(f"input.{name}", f"this service takes no {kind}")
+            if not isinstance(value, str) or not value.strip():
+                if self.inputs.get(name):
+                    raise InvalidGeneration(f"input.{name}", "is required")
+                continue
+            if not _is_storable(value):
+                raise InvalidGeneration(f"input.{name}", "contains a NUL or half of a character")
+            found[name] = value
+        return found
 
     def checked_tokens(self, wanted: int | None) -> int:
         if wanted is not None and wanted > self.most_tokens:
@@ -113,16 +162,44 @@ class Service:
 
     def messages(self, input_: Mapping[str, Any], params: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
         """Role and text of each message to the model."""
-        values = {**params, **input_}
-        return [("system", _filled(self.system, values)), ("user", _filled(self.prompt, values))]
+        *earlier, last = input_.get("messages") or [("user", input_.get("text", ""))]
+        values = {**params, **input_, "text": last[1]}
+        own = [("system", _filled(self.system, values))] if self.system else []
+        return [*own, *((role, text) for role, text in earlier), ("user", _filled(self.prompt, values).strip())]
 
     def input_tokens(self, input_: Mapping[str, Any], params: Mapping[str, Any]) -> int:
         """About how many tokens the prompt has. Raises PromptTooLarge."""
         tokens = sum(estimated_tokens(text) for _, text in self.messages(input_, params))
+        if self.sees_picture:
+            tokens += IMAGE_TOKENS
         limit = self.values.get(self.limits.input)
         if tokens > limit:
             raise PromptTooLarge(tokens=tokens, limit=limit)
         return tokens
+
+
+# What the second stage of a chain reads of the first, in tokens: so its prompt has a worst case before the first began.
+FACTS_TOKENS = 600
+
+
+def facts_of(result: Mapping[str, Any]) -> str:
+    """The result of a first stage as lines of a prompt, cut to `FACTS_TOKENS`."""
+    lines = []
+    for name, value in result.items():
+        text = ", ".join(str(one) for one in value) if isinstance(value, list) else str(value)
+        if text.strip():
+            lines.append(f"{name}: {text}")
+    return clipped("\n".join(lines), FACTS_TOKENS)
+
+
+def clipped(text: str, tokens: int) -> str:
+    """The longest beginning that has about this many tokens at most."""
+    quarters = 0
+    for place, character in enumerate(text):
+        quarters += 1 if character.isascii() else ASCII_PER_TOKEN
+        if quarters > ASCII_PER_TOKEN * tokens:
+            return text[:place]
+    return text
 
 
 class NotOfSchema(ValueError):
@@ -135,8 +212,12 @@ class Services:
     def __init__(self, services: Mapping[str, Service], values: SettingValues) -> None:
         self._services = {name: replace(service, values=values) for name, service in services.items()}
 
-    def all(self) -> list[Service]:
-        return list(self._services.values())
+    def listed(self) -> list[Service]:
+        return [service for service in self._services.values() if service.is_listed]
+
+    def chats(self) -> list[str]:
+        """The services that take the messages of a conversation."""
+        return [service.name for service in self._services.values() if service.takes_chat]
 
     def get(self, name: str) -> Service:
         """Raises NoSuchService."""
@@ -144,8 +225,23 @@ class Services:
             raise NoSuchService(name)
         return self._services[name]
 
-    def of_modes(self, modes: Sequence[Mode]) -> list[Service]:
-        return [service for service in self._services.values() if service.mode in modes]
+    def in_lane(self, mode: Mode) -> list[tuple[str, str]]:
+        """The services whose texts wait in lanes of a mode, and whose route each uses there: a chain waits in two."""
+        found = []
+        for service in self._services.values():
+            stages = [service.name] if service.after is None else [service.after, service.name]
+            found += [(service.name, stage) for stage in stages if self._services[stage].mode is mode]
+        return found
+
+    def stage_of(self, generation: Generation) -> tuple[Service, Mapping[str, Any], Mapping[str, Any]]:
+        """The service of the stage that a text is in, with its input and parameters. Raises NoSuchService."""
+        service, chain = self.get(generation.service), generation.chain
+        if chain is None:
+            return service, generation.input, generation.params
+        if chain.found is None:
+            first = self.get(chain.dependency)
+            return first, {"inputId": generation.input["inputId"]}, first.checked_params({})
+        return service, {**generation.input, "facts": facts_of(chain.found.result)}, generation.params
 
 
 @cache
@@ -178,6 +274,9 @@ def _service(name: str, row: Mapping[str, Any]) -> Service:
         prompt=row["prompt"],
         params=row.get("params", {}),
         json_schema=row.get("json_schema"),
+        inputs=row.get("input", TEXT_INPUT),
+        after=row.get("after"),
+        is_listed=row.get("is_listed", True),
     )
 
 

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from artiway.errors import Unavailable
-from artiway.generations.feed.model import Backpressure
+from artiway.generations.feed.model import Backpressure, Info
 from artiway.generations.feed.writer import Feed, FeedWriter
 from artiway.generations.lifecycle import Lifecycle
-from artiway.generations.model import Failure, Generation, GuardLimits, Outcome, Refusal, Rules, Status, end_of
-from artiway.generations.ports import WorkerStore
-from artiway.generations.providers.model import Limits, ProviderFailed, Router
+from artiway.generations.model import (
+    Failure,
+    Found,
+    Generation,
+    GuardLimits,
+    Outcome,
+    Refusal,
+    Rules,
+    Status,
+    end_of,
+    estimated_tokens,
+)
+from artiway.generations.ports import Pictures, WorkerStore
+from artiway.generations.providers.model import Limits, ProviderFailed, Router, Target
 from artiway.generations.services import Services
 from artiway.generations.steps import clean_up, decide, execute, guard, publish, validate
 from artiway.generations.steps.validate import WakeUp
@@ -44,6 +55,7 @@ class TextWorker:
         feed: Feed,
         clock: Clock,
         *,
+        pictures: Pictures,
         rules: Callable[[], Rules],
         limits: Callable[[], GuardLimits],
         phases: Limits,
@@ -52,7 +64,7 @@ class TextWorker:
         cancel_check_s: float = publish.CANCEL_CHECK_S,
     ) -> None:
         self._store, self._lifecycle, self._services = store, lifecycle, services
-        self._router, self._feed, self._clock = router, feed, clock
+        self._router, self._feed, self._clock, self._pictures = router, feed, clock, pictures
         self._rules, self._limits, self._phases = rules, limits, phases
         self._worker_id, self._jitter, self._cancel_check_s = worker_id, jitter, cancel_check_s
         self._noted: dict[str, Mapping[str, Sequence[str]]] = {}
@@ -88,13 +100,8 @@ class TextWorker:
         return found
 
     def _write(self, generation: Generation, limits: GuardLimits, rules: Rules) -> None:
-        prompt = validate.prompt(generation, self._services)
-        with FeedWriter(self._feed, generation.generation_id, generation.attempt) as writer:
-            if isinstance(prompt, Failure):
-                ended = self._lifecycle.finish(generation, Outcome(Status.FAILED, failure=prompt))
-                if ended is not None:
-                    writer.close(end_of(ended))
-                return
+        first = generation.first_attempt
+        with FeedWriter(self._feed, generation.generation_id, generation.attempt, first_attempt=first) as writer:
             publication = publish.Publication(
                 writer,
                 self._store,
@@ -103,23 +110,55 @@ class TextWorker:
                 now=self._clock.now,
                 cancel_check_s=self._cancel_check_s,
             )
-            is_paid = generation.lane.startswith("paid_")
             try:
-                targets = self._router.targets(generation.service, is_paid=is_paid)
+                prompt = validate.prompt(generation, self._services, self._pictures)
+                if isinstance(prompt, Failure):
+                    ended = self._lifecycle.finish(generation, Outcome(Status.FAILED, failure=prompt))
+                    if ended is not None:
+                        writer.close(end_of(ended))
+                    return
+                service = self._services.stage_of(generation)[0]
                 execution = execute.execute(
                     generation,
                     prompt,
-                    targets,
+                    self._targets(generation, service.name),
                     router=self._router,
                     store=self._store,
                     publication=publication,
                     limits=limits,
                     phases=self._phases,
-                    parsed=self._services.get(generation.service).parsed if prompt.json_schema else None,
+                    parsed=service.parsed if prompt.json_schema else None,
+                    is_shown=not generation.is_in_first_stage,
                 )
-            except ProviderFailed as failure:  # no route
+            except ProviderFailed as failure:  # no route, or the picture cannot be fetched now
                 execution = execute.refused(generation, failure)
+            if execution.result is not None and generation.is_in_first_stage and not publication.must_stop():
+                self._advance(generation, execution, writer)
+                return
             clean_up.clean_up(generation, execution, publication, writer, self._lifecycle, rules, now=self._clock.now())
+
+    def _targets(self, generation: Generation, service: str) -> Sequence[Target]:
+        """The models of the service's route, or the one that the caller chose."""
+        is_paid, chosen = generation.lane.startswith("paid_"), generation.input.get("model")
+        if chosen is None:
+            return self._router.targets(service, is_paid=is_paid)
+        return self._router.named(str(chosen), self._services.chats(), is_paid=is_paid)
+
+    def _advance(self, generation: Generation, execution: execute.Execution, writer: FeedWriter) -> None:
+        """The first stage of a chain has delivered: the second waits in its own lane."""
+        chain, result, target = generation.chain, execution.result, execution.target
+        assert chain is not None
+        assert result is not None
+        assert target is not None
+        usage, source = execution.usage, execution.usage_source
+        found = Found(result, usage, source, target.provider, target.model_id, generation.attempt)
+        later = replace(generation, chain=replace(chain, found=found))
+        service, input_, params = self._services.stage_of(later)
+        tokens = sum(estimated_tokens(text) for _, text in service.messages(input_, params))
+        if self._lifecycle.advance(generation, found, input_tokens=tokens) is None:
+            metrics.emit("AttemptsLost", 1)
+            return
+        writer.info(Info("dependency_completed", {"dependency": chain.dependency}))
 
     def _announce(self, wake_up: WakeUp, refusal: Refusal, delay_s: int) -> None:
         """Readers of the text see that it waits. A lost Redis costs them this event alone."""

@@ -1,6 +1,7 @@
-"""The calls of HTTP runs. No database: calls arrive as messages, results leave as messages.
+"""The calls of HTTP runs and of HTTP nodes. No database: calls arrive as messages, results leave as messages.
 
-A call is made at least once. All attempts of a run have one idempotency key, by which a target can drop a repetition.
+A call is made at least once. All attempts of a run or node have one idempotency key, by which a target can drop a
+repetition.
 """
 
 from __future__ import annotations
@@ -209,7 +210,7 @@ class Caller:
             "webhook-signature": " ".join(signatures),
             "Idempotency-Key": call.idempotency_key,
             "Artiway-Attempt": str(call.attempt),
-            "Artiway-Scheduled-Time": call.scheduled_at.astimezone(UTC).isoformat().replace("+00:00", "Z"),
+            **({"Artiway-Scheduled-Time": _utc(call.scheduled_at)} if call.scheduled_at else {}),
             **({"X-Trace-Id": call.trace_id} if call.trace_id else {}),
         }
 
@@ -238,11 +239,14 @@ class Caller:
             retry_after_s=retry_after_s,
             started_at=started_at,
             elapsed_ms=None if started_at is None else max(0, round((at - started_at).total_seconds() * 1_000)),
+            node_of=call.node_of,
         )
 
 
 def message_id_of(call: Call) -> str:
     """The same for every attempt. A replay is a new request of the user, which the receiver must not drop."""
+    if call.node_of is not None:
+        return call.idempotency_key
     run_id = ids.to_wire("run", call.run_id)
     return run_id if call.generation == 1 else f"{run_id}-{call.generation}"
 
@@ -274,6 +278,10 @@ def retry_after_s(value: str | None, now: datetime) -> int | None:
 def _explained(status: int) -> str:
     redirect = "; redirects are not followed" if 300 <= status < 400 else ""
     return f"the target answered {status}{redirect}"
+
+
+def _utc(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def _kept(body: bytes, values: Mapping[str, str]) -> str:

@@ -11,10 +11,8 @@ from uuid import UUID
 
 from artiway.jobs import messages
 from artiway.jobs.admission import BY_JOB, Load, OtherRun, Track
-from artiway.jobs.chains.model import EndedRun as EndedPredecessor
-from artiway.jobs.dispatch import cancellations, log_line
+from artiway.jobs.dispatch import Followers, cancellations, log_line, terminated
 from artiway.jobs.model import ENDED, RunState
-from artiway.jobs.results import Followers
 from artiway.jobs.runs import DueRun, LogLine
 from artiway.outbox.model import Message
 
@@ -53,12 +51,8 @@ class RunControl:
                     changes[run.track].deferred -= 1
             run_tx.change_loads(changes, known=changes)
             run_tx.insert_logs([log_line(run, now, "WARN", f"terminated: {reason}", kind="terminated") for run in live])
-            ended = [
-                EndedPredecessor(run.tenant_id, run.job_id, run.run_id, run.scheduled_at, RunState.TERMINATED)
-                for run in live
-            ]
             if self._chains is not None:
-                self._chains.follow(run_tx, ended, now)
+                self._chains.follow(run_tx, terminated(live), now)
             run_tx.send([*cancellations(live), *(messages.wake(lane) for lane in sorted({run.lane for run in live}))])
             return {run.run_id for run in live}
 

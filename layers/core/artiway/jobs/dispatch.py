@@ -27,11 +27,11 @@ from artiway.jobs.admission import (
     Track,
     WaitingRun,
 )
-from artiway.jobs.chains.model import rendered
+from artiway.jobs.chains.model import EndedRun, rendered
 from artiway.jobs.limits import limits_of
-from artiway.jobs.messages import HINT_AHEAD_S, Call
-from artiway.jobs.model import OverlapPolicy, TaskType, idempotency_key
-from artiway.jobs.runs import CallKeys, LogLine, StartedRun
+from artiway.jobs.messages import HINT_AHEAD_S, QUEUE_S, Call
+from artiway.jobs.model import CallKeys, OverlapPolicy, RunState, TaskType, idempotency_key
+from artiway.jobs.runs import LogLine, StartedRun
 from artiway.jobs.settings import CAPACITY
 from artiway.outbox.model import Message
 from artiway.platform import metrics
@@ -40,8 +40,6 @@ from artiway.platform.logs import Logger
 from artiway.settings.model import SettingValues
 
 logger = Logger("jobs")
-# A lease ends so long after the time limit of the run: a call may wait in its queue, and its result too.
-QUEUE_S = 120
 CALL_WAIT_S = 90
 # A hint arrives up to a second before its runs are due.
 EARLY_S = 1.5
@@ -87,6 +85,11 @@ class Targets(Protocol):
     def pass_on(self, run_tx: Any, runs: Sequence[WaitingRun], now: datetime) -> list[WaitingRun]: ...
 
 
+class Followers(Protocol):
+    def follow(self, run_tx: Any, ended: Sequence[EndedRun], now: datetime) -> None:
+        """Start the jobs that run after these, or note why they do not start."""
+
+
 class DispatchService:
     def __init__(
         self,
@@ -96,9 +99,12 @@ class DispatchService:
         pause: Callable[[float], None],
         clock: Clock | None = None,
         targets: Targets | None = None,
+        chains: Followers | None = None,
     ) -> None:
-        """`pause` waits for a number of seconds. `targets` holds runs back whose target fails."""
+        """`pause` waits for a number of seconds. `targets` holds runs back whose target fails. Without `chains` no job
+        runs after another."""
         self._store, self._values, self._pause, self._targets = store, values, pause, targets
+        self._chains = chains
         self._clock = clock or SystemClock()
 
     def admit(self, run_ids: Sequence[UUID], *, due_at: datetime | None = None) -> int:
@@ -166,6 +172,8 @@ class DispatchService:
         tx.skip(decisions.skips, now)
         tx.terminate(decisions.terminations, now, reason=REPLACED)
         tx.send(cancellations(decisions.terminations))
+        if self._chains is not None and decisions.terminations:
+            self._chains.follow(tx, terminated(decisions.terminations), now)
         started = tx.start(decisions.starts, now, queue_s=QUEUE_S)
         if len(started) != len(decisions.starts):
             raise RuntimeError("a run changed under the lock of admissions")
@@ -211,6 +219,11 @@ def cancellations(runs: Iterable[OtherRun]) -> list[Message]:
         for run in runs
         if run.task_id is not None
     ]
+
+
+def terminated(runs: Iterable[OtherRun]) -> list[EndedRun]:
+    """The ends that jobs after these wait for."""
+    return [EndedRun(run.tenant_id, run.job_id, run.run_id, run.scheduled_at, RunState.TERMINATED) for run in runs]
 
 
 def log_line(run: WaitingRun | OtherRun | StartedRun, now: datetime, level: str, message: str, *, kind: str) -> LogLine:

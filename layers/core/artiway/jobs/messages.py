@@ -21,6 +21,8 @@ HINT_OF_TENANT = 25  # runs of a tenant in one second that travel by themselves
 # A message that is due later than this is published by a later pass: SQS delays 900 s at most.
 HINT_AHEAD_S = 840
 CALLS_PER_MESSAGE = 10
+# A lease ends so long after the time limit of a call, which may wait in its queue, and its result too.
+QUEUE_S = 120
 CALL_BYTES = 200_000  # of one message, below the limit of SQS and of the outbox
 
 
@@ -35,7 +37,10 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Call:
-    """One HTTP call. Ciphertexts are base64; `headers` and `body` name secrets as `secret:NAME`."""
+    """One HTTP call. Ciphertexts are base64; `headers` and `body` name secrets as `secret:NAME`.
+
+    A node of a flow makes calls too: `node_of` is its task, `run_id` the node, and `scheduled_at` is not set.
+    """
 
     tenant_id: UUID
     run_id: UUID
@@ -43,7 +48,7 @@ class Call:
     generation: int
     attempt: int
     idempotency_key: str
-    scheduled_at: datetime
+    scheduled_at: datetime | None
     # No call begins after this time: another attempt may exist by then.
     not_after: datetime
     url: str
@@ -55,6 +60,7 @@ class Call:
     secrets: Mapping[str, str]
     signing_keys: Sequence[str]
     trace_id: str
+    node_of: UUID | None = None
 
     def as_data(self) -> dict[str, Any]:
         return {
@@ -64,7 +70,7 @@ class Call:
             "generation": self.generation,
             "attempt": self.attempt,
             "idempotencyKey": self.idempotency_key,
-            "scheduledAt": self.scheduled_at.isoformat(),
+            "scheduledAt": None if self.scheduled_at is None else self.scheduled_at.isoformat(),
             "notAfter": self.not_after.isoformat(),
             "url": self.url,
             "method": self.method,
@@ -75,10 +81,12 @@ class Call:
             "secrets": dict(self.secrets),
             "signingKeys": list(self.signing_keys),
             "traceId": self.trace_id,
+            "nodeOf": None if self.node_of is None else str(self.node_of),
         }
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Call:
+        scheduled_at, node_of = data["scheduledAt"], data.get("nodeOf")
         return cls(
             tenant_id=UUID(data["tenantId"]),
             run_id=UUID(data["runId"]),
@@ -86,7 +94,7 @@ class Call:
             generation=int(data["generation"]),
             attempt=int(data["attempt"]),
             idempotency_key=str(data["idempotencyKey"]),
-            scheduled_at=datetime.fromisoformat(data["scheduledAt"]),
+            scheduled_at=None if scheduled_at is None else datetime.fromisoformat(scheduled_at),
             not_after=datetime.fromisoformat(data["notAfter"]),
             url=str(data["url"]),
             method=str(data["method"]),
@@ -97,12 +105,16 @@ class Call:
             secrets={str(name): str(value) for name, value in data["secrets"].items()},
             signing_keys=[str(key) for key in data["signingKeys"]],
             trace_id=str(data["traceId"]),
+            node_of=None if node_of is None else UUID(node_of),
         )
 
 
 @dataclass(frozen=True)
 class Result:
-    """The result of one attempt, as it travels to the results queue. `at` is the end of the attempt."""
+    """The result of one attempt, as it travels to the results queue. `at` is the end of the attempt.
+
+    With `node_of` it is that of a node of a flow, as in `Call`, and leaves the caller as a report of the node.
+    """
 
     tenant_id: UUID
     run_id: UUID
@@ -117,6 +129,7 @@ class Result:
     started_at: datetime | None = None
     elapsed_ms: int | None = None
     task_id: UUID | None = None
+    node_of: UUID | None = None
 
     def as_data(self) -> dict[str, Any]:
         return {
@@ -161,9 +174,10 @@ def hint(lane: str, run_ids: Sequence[UUID], *, due_at: datetime, tenant_id: UUI
     return Message(lane, f"runs:{run_ids[0]}", "runs_due", data, tenant_id=tenant_id, due_at=due_at)
 
 
-def calls(batch: Sequence[Call]) -> Message:
+def calls(batch: Sequence[Call], *, tenant_id: UUID | None = None) -> Message:
+    """`tenant_id` only where all are of one tenant."""
     data = {"calls": [call.as_data() for call in batch]}
-    return Message(CALLS, f"calls:{batch[0].run_id}:{batch[0].attempt}", "calls", data)
+    return Message(CALLS, f"calls:{batch[0].run_id}:{batch[0].attempt}", "calls", data, tenant_id=tenant_id)
 
 
 def submission(*, tenant_id: UUID, run_id: UUID, generation: int, attempt: int) -> Message:
@@ -181,9 +195,9 @@ def wake(lane: str, *, due_at: datetime | None = None) -> Message:
     return Message(lane, f"wake:{lane}", "runs_due", {"lane": lane, "runIds": []}, due_at=due_at)
 
 
-def warm() -> list[Message]:
+def warm(lane: str = JobPriority.NORMAL.lane, *, due_at: datetime | None = None) -> list[Message]:
     """Messages that ask for nothing: a dispatcher and a caller start if none is running."""
-    return [wake(JobPriority.NORMAL.lane), Message(CALLS, "calls:none", "calls", {"calls": []})]
+    return [wake(lane, due_at=due_at), Message(CALLS, "calls:none", "calls", {"calls": []}, due_at=due_at)]
 
 
 def cancellation(*, tenant_id: UUID, run_id: UUID, task_id: UUID) -> Message:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from artiway.errors import Conflict, NotFound, Refused, TooMany
@@ -140,6 +140,13 @@ class Schedule:
     starts_at: datetime | None = None
     ends_at: datetime | None = None
     after: tuple[UUID, ...] = ()
+
+
+class CallKeys(NamedTuple):
+    """What calls need beside their runs: secrets by tenant and name, and signing keys."""
+
+    secrets: Mapping[UUID, Mapping[str, str]]
+    signing_keys: Mapping[UUID, Sequence[str]]
 
 
 @dataclass(frozen=True)

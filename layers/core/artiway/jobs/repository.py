@@ -16,6 +16,7 @@ from artiway.jobs.fires import FireNote
 from artiway.jobs.messages import Outcome, Result
 from artiway.jobs.model import (
     RUN_LANES,
+    CallKeys,
     Job,
     JobPriority,
     OverlapPolicy,
@@ -25,7 +26,7 @@ from artiway.jobs.model import (
     TaskType,
 )
 from artiway.jobs.rows import job_of
-from artiway.jobs.runs import CallKeys, DueRun, EndedRun, LogLine, NewRun, RunningRun, StartedRun, Submission, TaskEnd
+from artiway.jobs.runs import DueRun, EndedRun, LogLine, NewRun, RunningRun, StartedRun, Submission, TaskEnd
 from artiway.outbox.model import Message
 from artiway.outbox.repository import Outbox
 from artiway.platform import sql
@@ -237,8 +238,11 @@ class RunTransaction:
 
     def call_keys(self, runs: Sequence[StartedRun], names: Callable[[Any], Iterable[str]], now: datetime) -> CallKeys:
         """The secrets that the runs name and the keys that sign; ciphertexts in base64."""
-        tenants = sorted({run.tenant_id for run in runs})
         named = sorted({(run.tenant_id, name) for run in runs for name in names(run.task or {})})
+        return self.keys_of(named, sorted({run.tenant_id for run in runs}), now)
+
+    def keys_of(self, named: Sequence[tuple[UUID, str]], tenants: Sequence[UUID], now: datetime) -> CallKeys:
+        """The secrets that are named, by tenant and name, and the keys of the tenants."""
         secrets: dict[UUID, dict[str, str]] = defaultdict(dict)
         if named:
             given = {"tenant_ids": sql.array(tenant for tenant, _ in named), "names": [name for _, name in named]}

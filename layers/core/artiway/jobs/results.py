@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Protocol
 from uuid import UUID, uuid5
 
 from artiway.jobs import messages
 from artiway.jobs.admission import Load, Track
 from artiway.jobs.chains.model import EndedRun as EndedPredecessor
-from artiway.jobs.dispatch import DispatchService, DispatchTransaction
+from artiway.jobs.dispatch import DispatchService, DispatchTransaction, Followers
 from artiway.jobs.messages import HINT_AHEAD_S, Outcome, Result
 from artiway.jobs.model import RunState
 from artiway.jobs.runs import EndedRun, LogLine, RunningRun, TaskEnd
@@ -38,11 +38,6 @@ class ResultTransaction(DispatchTransaction, Protocol):
 
 class ResultStore(Protocol):
     def open(self) -> AbstractContextManager[ResultTransaction]: ...
-
-
-class Followers(Protocol):
-    def follow(self, run_tx: Any, ended: Sequence[EndedPredecessor], now: datetime) -> None:
-        """Start the jobs that run after these, or note why they do not start."""
 
 
 class ResultService:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -53,13 +53,6 @@ class StartedRun(NamedTuple):
     task: Mapping[str, Any] | None
     timeout_s: int
     predecessors: Any = None
-
-
-class CallKeys(NamedTuple):
-    """What calls need beside their runs: secrets by tenant and name, and signing keys."""
-
-    secrets: Mapping[UUID, Mapping[str, str]]
-    signing_keys: Mapping[UUID, Sequence[str]]
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from artiway.platform import tracing
 from artiway.platform.clock import Clock
 from artiway.platform.logs import Logger
 from artiway.scheduling.model import Priority
-from artiway.tasks.model import RETRYABLE_ENDS, FlowNode, Requester, Task, TaskStatus
+from artiway.tasks.model import RETRYABLE_ENDS, FlowNode, OnFailure, Requester, Task, TaskStatus
 from artiway.tasks.service import TaskService
 
 logger = Logger("jobs")
@@ -97,6 +97,7 @@ class SubmissionService:
             accepted = self._tasks.submit_flow(
                 name=str(run.task.get("name") or run.name),
                 nodes=[flow_node(node) for node in run.task["nodes"]],
+                on_failure=OnFailure(run.task.get("onFailure") or OnFailure.CONTINUE),
                 **common,
             )
         task = accepted.task

@@ -17,7 +17,7 @@ from artiway.jobs import fires, zones
 from artiway.jobs.admission import JobKey
 from artiway.jobs.fires import FireNote
 from artiway.jobs.limits import limits_of
-from artiway.jobs.messages import HINT_AHEAD_S, hints, wake, warm
+from artiway.jobs.messages import HINT_AHEAD_S, hints, warm
 from artiway.jobs.model import DuplicateRun, Job, JobLimits, JobPriority, RunKind
 from artiway.jobs.runs import DueRun, NewRun
 from artiway.outbox.model import Message
@@ -32,7 +32,7 @@ RESEND_RUNS = 5_000
 # A run that is overdue by so much, with a message older than the second number, gets another message.
 OVERDUE_S = 5
 RESEND_S = 30
-# A dispatcher that is not running needs seconds to start, so it is woken before the first of new runs is due.
+# A dispatcher and a caller that are not running need seconds to start: both are woken before the first of new runs.
 WARM_S = 5
 
 
@@ -211,7 +211,7 @@ def _store(tx: FireTransaction, plans: Sequence[tuple[Job, fires.FirePlan, JobLi
     tx.send(hints(hinted))
     if hinted:
         first = min(hinted, key=lambda run: run.due_at)
-        tx.send([wake(first.lane, due_at=first.due_at - timedelta(seconds=WARM_S))])
+        tx.send(warm(first.lane, due_at=first.due_at - timedelta(seconds=WARM_S)))
     return created
 
 

@@ -30,3 +30,9 @@ def client(service: str, endpoint: str | None = None, *, retries: int = 3) -> An
         retries={"mode": "standard", "max_attempts": retries},
     )
     return _session().client(service, endpoint_url=endpoint, config=config)  # type: ignore[call-overload]
+
+
+def make_clients(*services: str) -> None:
+    """Make clients before they are needed."""
+    for service in services:
+        client(service)

@@ -32,8 +32,16 @@ NO_READER = "off"
 HEAD_START_S = 0.2
 # How often psycopg checks for signals while it waits: psycopg's own value.
 _POLL_S = 0.1
+# A client that vanishes with its host closes no connection: without this limit its row locks would stay for hours.
+IDLE_TRANSACTION_MS = 60_000
 _T = TypeVar("_T")
-_PASSING = (psycopg.OperationalError, pg.DeadlockDetected, pg.SerializationFailure, pg.QueryCanceled)
+_PASSING = (
+    psycopg.OperationalError,
+    pg.DeadlockDetected,
+    pg.IdleInTransactionSessionTimeout,
+    pg.SerializationFailure,
+    pg.QueryCanceled,
+)
 
 
 class DatabaseAway(Unavailable):
@@ -144,6 +152,7 @@ class Database:
         begin_timeout_s: float = 8,
         statement_timeout_ms: int = 8_000,
         request_timeout_s: float = 60,
+        idle_transaction_ms: int = IDLE_TRANSACTION_MS,
         clock: Clock | None = None,
         is_read_only: bool = False,
     ) -> None:
@@ -154,6 +163,7 @@ class Database:
         self._begin_timeout_s = begin_timeout_s
         self._statement_timeout_ms = statement_timeout_ms
         self._request_timeout_s = request_timeout_s
+        self._idle_transaction_ms = idle_transaction_ms
         self._clock = clock
         self._connection: _Connection | None = None
         self._active: Transaction | None = None
@@ -256,11 +266,12 @@ class Database:
         raise AssertionError("unreachable")
 
     def _begin_text(self, tenant_id: UUID | None) -> bytes:
-        """The values are a number and a UUID or empty, so they need no parameters."""
+        """The values are numbers and a UUID or empty, so they need no parameters."""
         remaining_s = waits.current().remaining_s(self._statement_limit_s, request_s=self._request_timeout_s)
         timeout_ms = max(1, round((remaining_s - HEAD_START_S) * 1_000))
         return (
             f"{self._begin_command}; SET LOCAL statement_timeout = {timeout_ms};"
+            f" SET LOCAL idle_in_transaction_session_timeout = {self._idle_transaction_ms};"
             f" SET LOCAL app.tenant_id = '{tenant_id or ''}'"
         ).encode()
 

@@ -155,6 +155,11 @@ class Api:
     `origin` refuses each request that did not come through CloudFront. Only an API that others call directly has None.
     """
 
+    # Where the paths begin, the form of an error, and the status of a request that is not valid.
+    base = BASE
+    error_schema: Mapping[str, Any] = _ERROR
+    invalid_status = HTTPStatus.UNPROCESSABLE_ENTITY
+
     def __init__(
         self,
         area: str,
@@ -195,18 +200,20 @@ class Api:
         keyed: bool = False,
         slow: bool = False,
         accepts: Sequence[str] = (),
+        content: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> Callable[[_Handler], _Handler]:
         """Declare a route: its path, its permission, its answers.
 
         `also` is a second media type of the answer. `raw` leaves the body to the handler. An `idempotent` route runs
         once per Idempotency-Key; a `keyed` one too, but its service enforces that. A `slow` route may wait for the
         database as long as its function's settings say, any other for QUICK_S at most. `accepts` names media types of a
-        body that the handler reads itself.
+        body that the handler reads itself. `content` has the schema of the answer by media type, where the handler's
+        annotation does not say it.
         """
-        rule = BASE + path
+        rule = self.base + path
         key = f"{method} " + _PARAMETER.sub(r"{\1}", rule)
         self.rules[key] = _Rule(permission, public, raw, idempotent, slow, frozenset(accepts))
-        documented = {422, 500, 503, *errors}
+        documented = {int(self.invalid_status), 500, 503, *errors}
         if self.origin is not None:
             documented.add(403)
         if not public:
@@ -220,7 +227,7 @@ class Api:
         responses: dict[int, Any] = {
             code: {
                 "description": HTTPStatus(code).phrase,
-                "content": {"application/json": {"schema": _BRIEF_ERROR if raw else _ERROR}},
+                "content": {"application/json": {"schema": _BRIEF_ERROR if raw else self.error_schema}},
             }
             for code in sorted(documented)
         }
@@ -241,7 +248,7 @@ class Api:
                 summary=(handler.__doc__ or "").strip().split("\n")[0],
                 operation_id=handler.__name__,
                 tags=[self.area],
-                responses=_with_success(status, media, responses),
+                responses=_with_success(status, media, responses, content),
                 security=[] if public else [{"bearer": []}],
                 openapi_extensions=extensions,
             )(handler)
@@ -376,7 +383,7 @@ class Api:
             self._admit(event, rule.permission)
         bounded = _bounded(event, is_raw=rule.is_raw, accepts=rule.accepts)
         if bounded["body"]:
-            _check_body(self._handlers[str(event["routeKey"])], bounded["body"])
+            parsed_body(self._handlers[str(event["routeKey"])], bounded["body"])
 
         def perform() -> dict[str, Any]:
             answer = dict(self.resolver.resolve(bounded, context))
@@ -388,6 +395,11 @@ class Api:
         if rule.is_idempotent and key is not None:
             return self._once(str(key), event, perform)
         return perform()
+
+    def _body(self, event: Mapping[str, Any], rule: _Rule) -> Wire | None:
+        """The checked body of a request whose handler is called without the resolver."""
+        text = _bounded(event, is_raw=rule.is_raw, accepts=rule.accepts)["body"]
+        return parsed_body(self._handlers[str(event["routeKey"])], text or "{}")
 
     def _admit(self, event: Mapping[str, Any], permission: str | None) -> None:
         """Set the identity and check the rate limit, then check the route's permission."""
@@ -614,16 +626,16 @@ def _body_of_handler(handler: Callable[..., Any]) -> type[Wire] | None:
     return None
 
 
-def _check_body(handler: Callable[..., Any], text: str) -> None:
+def parsed_body(handler: Callable[..., Any], text: str) -> Wire | None:
     """Validate without conversions: "5" and true are no numbers, 1 is not true, and a field has one name.
 
     It validates the JSON text: strict validation of Python values would refuse dates and enums, which JSON has as text.
     """
     shape = _body_of_handler(handler)
     if shape is None:
-        return
+        return None
     try:
-        shape.model_validate_json(text, strict=True, by_alias=True, by_name=False)
+        return shape.model_validate_json(text, strict=True, by_alias=True, by_name=False)
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)
         raise _invalid([{**problem, "loc": ("body", *problem["loc"])} for problem in found]) from None
@@ -664,8 +676,12 @@ def _to_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
-def _with_success(status: int, media: str, errors: dict[int, Any]) -> dict[int, Any]:
+def _with_success(
+    status: int, media: str, errors: dict[int, Any], content: Mapping[str, Mapping[str, Any]] | None
+) -> dict[int, Any]:
     success: dict[str, Any] = {"description": HTTPStatus(status).phrase}
-    if media != "application/json":
+    if content is not None:
+        success["content"] = {name: {"schema": dict(schema)} for name, schema in content.items()}
+    elif media != "application/json":
         success["content"] = {media: {"schema": {"type": "string"}}}
     return {status: success, **errors}

@@ -94,7 +94,9 @@ def merged(apis: Iterable[Any]) -> dict[str, Any]:
     for name in _UNUSED:
         document["components"]["schemas"].pop(name, None)
     for operations in document["paths"].values():
-        for operation in operations.values():
+        for method, operation in operations.items():
+            if operation["tags"] == ["openai"]:  # OpenAI answers 400 to a request that is not valid
+                operation["responses"].pop("422", None)
             operation["responses"].get("204", {}).pop("content", None)
             if also := operation.pop("x-also", None):
                 success = next(answer for status, answer in operation["responses"].items() if status.startswith("2"))
@@ -108,7 +110,9 @@ def merged(apis: Iterable[Any]) -> dict[str, Any]:
                 }
             if operation.get("x-idempotent"):
                 operation.setdefault("parameters", []).append(_IDEMPOTENCY_KEY)
-            if any("text/event-stream" in answer.get("content", {}) for answer in operation["responses"].values()):
+            if method == "get" and any(
+                "text/event-stream" in answer.get("content", {}) for answer in operation["responses"].values()
+            ):
                 operation.setdefault("parameters", []).append(_LAST_EVENT_ID)
             _add_headers(operation)
             _share_errors(operation, document["components"].setdefault("responses", {}))
@@ -129,6 +133,8 @@ def _add_headers(operation: dict[str, Any]) -> None:
 def _share_errors(operation: dict[str, Any], shared: dict[str, Any]) -> None:
     """Many routes have the same errors, so each error response is written once."""
     kind = "Public" if operation["x-permission"] == "public" else ""
+    if operation["tags"] == ["openai"]:  # their errors have OpenAI's form
+        kind = "OpenAi"
     for status, answer in operation["responses"].items():
         if status.startswith("2"):
             continue

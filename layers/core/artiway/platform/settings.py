@@ -85,6 +85,9 @@ class Settings(BaseSettings):
     events_per_user: int = Field(default=5, ge=1, le=100)  # each open stream holds a function
     events_per_tenant: int = Field(default=20, ge=1, le=1_000)
     events_at_once: int = Field(default=50, ge=1, le=10_000)  # less than the function's concurrency
+    chat_life_ms: int = Field(default=280_000, ge=1_000, le=840_000)  # a chat request waits so long for its text
+    chats_per_tenant: int = Field(default=20, ge=1, le=1_000)  # open chat requests
+    chats_at_once: int = Field(default=50, ge=1, le=10_000)  # less than the function's concurrency
     webhook_timeout_s: float = Field(default=8, gt=0, le=15)  # the function ends after 20
     webhook_limit: int = Field(default=20, ge=1, le=1_000)  # that a tenant can register
     webhook_implied_limit: int = Field(default=100, ge=1, le=10_000)  # of a tenant, named by its tasks

@@ -7,6 +7,7 @@ the token is verified here, and the event is brought into the form of the HTTP A
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
@@ -26,6 +27,14 @@ SLACK_MS = 5_000
 
 # Authorization header -> the caller's identity or an error, as the authorizer of the HTTP API puts it into a request.
 Authorizer = Callable[[str], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A body that is made part by part, of another media type than events."""
+
+    media: str
+    parts: Generator[str, None, None]
 
 
 class StreamApi(http.Api):
@@ -66,7 +75,8 @@ class StreamApi(http.Api):
             own = {"x-request-id": request_id, "x-trace-id": trace_id}
             try:
                 with waits.counted(is_bounded=True, most_s=http.QUICK_S):
-                    frames = self._opened(event, route_key)
+                    answer = self._opened(event, route_key)
+                    frames = answer.parts
                     first = next(frames, "")
             except ArtiwayError as error:
                 yield from self._refused(error, request_id, own)
@@ -77,7 +87,7 @@ class StreamApi(http.Api):
                 yield from self._refused(ArtiwayError("an internal error occurred"), request_id, own)
                 return
             logger.info("stream begun")
-            headers = {"content-type": f"{MEDIA}; charset=utf-8", "cache-control": "no-store", **own}
+            headers = {"content-type": answer.media, "cache-control": "no-store", **own}
             try:
                 yield Prelude(200, {**headers, **http.limit_headers(self._limit)})
                 yield first.encode()
@@ -86,7 +96,7 @@ class StreamApi(http.Api):
             finally:
                 frames.close()
 
-    def _opened(self, event: Mapping[str, Any], route_key: str) -> Generator[str, None, None]:
+    def _opened(self, event: Mapping[str, Any], route_key: str) -> Answer:
         headers = _headers(event)
         assert self.origin is not None
         self.origin().check(headers)
@@ -96,11 +106,17 @@ class StreamApi(http.Api):
         found = self._authorizer()(headers.get("authorization", ""))
         self._event = _as_http_event(event, route_key, headers, found)
         self._admit(self._event, rule.permission)
-        frames: Generator[str, None, None] = self._handlers[route_key](**(event.get("pathParameters") or {}))
-        return frames
+        values = dict(event.get("pathParameters") or {})
+        if (body := self._body(self._event, rule)) is not None:
+            values["body"] = body
+        made = self._handlers[route_key](**values)
+        return made if isinstance(made, Answer) else Answer(f"{MEDIA}; charset=utf-8", made)
+
+    def rendered(self, error: ArtiwayError, request_id: str) -> dict[str, Any]:
+        return http.rendered(error, request_id)
 
     def _refused(self, error: ArtiwayError, request_id: str, own: Mapping[str, str]) -> Iterator[Prelude | bytes]:
-        answer = http.rendered(error, request_id)
+        answer = self.rendered(error, request_id)
         if answer["statusCode"] >= 500:
             self._count_failure()
         headers = {"cache-control": "no-store", **answer["headers"], **http.limit_headers(self._limit), **own}
@@ -134,6 +150,6 @@ def _as_http_event(
             },
             "authorizer": {"lambda": found},
         },
-        "body": "",
-        "isBase64Encoded": False,
+        "body": event.get("body") or "",
+        "isBase64Encoded": bool(event.get("isBase64Encoded")),
     }

@@ -436,7 +436,7 @@ SELECT count(*) AS checked
  WHERE %(tenant_ids)s::uuid[] IS NULL OR tenant_id = ANY (%(tenant_ids)s) AND task_id = ANY (%(task_ids)s);
 
 -- name: broken_artefacts
--- Every artefact belongs to a completed node, and every completed node has an artefact.
+-- Every artefact belongs to a completed node, and every completed node of a worker has an artefact.
 SELECT artefact.tenant_id, artefact.node_id, artefact.task_id, artefact.key AS what
   FROM artefact
   JOIN task_node AS node ON node.tenant_id = artefact.tenant_id AND node.node_id = artefact.node_id
@@ -447,7 +447,7 @@ UNION ALL
 SELECT node.tenant_id, node.node_id, node.task_id, 'no artefact'
   FROM task_node AS node
  WHERE (%(tenant_ids)s::uuid[] IS NULL OR node.node_id = ANY (%(node_ids)s))
-   AND node.status = 'COMPLETED'
+   AND node.status = 'COMPLETED' AND node.pool <> 'http'
    AND NOT EXISTS (SELECT FROM artefact
                     WHERE artefact.tenant_id = node.tenant_id AND artefact.task_id = node.task_id
                       AND artefact.node_id = node.node_id)

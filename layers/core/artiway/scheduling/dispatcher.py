@@ -213,8 +213,11 @@ class Dispatcher:
         queue_of: Callable[[str], Queue],
         clock: Clock,
         *,
+        unqueued: Mapping[str, Callable[[], int]] | None = None,
         crash_point: Callable[[str], None] = lambda _: None,
     ) -> None:
+        """`unqueued` are pools without a fair queue, each with a function that starts the nodes that may run."""
+        self._unqueued = unqueued or {}
         self._nodes, self._store, self._queue_of, self._clock = nodes, store, queue_of, clock
         self._crash_point = crash_point
         self._attached: set[str] = set()
@@ -292,6 +295,9 @@ class Dispatcher:
 
         A replica that was promoted lacks the last changes of its primary: this adds and removes what differs.
         """
+        if pool in self._unqueued:
+            self._unqueued[pool]()
+            return Corrections()
         self.refresh(pool, is_forced=True)
         self._compare_limits(pool)
         returned = len(self._on(pool, lambda queue: queue.reclaim(now_ms=self._now_ms())))
@@ -306,6 +312,8 @@ class Dispatcher:
     # --- steps
 
     def _admit(self, pool: str, nodes: Sequence[ReadyNode]) -> int:
+        if pool in self._unqueued:
+            return self._unqueued[pool]()
         self.refresh(pool)
         tenants = {node.tenant_id: node for node in nodes}
         policies = [TenantPolicy(name, node.weight, node.cap, node.user_cap) for name, node in tenants.items()]
@@ -319,6 +327,8 @@ class Dispatcher:
         return self._send_all(pool, self._on(pool, admit).dispatched)
 
     def _free(self, pool: str, released: Sequence[ReleasedSlot], *, dispatch: int) -> int:
+        if pool in self._unqueued:
+            return self._unqueued[pool]() if dispatch else 0
         try:
             self.refresh(pool)
         except Unavailable as error:

@@ -127,7 +127,7 @@ SELECT tenant_id::text, lane, type, model, step,
 -- Nodes that wait for their dependencies. The count stops at a limit, so that a flood does not slow submissions down.
 SELECT tenant_id::text, lane, type, model, step, count(*)::integer AS waiting, sum(cost_us)::bigint AS waiting_us
   FROM (SELECT tenant_id, lane, type, model, step, cost_us FROM task_node
-         WHERE status = 'PENDING' AND lane IN (SELECT lane FROM lane_policy WHERE pool = %(pool)s)
+         WHERE status = 'PENDING' AND pool = %(pool)s AND lane IN (SELECT lane FROM lane_policy WHERE pool = %(pool)s)
          LIMIT 50000) AS pending
  GROUP BY tenant_id, lane, type, model, step;
 
@@ -161,7 +161,7 @@ SELECT lane.lane, lane.pool, lane.is_paused, lane.parallelism, lane.share_percen
        + (SELECT count(*) FROM task_node WHERE task_node.pool = lane.pool AND task_node.lane = lane.lane
                                            AND status = 'QUEUED' AND dispatched_at IS NULL)
        + (SELECT count(*) FROM generation WHERE generation.lane = lane.lane AND status = 'QUEUED') AS depth,
-       (SELECT count(*) FROM slot_in_use WHERE slot_in_use.lane = lane.lane)
+       (SELECT count(*) FROM slot_in_use WHERE slot_in_use.lane = lane.lane AND slot_in_use.pool = lane.pool)
        + (SELECT count(*) FROM generation WHERE generation.lane = lane.lane AND status = 'RUNNING'
                                             AND lease_until > clock_timestamp()) AS running
   FROM lane_policy AS lane

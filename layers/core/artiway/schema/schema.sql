@@ -728,7 +728,9 @@ CREATE TABLE public.generation (
     first_token_at timestamp with time zone,
     ended_at timestamp with time zone,
     cancel_requested_at timestamp with time zone,
+    chain jsonb,
     CONSTRAINT generation_attempt_check CHECK ((attempt >= 0)),
+    CONSTRAINT generation_chain_check CHECK (((jsonb_typeof(chain) = 'object'::text) AND (chain ?& ARRAY['dependency'::text, 'reservedTokens'::text, 'lane'::text, 'inputTokens'::text, 'maxTokens'::text]))),
     CONSTRAINT generation_check CHECK (((charged_points >= 0) AND (charged_points <= price_points))),
     CONSTRAINT generation_check1 CHECK (((status = ANY (ARRAY['COMPLETED'::text, 'FAILED'::text, 'CANCELLED'::text])) = (ended_at IS NOT NULL))),
     CONSTRAINT generation_check2 CHECK (((status = 'RUNNING'::text) = (lease_until IS NOT NULL))),
@@ -1748,11 +1750,13 @@ CREATE TABLE public.task (
     submission_key text,
     is_draft boolean DEFAULT false NOT NULL,
     request jsonb DEFAULT '{}'::jsonb NOT NULL,
+    on_failure text DEFAULT 'continue'::text NOT NULL,
     CONSTRAINT task_check CHECK (((charged_points >= 0) AND (charged_points <= price_points))),
     CONSTRAINT task_check1 CHECK (((status = ANY (ARRAY['COMPLETED'::text, 'PARTIAL'::text, 'FAILED'::text, 'CANCELLED'::text])) = (ended_at IS NOT NULL))),
     CONSTRAINT task_eta_model_s_check CHECK ((eta_model_s > (0)::double precision)),
     CONSTRAINT task_eta_s_check CHECK ((eta_s >= 0)),
     CONSTRAINT task_name_check CHECK ((length(name) <= 200)),
+    CONSTRAINT task_on_failure_check CHECK ((on_failure = ANY (ARRAY['continue'::text, 'stop'::text]))),
     CONSTRAINT task_price_points_check CHECK ((price_points > 0)),
     CONSTRAINT task_priority_check CHECK ((priority = ANY (ARRAY['HIGH'::text, 'NORMAL'::text, 'LOW'::text]))),
     CONSTRAINT task_purge_stage_check CHECK (((purge_stage >= 0) AND (purge_stage <= 2))),
@@ -2413,6 +2417,8 @@ CREATE INDEX task_execution ON public.task USING btree (execution_asked_at) WHER
 CREATE INDEX task_hold ON public.task USING btree (hold_id);
 
 CREATE INDEX task_live ON public.task USING btree (tenant_id) WHERE (ended_at IS NULL);
+
+CREATE INDEX task_node_calls ON public.task_node USING btree (tenant_id, ready_at) WHERE ((pool = 'http'::text) AND (status = 'QUEUED'::text) AND (dispatched_at IS NULL));
 
 CREATE INDEX task_node_ended ON public.task_node USING btree (pool, ended_at) WHERE (ended_at IS NOT NULL);
 
@@ -3236,6 +3242,8 @@ GRANT SELECT,INSERT ON TABLE public.generation TO artiway_app;
 
 GRANT SELECT,DELETE ON TABLE public.generation TO artiway_service;
 
+GRANT UPDATE(lane) ON TABLE public.generation TO artiway_app;
+
 GRANT UPDATE(is_free) ON TABLE public.generation TO artiway_app;
 
 GRANT UPDATE(status) ON TABLE public.generation TO artiway_app;
@@ -3247,6 +3255,10 @@ GRANT UPDATE(attempt) ON TABLE public.generation TO artiway_app;
 GRANT UPDATE(attempt) ON TABLE public.generation TO artiway_service;
 
 GRANT UPDATE(failures) ON TABLE public.generation TO artiway_app;
+
+GRANT UPDATE(max_tokens) ON TABLE public.generation TO artiway_app;
+
+GRANT UPDATE(input_tokens) ON TABLE public.generation TO artiway_app;
 
 GRANT UPDATE(hold_id) ON TABLE public.generation TO artiway_app;
 
@@ -3303,6 +3315,8 @@ GRANT UPDATE(first_token_at) ON TABLE public.generation TO artiway_service;
 GRANT UPDATE(ended_at) ON TABLE public.generation TO artiway_app;
 
 GRANT UPDATE(cancel_requested_at) ON TABLE public.generation TO artiway_app;
+
+GRANT UPDATE(chain) ON TABLE public.generation TO artiway_app;
 
 GRANT SELECT,INSERT ON TABLE public.generation_allowance TO artiway_app;
 

@@ -24,9 +24,11 @@ from artiway.retention import settings as retention
 from artiway.series import settings as series
 from artiway.settings.model import Setting
 from artiway.tasks import settings as tasks
+from artiway.tasks.calls import settings as calls
 from artiway.workers import settings as workers
 
 MODULES: tuple[ModuleType, ...] = (
+    calls,
     circuits,
     generations,
     geo,

@@ -11,9 +11,12 @@ from importlib.resources import files
 from typing import Any
 from uuid import UUID
 
+from artiway.jobs.settings import BODY_BYTES
 from artiway.settings.model import Defaults, Setting, SettingValues
 from artiway.tasks import dag, parameters
-from artiway.tasks.model import FlowNode, InvalidRequest, Node, Plan, PlannedNode, Source
+from artiway.tasks.calls import nodes as calls
+from artiway.tasks.calls.settings import HTTP_PRICE
+from artiway.tasks.model import HTTP, FlowNode, InvalidRequest, Node, Plan, PlannedNode, Source
 
 MICROSECONDS = 1_000_000
 MOST_OUTPUTS = 50
@@ -191,7 +194,11 @@ class Catalogue:
 
     def flow(self, nodes: Sequence[FlowNode], *, seed: int) -> Plan:
         dag.ordered(nodes)  # a circle is reported before faults of single nodes
-        planned = [self._flow_node(node, {other.name for other in nodes}, seed) for node in nodes]
+        by_name = {node.name: node for node in nodes}
+        planned = [
+            self._http_node(node, by_name) if node.type == HTTP else self._flow_node(node, by_name, seed)
+            for node in nodes
+        ]
         ordered = dag.ordered(planned)
         self._check_outputs(ordered)
         return Plan(FLOW, ordered)
@@ -255,15 +262,21 @@ class Catalogue:
             upload = inputs.get(tool.batch)
         return None if upload is None else Source(name, input_id=upload)
 
-    def _flow_node(self, node: FlowNode, names: set[str], seed: int) -> PlannedNode:
+    def _http_node(self, node: FlowNode, others: Mapping[str, FlowNode]) -> PlannedNode:
+        body_bytes = self.values.get(BODY_BYTES)
+        return calls.planned(node, others, price_points=self.values.get(HTTP_PRICE), body_bytes=body_bytes)
+
+    def _flow_node(self, node: FlowNode, others: Mapping[str, FlowNode], seed: int) -> PlannedNode:
         place = f"nodes.{node.name}"
         step = self._step_of(place, node)
         _check(f"{place}.params", {**self._common, **step.params}, node.params)
         sources = [Source(name, input_id=input_id) for name, input_id in node.uploads.items()]
         for name, reference in node.sources.items():
             origin, _, output = reference.partition(".")
-            if origin not in names:
+            if origin not in others:
                 raise InvalidRequest(f"{place}.inputs.{name}", f"neither an upload nor a node: {reference[:64]}")
+            if others[origin].type == HTTP:
+                raise InvalidRequest(f"{place}.inputs.{name}", f"{origin} is an HTTP node and makes no picture")
             sources.append(Source(name, node=origin, output=output))
         given = {source.name for source in sources}
         for name in given - {*step.main, *step.optional}:
@@ -301,12 +314,14 @@ class Catalogue:
                 raise InvalidRequest(f"{place}.tool", f"unknown; known are {', '.join(sorted(self.steps))}")
             return self.steps[node.step]
         if node.type not in self.types:
-            raise InvalidRequest(f"{place}.type", f"unknown; known are {', '.join(self.types)}")
+            raise InvalidRequest(f"{place}.type", f"unknown; known are {', '.join((*self.types, HTTP))}")
         return next(step for step in self.steps.values() if step.type.name == node.type)
 
     def _check_outputs(self, nodes: Sequence[PlannedNode]) -> None:
-        outputs = {node.name: self.steps[node.step].output for node in nodes}
+        outputs = {node.name: self.steps[node.step].output for node in nodes if not node.is_http}
         for node in nodes:
+            if node.is_http:
+                continue
             for source in node.sources:
                 if source.node and source.output not in ("", outputs[source.node]):
                     reason = f"{source.node} makes {outputs[source.node]}, not {source.output[:64]}"

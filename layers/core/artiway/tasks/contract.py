@@ -252,10 +252,22 @@ class Fault(Wire):
     code: str = Field(min_length=1, max_length=64)
     message: str = Field(default="", max_length=500)
     is_retryable: bool = False
+    retry_after_seconds: int = Field(default=0, ge=0, le=86_400)
+
+
+class Answer(Wire):
+    """The answer of an HTTP target, of which the caller reports the beginning."""
+
+    http_status: int = Field(ge=100, le=999)
+    text: str = Field(default="", max_length=4_000)
+    elapsed_ms: int = Field(default=0, ge=0)
 
 
 class ReportData(Wire):
-    """The data of a message on the progress queue; the message's type is started, progress, result or failure."""
+    """The data of a message on the progress queue; the message's type is started, progress, result or failure.
+
+    The caller reports about HTTP nodes, as a worker does about the others: `answer` is in place of outputs.
+    """
 
     contract: Version = VERSION
     node_id: Id
@@ -269,3 +281,4 @@ class ReportData(Wire):
     outputs: list[Output] = Field(default=[], max_length=1_000)
     engine: Engine | None = None
     error: Fault | None = None
+    answer: Answer | None = None

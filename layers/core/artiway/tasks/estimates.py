@@ -72,6 +72,10 @@ def timing(
     for node in plan.nodes:
         track = Track(node.type, lane, node.model, node.step)
         ready_us = max((ends[name] for name in node.depends_on), default=0.0) + durations.ready_us
+        if node.is_http:  # in no queue of a pool
+            ends[node.name] = ready_us + node.cost_us
+            starts.append(ready_us)
+            continue
         expected = forecast.arrival(
             track,
             cost_us=node.cost_us,
@@ -94,7 +98,7 @@ def timing(
             heapq.heappush(slots[name], ends[node.name] + durations.claim_us)
         starts.append(start_us)
     start_s, end_s = min(starts) / MICROSECONDS, max(ends.values()) / MICROSECONDS
-    is_measured = all(node.step in durations.run_us for node in plan.nodes)
+    is_measured = all(node.step in durations.run_us for node in plan.nodes if not node.is_http)
     return Timing(
         start_s=round(start_s * durations.lateness),
         end_s=max(1, round(end_s * durations.lateness)),

@@ -23,6 +23,7 @@ from artiway.platform.logs import Logger
 from artiway.points.service import PointsService
 from artiway.tasks import messages
 from artiway.tasks.model import (
+    HTTP,
     NODE_ENDS,
     Claimed,
     Failure,
@@ -30,6 +31,7 @@ from artiway.tasks.model import (
     Node,
     NodeStatus,
     Occurrence,
+    OnFailure,
     Renewal,
     Report,
     ReportKind,
@@ -49,6 +51,10 @@ EXECUTION_TIMED_OUT = Failure("EXECUTION_TIMED_OUT", "execution timed out")
 STEP_UNAVAILABLE = Failure("STEP_UNAVAILABLE", "the step kept failing and the task waited too long; it is not charged")
 BY_REQUEST = Failure("CANCELLED", "cancelled by request")
 DEPENDENCY_FAILED = Failure("DEPENDENCY_FAILED", "a node that this one depends on failed")
+FLOW_STOPPED = Failure("FLOW_STOPPED", "another node failed, and the flow stops at the first failure")
+NO_RESULT = Failure("CALL_NO_RESULT", "no result of the call arrived in time", is_retryable=True)
+# SQS delays a message no longer.
+MOST_RETRY_AFTER_S = 900
 
 
 class Nodes(Protocol):
@@ -136,7 +142,7 @@ class NodeService:
                 logger.info(
                     "node claimed", task_id=str(task_id), node_id=str(node_id), attempt=attempt, worker_id=worker_id
                 )
-                tx.publish(task, _about(Event.TASK_STARTED, node, status=NodeStatus.PROCESSING, attempt=attempt))
+                tx.publish(task, about(Event.TASK_STARTED, node, status=NodeStatus.PROCESSING, attempt=attempt))
             return _order(task, node, claim.outputs, terms)
 
     def beat(self, card: WorkerCard, held: Sequence[tuple[UUID, int]]) -> Beat:
@@ -221,7 +227,7 @@ class NodeService:
         cancelled = set(tx.cancel_all(task, failure))
         for node in tx.nodes(task.task_id):
             if node.node_id in cancelled:
-                tx.publish(task, _about(Event.TASK_CANCELLED, node, status=NodeStatus.CANCELLED))
+                tx.publish(task, about(Event.TASK_CANCELLED, node, status=NodeStatus.CANCELLED))
         tx.answer_tokens(sorted(cancelled))
         return self.conclude(tx, task)
 
@@ -310,6 +316,8 @@ class NodeService:
             node = tx.node(node_id)
             if task is None or node is None:
                 return False
+            if node.type == HTTP and failure is LEASE_LOST:
+                failure = NO_RESULT
             trial = tx.trial(node) if failure.code in ENGINE_FAULTS else None
             if not tx.time_out(verb, node, attempt, failure, worker_id=worker_id):
                 return False
@@ -323,11 +331,13 @@ class NodeService:
     def _after_failure(
         self, tx: TaskTransaction, task: Task, node: Node, failure: Failure, *, is_spared: bool = False
     ) -> None:
-        """Retry the node if the failure allows it and retries remain. Otherwise cancel the nodes that depend on it."""
+        """Retry the node if the failure allows it and retries remain. Otherwise cancel the nodes that depend on it, or
+        all that have not started if the flow stops at a failure."""
         error, attempt = failure.as_json(), node.attempt
         logger.info("attempt failed", code=failure.code, **_named(node))
-        if is_spared or (failure.is_retryable and node.failures <= self.rules.retries):
-            delay_s = self._backoff_s(node.failures)
+        may_retry = is_spared or (failure.is_retryable and node.failures <= self.rules.retries)
+        if may_retry and not _is_stopped(tx, task, node):
+            delay_s = max(self._backoff_s(node.failures), min(failure.retry_after_s, MOST_RETRY_AFTER_S))
             tx.retry(node, attempt, delay_s=delay_s)
             tx.send(
                 messages.ready(
@@ -338,14 +348,16 @@ class NodeService:
                     delay_s=-int(-delay_s // 1),
                 )
             )
-            tx.publish(task, _about(Event.TASK_QUEUED, node, status=NodeStatus.PENDING, attempt=attempt, error=error))
+            tx.publish(task, about(Event.TASK_QUEUED, node, status=NodeStatus.PENDING, attempt=attempt, error=error))
             metrics.emit("NodesRetried", 1, type=node.type, code=failure.code)
             return
-        cancelled = set(tx.cancel_dependents(node, DEPENDENCY_FAILED))
-        tx.publish(task, _about(Event.TASK_FAILED, node, status=node.status, attempt=attempt, error=error))
+        is_stop = task.on_failure is OnFailure.STOP
+        found = tx.cancel_waiting(task, FLOW_STOPPED) if is_stop else tx.cancel_dependents(node, DEPENDENCY_FAILED)
+        cancelled = set(found)
+        tx.publish(task, about(Event.TASK_FAILED, node, status=node.status, attempt=attempt, error=error))
         for dependent in tx.nodes(task.task_id):
             if dependent.node_id in cancelled:
-                tx.publish(task, _about(Event.TASK_CANCELLED, dependent, status=NodeStatus.CANCELLED))
+                tx.publish(task, about(Event.TASK_CANCELLED, dependent, status=NodeStatus.CANCELLED))
         tx.answer_tokens([node.node_id, *sorted(cancelled)])
         metrics.emit("NodesFailed", 1, type=node.type, code=failure.code)
         self.conclude(tx, task)
@@ -373,6 +385,15 @@ def outcome(nodes: Sequence[Node], *, is_cancelled: bool) -> TaskStatus:
         return TaskStatus.CANCELLED
     is_delivered = any(node.is_result and node.status is NodeStatus.COMPLETED for node in nodes)
     return TaskStatus.PARTIAL if is_delivered else TaskStatus.FAILED
+
+
+def _is_stopped(tx: TaskTransaction, task: Task, node: Node) -> bool:
+    """Another node has failed for good, so that no attempt of this flow may start. The task is locked, and a node that
+    is retried leaves its failure in the transaction that stored it."""
+    if task.on_failure is not OnFailure.STOP:
+        return False
+    failures = (NodeStatus.FAILED, NodeStatus.TIMEOUT)
+    return any(other.status in failures for other in tx.nodes(task.task_id) if other.node_id != node.node_id)
 
 
 def _named(node: Node | Report) -> dict[str, Any]:
@@ -411,7 +432,7 @@ def _pictures(held: Held) -> dict[str, Any]:
     }
 
 
-def _about(event: Event, node: Node, **details: Any) -> Occurrence:
+def about(event: Event, node: Node, **details: Any) -> Occurrence:
     return _event(event, node.name, node.node_id, details)
 
 

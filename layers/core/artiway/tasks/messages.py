@@ -13,12 +13,14 @@ from artiway.outbox.model import Message
 from artiway.push.model import Notice
 from artiway.push.service import notice_message
 from artiway.scheduling.lanes import LANES
-from artiway.tasks.model import NewNode, Node, Occurrence, Task
+from artiway.tasks.model import HTTP, NewNode, Node, Occurrence, Task
 
 START = "machine:start"
 ANSWER = "machine:answer"
 WORKER_REGISTERED = "worker_came"
 DEPENDENCIES = "dependencies"
+PROGRESS = "progress"
+CALL_DUE = "call_due"
 
 
 def lane_destination(lane: str) -> str:
@@ -88,10 +90,9 @@ def work(
     The dispatched node stands for the message: if no worker claims it, a sweep sends the message again.
     """
     data = {"nodeId": str(node_id), "tenantId": str(tenant_id), "taskId": str(task_id), "attempt": attempt}
-    destination = work_destination(pool, node_type)
-    return Message(
-        destination, f"node:{node_id}", "work", data, tenant_id=tenant_id, trace_id=trace_id, is_stored=False
-    )
+    # The caller has no database, so it cannot claim: the consumer of reports does it, and sends the call to the caller.
+    destination, kind = (PROGRESS, CALL_DUE) if pool == HTTP else (work_destination(pool, node_type), "work")
+    return Message(destination, f"node:{node_id}", kind, data, tenant_id=tenant_id, trace_id=trace_id, is_stored=False)
 
 
 def event_body(task_id: UUID, occurrence: Occurrence, *, sequence: int, at: datetime) -> dict[str, Any]:

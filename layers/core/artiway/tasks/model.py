@@ -52,6 +52,17 @@ class TaskStatus(StrEnum):
 TASK_ENDS = frozenset({TaskStatus.COMPLETED, TaskStatus.PARTIAL, TaskStatus.FAILED, TaskStatus.CANCELLED})
 RETRYABLE_ENDS = frozenset({TaskStatus.PARTIAL, TaskStatus.FAILED})
 
+# The type, the step and the pool of an HTTP node. The caller serves it, and it holds no slot of a GPU worker.
+HTTP = "http"
+CALLER = "caller"
+
+
+class OnFailure(StrEnum):
+    """What a node that fails for good cancels: the nodes that depend on it, or every node that has not started."""
+
+    CONTINUE = "continue"
+    STOP = "stop"
+
 
 class NoSuchTask(NotFound):
     code = "TASK_404_NO_TASK"
@@ -104,15 +115,33 @@ class Cycle(Refused):
 
 
 @dataclass(frozen=True)
+class Answer:
+    """The answer of an HTTP target; `text` is its beginning."""
+
+    http_status: int
+    text: str
+    elapsed_ms: int
+
+    def as_json(self) -> dict[str, Any]:
+        return {"httpStatus": self.http_status, "text": self.text, "elapsedMs": self.elapsed_ms}
+
+
+@dataclass(frozen=True)
 class Failure:
     """Why a node failed, and whether a retry may succeed."""
 
     code: str
     message: str
     is_retryable: bool = False
+    # Of an HTTP target: its answer, and the shortest time to the next attempt.
+    answer: Answer | None = None
+    retry_after_s: int = 0
 
     def as_json(self) -> dict[str, str]:
         return {"code": self.code, "message": self.message}
+
+    def as_stored(self) -> dict[str, Any]:
+        return self.as_json() if self.answer is None else {**self.as_json(), "answer": self.answer.as_json()}
 
 
 @dataclass(frozen=True)
@@ -139,6 +168,11 @@ class PlannedNode:
     price_points: int = 0
     is_result: bool = False
     model: str = ""
+    pool: str = ""  # empty: that of the task
+
+    @property
+    def is_http(self) -> bool:
+        return self.type == HTTP
 
 
 @dataclass(frozen=True)
@@ -168,7 +202,8 @@ class Plan:
 
     @property
     def cost_us(self) -> int:
-        return sum(node.cost_us for node in self.nodes)
+        """On workers: a call takes none of their time."""
+        return sum(node.cost_us for node in self.nodes if not node.is_http)
 
 
 @dataclass(frozen=True)
@@ -196,6 +231,7 @@ class Task:
     trace_id: str = ""  # of the request that submitted it
     submission_key: str | None = None  # of the caller: the same key submits once
     is_draft: bool = False
+    on_failure: OnFailure = OnFailure.CONTINUE
 
     @property
     def execution_name(self) -> str:
@@ -333,6 +369,7 @@ class Report:
     engine: Mapping[str, Any] | None = None
     failure: Failure | None = None
     trace_id: str = ""
+    answer: Answer | None = None
 
 
 @dataclass(frozen=True)
@@ -540,6 +577,7 @@ class NewTask:
     submission_key: str | None = None
     is_draft: bool = False
     request: Mapping[str, Any] = field(default_factory=dict)  # inputs by name, and the number of outputs
+    on_failure: OnFailure = OnFailure.CONTINUE
 
 
 @dataclass(frozen=True)
@@ -559,3 +597,4 @@ class NewNode:
     is_result: bool
     in_degree: int
     depends_on_ids: tuple[UUID, ...] = ()
+    pool: str = ""  # empty: that of the task

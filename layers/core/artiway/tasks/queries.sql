@@ -19,25 +19,27 @@ SELECT count(*) AS ended
 
 -- name: insert_task
 INSERT INTO task (tenant_id, task_id, user_id, tool, name, hold_id, lane, pool, priority, params, price_points, webhook_url,
-                  eta_s, eta_model_s, trace_id, submission_key, is_draft, request)
+                  eta_s, eta_model_s, trace_id, submission_key, is_draft, request, on_failure)
 VALUES (current_tenant(), %(task_id)s, %(user_id)s, %(tool)s, %(name)s, %(hold_id)s, %(lane)s, %(pool)s, %(priority)s, %(params)s,
         %(price_points)s, %(webhook_url)s, %(eta_s)s, %(eta_model_s)s, %(trace_id)s, %(submission_key)s, %(is_draft)s,
-        %(request)s)
+        %(request)s, %(on_failure)s)
 RETURNING tenant_id, task_id, user_id, tool, name, status, run, hold_id, lane, pool, priority, price_points, charged_points,
-          webhook_url, event_sequence, error, created_at, started_at, ended_at, cancel_requested_at, trace_id, submission_key, is_draft;
+          webhook_url, event_sequence, error, created_at, started_at, ended_at, cancel_requested_at, trace_id, submission_key, is_draft,
+          on_failure;
 
 -- name: task_with_key
 SELECT tenant_id, task_id, user_id, tool, name, status, run, hold_id, lane, pool, priority, price_points, charged_points,
-       webhook_url, event_sequence, error, created_at, started_at, ended_at, cancel_requested_at, trace_id, submission_key, is_draft
+       webhook_url, event_sequence, error, created_at, started_at, ended_at, cancel_requested_at, trace_id, submission_key, is_draft,
+       on_failure
   FROM task WHERE tenant_id = current_tenant() AND submission_key = %(submission_key)s;
 
 -- name: insert_nodes
 INSERT INTO task_node (tenant_id, node_id, task_id, user_id, position, name, type, step, model, lane, pool, priority, params,
                        inputs, cost_us, price_points, is_result, in_degree)
-SELECT current_tenant(), node_id, %(task_id)s, %(user_id)s, position, name, type, step, model, %(lane)s, %(pool)s, %(priority)s,
+SELECT current_tenant(), node_id, %(task_id)s, %(user_id)s, position, name, type, step, model, %(lane)s, pool, %(priority)s,
        params, inputs, cost_us, price_points, is_result, in_degree
   FROM jsonb_to_recordset(%(nodes)s) AS node (node_id uuid, position integer, name text, type text, step text, model text,
-       params jsonb, inputs jsonb, cost_us bigint, price_points bigint, is_result boolean, in_degree integer);
+       pool text, params jsonb, inputs jsonb, cost_us bigint, price_points bigint, is_result boolean, in_degree integer);
 
 -- name: insert_dependencies
 INSERT INTO node_dependency (tenant_id, node_id, depends_on_id)
@@ -46,14 +48,16 @@ SELECT current_tenant(), edge.node_id, edge.depends_on_id
 
 -- name: task
 SELECT tenant_id, task_id, user_id, tool, name, status, run, hold_id, lane, pool, priority, price_points, charged_points,
-       webhook_url, event_sequence, error, created_at, started_at, ended_at, cancel_requested_at, trace_id, submission_key, is_draft
+       webhook_url, event_sequence, error, created_at, started_at, ended_at, cancel_requested_at, trace_id, submission_key, is_draft,
+       on_failure
   FROM task
  WHERE task_id = %(task_id)s;
 
 -- name: lock_task
 -- Taken before any node of the task changes. So the ends of two nodes see each other, and transactions do not deadlock.
 SELECT tenant_id, task_id, user_id, tool, name, status, run, hold_id, lane, pool, priority, price_points, charged_points,
-       webhook_url, event_sequence, error, created_at, started_at, ended_at, cancel_requested_at, trace_id, submission_key, is_draft
+       webhook_url, event_sequence, error, created_at, started_at, ended_at, cancel_requested_at, trace_id, submission_key, is_draft,
+       on_failure
   FROM task
  WHERE task_id = %(task_id)s
    FOR UPDATE;
@@ -243,13 +247,20 @@ UPDATE task_node
 UPDATE task_node
    SET status = 'CANCELLED', version = version + 1, error = %(error)s, lease_until = NULL, ended_at = clock_timestamp()
  WHERE task_id = %(task_id)s AND superseded_at IS NULL AND status IN ('PENDING', 'QUEUED', 'PROCESSING')
-RETURNING node_id, name, attempt;
+RETURNING node_id, name, attempt, pool;
+
+-- name: cancel_waiting
+-- Those that have not started. A running attempt goes on.
+UPDATE task_node
+   SET status = 'CANCELLED', version = version + 1, error = %(error)s, ended_at = clock_timestamp()
+ WHERE task_id = %(task_id)s AND superseded_at IS NULL AND status IN ('PENDING', 'QUEUED')
+RETURNING node_id, pool;
 
 -- name: cancel_dependents
 UPDATE task_node
    SET status = 'CANCELLED', version = version + 1, error = %(error)s, ended_at = clock_timestamp()
  WHERE node_id = ANY (%(node_ids)s::uuid[]) AND status IN ('PENDING', 'QUEUED') AND superseded_at IS NULL
-RETURNING node_id, name, attempt;
+RETURNING node_id, name, attempt, pool;
 
 -- name: note_progress
 -- At most once per interval for each node, for any number of messages.

@@ -37,6 +37,7 @@ from artiway.tasks.model import (
     NodeStatus,
     NoSuchTask,
     Occurrence,
+    OnFailure,
     Published,
     ReleasedSlot,
     Renewal,
@@ -136,6 +137,7 @@ class PostgresTaskTransaction:
                 "submission_key": task.submission_key,
                 "is_draft": task.is_draft,
                 "request": Jsonb(task.request),
+                "on_failure": task.on_failure,
             },
         )
         assert row is not None
@@ -160,6 +162,7 @@ class PostgresTaskTransaction:
                 "price_points": node.price_points,
                 "is_result": node.is_result,
                 "in_degree": node.in_degree,
+                "pool": node.pool or task.pool,
             }
             for node in nodes
         ]
@@ -169,7 +172,6 @@ class PostgresTaskTransaction:
                 "task_id": task.task_id,
                 "user_id": task.user_id,
                 "lane": task.lane,
-                "pool": task.pool,
                 "priority": task.priority,
                 "nodes": Jsonb(rows),
             },
@@ -269,7 +271,7 @@ class PostgresTaskTransaction:
             "task_id": report.task_id,
             "node_id": report.node_id,
             "attempt": report.attempt,
-            "output": Jsonb([output.as_json() for output in report.outputs]),
+            "output": Jsonb([one.as_json() for one in (report.answer, *report.outputs) if one is not None]),
             "engine": _jsonb(report.engine),
             "gpu_us": report.gpu_us,
             "artefacts": json.dumps([{"artefact_id": str(ids.new_id()), **vars(output)} for output in report.outputs]),
@@ -302,7 +304,7 @@ class PostgresTaskTransaction:
         parameters = {
             "node_id": node.node_id,
             "attempt": attempt,
-            "error": Jsonb(failure.as_json()),
+            "error": Jsonb(failure.as_stored()),
             "gpu_us": gpu_us,
             "counted": int(is_counted),
         }
@@ -330,7 +332,11 @@ class PostgresTaskTransaction:
 
     def cancel_all(self, task: Task, failure: Failure) -> list[UUID]:
         rows = self._tx.all(SQL["cancel_nodes"], {"task_id": task.task_id, "error": Jsonb(failure.as_json())})
-        return self._cancelled(task.pool, rows)
+        return self._cancelled(rows)
+
+    def cancel_waiting(self, task: Task, failure: Failure) -> list[UUID]:
+        parameters = {"task_id": task.task_id, "error": Jsonb(failure.as_json())}
+        return self._cancelled(self._tx.all(SQL["cancel_waiting"], parameters))
 
     def cancel_dependents(self, node: Node, failure: Failure) -> list[UUID]:
         siblings = self._tx.all(SQL["node_ids_of_task"], {"task_id": node.task_id})
@@ -338,7 +344,7 @@ class PostgresTaskTransaction:
         if not dependents:
             return []
         parameters = {"node_ids": list(dependents), "error": Jsonb(failure.as_json())}
-        return self._cancelled(node.pool, self._tx.all(SQL["cancel_dependents"], parameters))
+        return self._cancelled(self._tx.all(SQL["cancel_dependents"], parameters))
 
     def is_running(self, node_id: UUID, attempt: int) -> bool:
         return self._tx.one(SQL["is_running"], {"node_id": node_id, "attempt": attempt}) is not None
@@ -367,8 +373,8 @@ class PostgresTaskTransaction:
             self.released.append(ReleasedSlot(node.node_id, node.pool, gpu_us))
         return changed == 1
 
-    def _cancelled(self, pool: str, rows: Sequence[Row]) -> list[UUID]:
-        self.released += [ReleasedSlot(row["node_id"], pool, None) for row in rows]
+    def _cancelled(self, rows: Sequence[Row]) -> list[UUID]:
+        self.released += [ReleasedSlot(row["node_id"], row["pool"], None) for row in rows]
         return [row["node_id"] for row in rows]
 
     def _number(self, query: bytes, column: str, parameters: Mapping[str, Any] | None = None) -> int:
@@ -553,7 +559,9 @@ def _card(card: WorkerCard) -> dict[str, Any]:
 
 
 def _task(row: Row) -> Task:
-    return Task(**{**row, "status": TaskStatus(row["status"]), "priority": Priority(row["priority"])})
+    on_failure = OnFailure(row["on_failure"]) if "on_failure" in row else OnFailure.CONTINUE
+    known = {"status": TaskStatus(row["status"]), "priority": Priority(row["priority"]), "on_failure": on_failure}
+    return Task(**{**row, **known})
 
 
 def _node(row: Row) -> Node:

@@ -39,6 +39,7 @@ from artiway.tasks.model import (
     NoSuchTask,
     NotRetryable,
     Occurrence,
+    OnFailure,
     Plan,
     PlannedNode,
     QueueFull,
@@ -96,6 +97,7 @@ class _Wishes:
     priority: Priority
     submission_key: str | None
     request: Mapping[str, Any]
+    on_failure: OnFailure = OnFailure.CONTINUE
 
 
 class TimingOf(Protocol):
@@ -137,17 +139,19 @@ class TaskService:
         live_progress: Callable[[Sequence[UUID]], Mapping[UUID, NodeProgress]],
         circuit_rules: Callable[[], Rules],
         drafts: Drafts,
+        check_calls: Callable[[UUID, Plan], None],
     ) -> None:
         """`load_of` returns a lane's load, `timing_of` the expected times of a plan; both may be seconds old.
 
         `refusal_of` returns the reason why a webhook's URL can never be called, or None.
         `live_progress` returns the newest progress of the running nodes of tasks.
+        `check_calls` raises InvalidRequest for a target or a secret of HTTP nodes.
         `circuit_rules` returns the rules by which tasks that need a stopped step are refused.
         """
         self._store, self._points, self._inputs, self._catalogue = store, points, inputs, catalogue
         self._nodes, self._clock, self._load_of, self._refusal_of = nodes, clock, load_of, refusal_of
         self._live_progress, self._timing, self._circuit_rules = live_progress, timing_of, circuit_rules
-        self._drafts = drafts
+        self._drafts, self._check_calls = drafts, check_calls
         self._hold_ttl = timedelta(seconds=hold_ttl_s)
 
     # Submissions
@@ -182,12 +186,13 @@ class TaskService:
         webhook_url: str | None,
         priority: Priority = Priority.NORMAL,
         submission_key: str | None = None,
+        on_failure: OnFailure = OnFailure.CONTINUE,
     ) -> Accepted:
         """As `submit`, for nodes that the caller names."""
         task_id = ids.new_id()
         plan = self._catalogue.flow(nodes, seed=_seed(task_id))
         uploads = {f"{node.name}.{key}": str(value) for node in nodes for key, value in node.uploads.items()}
-        wishes = _Wishes(name, {}, webhook_url, priority, submission_key, {"inputs": uploads})
+        wishes = _Wishes(name, {}, webhook_url, priority, submission_key, {"inputs": uploads}, on_failure)
         return self._accept(tenant_id, user_id, task_id, plan, wishes)
 
     def estimate(
@@ -223,6 +228,7 @@ class TaskService:
         webhook_url = wishes.webhook_url
         if webhook_url is not None and (reason := self._refusal_of(webhook_url)) is not None:
             raise InvalidRequest("webhookUrl", reason)
+        self._check_calls(tenant_id, plan)
         pictures = self._inputs.inspect(tenant_id, _uploads(plan))
         with self._store.open(tenant_id) as tx:
             limits = tx.limits()
@@ -257,6 +263,7 @@ class TaskService:
                     submission_key=wishes.submission_key,
                     is_draft=plan.is_draft,
                     request=wishes.request,
+                    on_failure=wishes.on_failure,
                 )
             )
             nodes = _new_nodes(plan.nodes, pictures)
@@ -406,6 +413,7 @@ class TaskService:
                     cost_us=node.cost_us,
                     price_points=node.price_points,
                     is_result=node.is_result,
+                    pool=node.pool,
                     in_degree=sum(other not in done for other in before.get(node.node_id, ())),
                     depends_on_ids=tuple(successor.get(other, other) for other in before.get(node.node_id, ())),
                 )
@@ -456,6 +464,7 @@ def _new_nodes(nodes: Sequence[PlannedNode], pictures: Mapping[UUID, Picture]) -
             cost_us=node.cost_us,
             price_points=node.price_points,
             is_result=node.is_result,
+            pool=node.pool,
             in_degree=len(node.depends_on),
             depends_on_ids=tuple(node_ids[name] for name in node.depends_on),
         )

@@ -12,7 +12,7 @@ from artiway.errors import Unavailable
 from artiway.platform.clock import Clock
 from artiway.scheduling.forecast import Expected, Forecast
 from artiway.scheduling.model import MICROSECONDS, Priority, Track, WaitingFor
-from artiway.tasks.model import NODE_ENDS, Node, NodeStatus, Task
+from artiway.tasks.model import HTTP, NODE_ENDS, Node, NodeStatus, Task
 from artiway.tasks.service import TaskGraph, TaskService
 
 # The queue is asked for so many nodes of each track; the nodes of the task behind them follow one another.
@@ -29,6 +29,7 @@ DETAILS = {
     WaitingFor.TURN: "it waits for its turn",
     WaitingFor.NONE: "it is on its way to a worker",
 }
+CALL_WAITS = "it waits for a place: your organisation makes a limited number of calls at once"
 PRIORITIES = {
     Priority.HIGH: "; its priority is HIGH: it goes before other work of your organisation",
     Priority.NORMAL: "",
@@ -92,7 +93,8 @@ class WhyService:
     def explain(self, *, tenant_id: UUID, task_id: UUID) -> Explanation:
         graph = self._tasks.graph(tenant_id=tenant_id, task_id=task_id)
         by_id = {node.node_id: node for node in graph.nodes}
-        places = self._places(graph, [node for node in graph.nodes if node.status is NodeStatus.QUEUED])
+        queued = [node for node in graph.nodes if node.status is NodeStatus.QUEUED and node.type != HTTP]
+        places = self._places(graph, queued)
         forecast = self._forecast_of(graph.task.pool, str(graph.task.tenant_id)) if places else None
         reasons = []
         for node in graph.nodes:
@@ -167,6 +169,8 @@ class WhyService:
         if node.status is NodeStatus.PENDING:
             detail = "it is about to be retried" if node.attempt else "it is about to be queued"
             return Reason(node, WaitingFor.NONE, None, None, detail)
+        if node.type == HTTP:
+            return Reason(node, WaitingFor.TURN, None, None, CALL_WAITS)
         if place is None or forecast is None or place.waiting_for is WaitingFor.NONE:
             return Reason(node, WaitingFor.NONE, 0, 0, DETAILS[WaitingFor.NONE])
         expected = _expected(node, place, forecast)

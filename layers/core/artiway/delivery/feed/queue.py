@@ -125,8 +125,9 @@ class RedisLease:
 class RedisListeners:
     """Counts open streams by leases, which expire after a crash. Without Redis none is counted."""
 
-    def __init__(self, redis: Redis, limits: ListenerLimits, *, breaker: Breaker | None = None) -> None:
-        self._redis, self._limits = redis, limits
+    def __init__(self, redis: Redis, limits: ListenerLimits, *, breaker: Breaker | None = None, kind: str = "") -> None:
+        """Streams of another `kind` have counts of their own."""
+        self._redis, self._limits, self._kind = redis, limits, kind
         self._breaker = breaker or Breaker()
         self._enter = scripts.load(redis, "enter_listener", LUA)
 
@@ -138,7 +139,7 @@ class RedisListeners:
             (f"tenant:{tenant_id}", "tenant", limits.tenant),
             ("all", "platform", limits.platform),
         ]
-        token, keys = secrets.token_hex(8), [task_listeners(group) for group, _, _ in groups]
+        token, keys = secrets.token_hex(8), [task_listeners(self._kind + group) for group, _, _ in groups]
         guarded = self._breaker.guard("ListenerLimitAway")
         lease = RedisLease(self._redis, guarded, keys, token)
         full, retry_ms = 0, 0

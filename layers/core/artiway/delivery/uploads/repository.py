@@ -19,6 +19,7 @@ from artiway.delivery.uploads.model import (
     Upload,
 )
 from artiway.delivery.uploads.names import content_disposition
+from artiway.errors import Unavailable
 from artiway.ids import to_wire
 from artiway.platform import sql
 from artiway.platform.clock import Clock
@@ -158,6 +159,16 @@ class S3Objects:
             head = body.read(length)
         total = answer.get("ContentRange", "").rpartition("/")[2]
         return head, int(total) if total.isdigit() else int(answer["ContentLength"])
+
+    def read(self, key: str, *, most_bytes: int) -> bytes | None:
+        """The whole object; None if it does not exist or is larger. Raises Unavailable."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        try:
+            found = self.head(key, length=most_bytes)
+        except (BotoCoreError, ClientError) as error:
+            raise Unavailable("pictures cannot be read at the moment", retry_after_s=5) from error
+        return None if found is None or found[1] > most_bytes else found[0]
 
     def delete(self, keys: Sequence[str]) -> list[str]:
         """Returns the keys that no longer exist, also those that did not exist before."""

@@ -61,6 +61,15 @@ class Lease(Protocol):
     def is_held(self) -> bool: ...
 
 
+class Uncounted:
+    """The lease of a reader that no newer one replaces."""
+
+    is_counted = False
+
+    def is_held(self) -> bool:
+        return True
+
+
 class Listeners(Protocol):
     def lease(self, *, tenant_id: UUID, user_id: UUID, ttl_ms: int) -> AbstractContextManager[Lease]: ...
 
@@ -188,6 +197,25 @@ class FeedReader:
                 if entry.name in TERMINAL:
                     yield retry(OVER_RETRY_MS)
                     return
+
+    def follow(self, *, tenant_id: UUID, generation_id: UUID, life_ms: int) -> Generator[Entry | None, None, None]:
+        """The entries from the first to the terminal one, for the request that made the text. None: a heartbeat is due.
+
+        Such a request is not counted as a stream of events here: its reader cannot reconnect.
+        """
+        stored, position = Stored(self._store, tenant_id, generation_id), Position(None)
+        if stored.first.end is not None:
+            yield from position.recover(stored.first)
+            return
+        rhythm = Rhythm(life_ms, now_ms=self._now_ms)
+        for entry in self._entries(generation_id, position, rhythm, Uncounted(), stored, is_new=True):
+            if isinstance(entry, str):
+                yield None
+                continue
+            yield entry
+            rhythm.sent()
+            if entry.name in TERMINAL:
+                return
 
     def _entries(
         self,

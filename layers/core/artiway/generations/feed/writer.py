@@ -39,8 +39,16 @@ class FeedWriter:
     """
 
     def __init__(
-        self, feed: Feed, generation_id: UUID, attempt: int, *, now_ms: Callable[[], float] = monotonic_ms
+        self,
+        feed: Feed,
+        generation_id: UUID,
+        attempt: int,
+        *,
+        first_attempt: int = 1,
+        now_ms: Callable[[], float] = monotonic_ms,
     ) -> None:
+        """No attempt before `first_attempt` had text, so there is none to drop."""
+        self._is_again = attempt > first_attempt
         self._feed, self._generation_id, self._attempt, self._now_ms = feed, generation_id, attempt, now_ms
         self._batch = TextBatch()
         self._first: list[Event] = []
@@ -79,7 +87,7 @@ class FeedWriter:
     def start(self, start: Start) -> None:
         """The first event. After `restart` readers drop the text that they have."""
         with self._changed:
-            self._first = [Restart(), start] if self._attempt > 1 else [start]
+            self._first = [Restart(), start] if self._is_again else [start]
             self._unsent_first = self._first
             self._append([])
 

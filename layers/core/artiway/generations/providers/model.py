@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
@@ -58,6 +58,8 @@ class Prompt:
     temperature: float | None = None
     json_schema: Mapping[str, Any] | None = None
     is_streamed: bool = True
+    # Fields of the request that the caller chose, such as `top_p`; they are sent as they are.
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -245,6 +247,9 @@ class Router(Protocol):
 
     def targets(self, service: str, *, is_paid: bool) -> Sequence[Target]:
         """The targets of a route, the first preferred. Raises `ProviderFailed` NO_ROUTE if there is none."""
+
+    def named(self, model: str, services: Collection[str], *, is_paid: bool) -> Sequence[Target]:
+        """The one target `provider/model`, if a route of these services has it. Raises `ProviderFailed` NO_ROUTE."""
 
     def stream(
         self,

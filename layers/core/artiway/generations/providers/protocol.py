@@ -55,6 +55,7 @@ def request_body(target: Target, prompt: Prompt) -> bytes:
     }
     if prompt.temperature is not None:
         body["temperature"] = prompt.temperature
+    body |= prompt.options
     if prompt.is_streamed:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
     if prompt.json_schema is not None:

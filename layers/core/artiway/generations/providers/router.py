@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Protocol
@@ -68,6 +68,9 @@ class ProviderRouter:
 
     def targets(self, service: str, *, is_paid: bool) -> Sequence[Target]:
         return self._routes().of(service, is_paid=is_paid)
+
+    def named(self, model: str, services: Collection[str], *, is_paid: bool) -> Sequence[Target]:
+        return self._routes().named(model, services, is_paid=is_paid)
 
     def stream(
         self,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -55,6 +55,26 @@ class Routes:
             tier = "paid" if is_paid else "free"
             raise ProviderFailed(FailureCode.NO_ROUTE, f"no provider is configured for {tier} texts of {service}")
         return found
+
+    def named(self, model: str, services: Collection[str], *, is_paid: bool) -> tuple[Target, ...]:
+        """The target of a caller who chose it. Only what the operator's routes of these services use can be chosen."""
+        for target in self._routed(services, is_paid=is_paid):
+            if target.name == model:
+                return (target,)
+        tier = "paid" if is_paid else "free"
+        raise ProviderFailed(FailureCode.NO_ROUTE, f"{model} writes no {tier} texts")
+
+    def models(self, services: Collection[str]) -> list[str]:
+        """The names that `named` knows, of either tier."""
+        found = [*self._routed(services, is_paid=True), *self._routed(services, is_paid=False)]
+        return list(dict.fromkeys(target.name for target in found))
+
+    def routed(self, services: Collection[str]) -> list[str]:
+        """Those of the services that have a route."""
+        return [one for one in services if any(self.by_service.get((one, is_paid)) for is_paid in (True, False))]
+
+    def _routed(self, services: Collection[str], *, is_paid: bool) -> list[Target]:
+        return [target for service in services for target in self.by_service.get((service, is_paid), ())]
 
     def places(self) -> frozenset[tuple[str, int]]:
         """Host and port of every provider: what the outbound client may call although it is private."""

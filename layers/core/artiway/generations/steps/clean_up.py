@@ -51,14 +51,15 @@ def clean_up(
             first_token_at=publication.first_token_at,
         )
     else:
-        has_content = bool(publication.text or execution.usage.output_tokens)
+        # Of the first stage of a chain nothing was delivered before its end, whatever the provider counted.
+        has_content = bool(publication.text or execution.usage.output_tokens) and not generation.is_in_first_stage
         outcome = Outcome(
             Status.CANCELLED if publication.is_cancelled else Status.COMPLETED,
             text=publication.text,
             usage=execution.usage if has_content else None,
             usage_source=execution.usage_source if has_content else None,
             finish_reason=str(execution.finish_reason),
-            result=execution.result,
+            result=None if generation.is_in_first_stage else execution.result,
             first_token_at=publication.first_token_at,
         )
     ended = lifecycle.finish(generation, outcome)

@@ -11,11 +11,11 @@ from artiway.generations.services import Services
 def decide(lane: str, services: Services, router: Router, limits: GuardLimits) -> Decision:
     """A service without a route has no model: its texts are claimed, and end with the reason."""
     routes, models = [], {}
-    for service in services.of_modes([Mode(lane.partition("_")[2])]):
+    for service, routed in services.in_lane(Mode(lane.partition("_")[2])):
         try:
-            targets = router.targets(service.name, is_paid=tier_of(lane) == "paid")
+            targets = router.targets(routed, is_paid=tier_of(lane) == "paid")
         except ProviderFailed:
             continue
-        routes.append(Route(service.name, targets[0].provider, targets[0].model_id))
-        models[service.name] = [target.name for target in targets]
+        routes.append(Route(service, targets[0].provider, targets[0].model_id))
+        models[service] = [target.name for target in targets]
     return Decision(lane, routes, limits, models)

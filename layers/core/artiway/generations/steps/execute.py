@@ -38,6 +38,7 @@ class Execution:
     usage_source: UsageSource
     failure: ProviderFailed | None = None
     result: Mapping[str, Any] | None = None
+    target: Target | None = None
 
 
 def execute(
@@ -51,10 +52,11 @@ def execute(
     limits: GuardLimits,
     phases: Limits,
     parsed: Callable[[str], Mapping[str, Any]] | None = None,
+    is_shown: bool = True,
 ) -> Execution:
     """The stream is closed whatever happens, which stops the provider.
 
-    With `parsed` the answer is shown only once it is known to be of the service's schema.
+    With `parsed` the answer is shown only once it is known to be of the service's schema; not `is_shown`, never.
     """
 
     def admit(target: Target) -> bool:
@@ -81,24 +83,25 @@ def execute(
                     publication.note_content()
                 case Finish(reason, usage) if parsed is not None and reason is not FinishReason.CANCELLED:
                     result = _checked(held, parsed, target, usage)
-                    publication.write(held)
-                    done = _finished(generation, publication, reason, _usage(usage), thoughts)
-                    return replace(done, result=result)
+                    if is_shown:
+                        publication.write(held)
+                    done = _finished(generation, held, reason, _usage(usage), thoughts)
+                    return replace(done, result=result, target=target)
                 case Finish(reason, usage):
-                    return _finished(generation, publication, reason, _usage(usage), thoughts)
+                    return _finished(generation, publication.text, reason, _usage(usage), thoughts)
                 case Alive() | Tick():
                     pass
             publication.beat()
             if publication.is_lost:
                 break
     except ProviderFailed as failure:
-        done = _finished(generation, publication, "error", _usage(failure.usage), thoughts)
+        done = _finished(generation, publication.text, "error", _usage(failure.usage), thoughts)
         return Execution(done.finish_reason, done.usage, done.usage_source, failure)
     finally:
         close = getattr(stream, "close", None)
         if close is not None:
             close()
-    return _finished(generation, publication, "lost", None, thoughts)
+    return _finished(generation, publication.text, "lost", None, thoughts)
 
 
 def _checked(
@@ -117,12 +120,10 @@ def refused(generation: Generation, failure: ProviderFailed) -> Execution:
     return Execution("error", Usage(generation.input_tokens, 0), UsageSource.ESTIMATED, failure)
 
 
-def _finished(
-    generation: Generation, publication: Publication, reason: str, usage: Usage | None, thoughts: int
-) -> Execution:
+def _finished(generation: Generation, text: str, reason: str, usage: Usage | None, thoughts: int) -> Execution:
     if usage is not None:
         return Execution(reason, usage, UsageSource.PROVIDER)
-    estimated = estimated_tokens(publication.text) + (thoughts + 3) // 4
+    estimated = estimated_tokens(text) + (thoughts + 3) // 4
     return Execution(reason, Usage(generation.input_tokens, estimated), UsageSource.ESTIMATED)
 
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from artiway.errors import ArtiwayError
+from artiway.errors import ArtiwayError, Unavailable
 from artiway.generations.model import Failure, FailureCode, Generation, Mode
-from artiway.generations.providers.model import Message, Prompt, Role
+from artiway.generations.ports import Pictures, PictureUnreadable
+from artiway.generations.providers.model import FailureCode as ProviderFailure
+from artiway.generations.providers.model import Message, Prompt, ProviderFailed, Role
 from artiway.generations.services import Services
 from artiway.scheduling.lanes import LANES
 
@@ -36,16 +38,27 @@ def wake_up(data: Mapping[str, Any], *, modes: Collection[Mode]) -> WakeUp:
     return WakeUp(lane, generation_id)
 
 
-def prompt(generation: Generation, services: Services) -> Prompt | Failure:
-    """The service may have changed since the request was accepted."""
+def prompt(generation: Generation, services: Services, pictures: Pictures) -> Prompt | Failure:
+    """The service may have changed since the request was accepted, and the picture may be gone.
+
+    Raises ProviderFailed AWAY if the picture cannot be fetched now, so that the text waits.
+    """
+    images: tuple[str, ...] = ()
     try:
-        service = services.get(generation.service)
+        service, input_, params = services.stage_of(generation)
+        if service.sees_picture:
+            images = (pictures.data_url(generation.tenant_id, str(input_["inputId"])),)
+    except PictureUnreadable as error:
+        return Failure(FailureCode.PICTURE, f"the picture cannot be read: {error}")
+    except Unavailable as error:
+        raise ProviderFailed(ProviderFailure.AWAY, "the picture cannot be fetched at the moment") from error
     except ArtiwayError as error:
         return Failure(FailureCode.INVALID, error.message)
-    rows = service.messages(generation.input, generation.params)
+    rows = service.messages(input_, params)
     return Prompt(
-        messages=tuple(Message(Role(role), text) for role, text in rows),
+        messages=tuple(Message(Role(role), text, images if role == Role.USER else ()) for role, text in rows),
         max_tokens=generation.max_tokens,
         json_schema=service.json_schema,
         is_streamed=service.mode is Mode.STREAM,
+        options=generation.input.get("options", {}),
     )

@@ -6,6 +6,7 @@ SELECT tenant.*, policy.priority, policy.weight AS policy_weight, policy.concurr
  WHERE (%(tenant_id)s::uuid IS NULL OR tenant_id = %(tenant_id)s)
    AND (%(after)s::uuid IS NULL OR tenant_id > %(after)s)
    AND (%(q)s::text IS NULL OR position(lower(%(q)s) IN lower(tenant.name)) > 0
+        OR 'tnt_' || replace(tenant_id::text, '-', '') = lower(%(q)s)
         OR tenant_id = (SELECT person.tenant_id FROM app_user AS person WHERE person.email = lower(%(q)s)))
  ORDER BY tenant_id
  LIMIT %(limit)s;

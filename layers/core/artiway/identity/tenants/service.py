@@ -53,7 +53,7 @@ class TenantService:
         self._store, self._passwords, self._revocations = store, passwords, revocations
 
     def list(self, *, after: UUID | None, limit: int, q: str | None = None) -> Sequence[TenantView]:
-        """`q` is a part of the name, or the e-mail address of a user."""
+        """`q` is a part of the name, the id of the tenant, or the e-mail address of a user."""
         return self._store.list(after=after, limit=limit, q=q)
 
     def users(self, tenant_id: UUID, *, after: UUID | None, limit: int) -> Sequence[TenantUser]:

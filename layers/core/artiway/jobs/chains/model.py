@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -67,12 +67,17 @@ def rendered(body: Any, predecessors: Sequence[Mapping[str, Any]] | None) -> Any
     `{{predecessor.job_….answer}}` of a named one. Inside JSON only texts change, so it stays valid."""
     if not predecessors:
         return body
+    return filled(body, lambda text: _PLACEHOLDER.sub(lambda found: _value(found, predecessors), text))
+
+
+def filled(body: Any, fill: Callable[[str], str]) -> Any:
+    """The body with each text filled; the names of a JSON object stay."""
     if isinstance(body, str):
-        return _PLACEHOLDER.sub(lambda found: _value(found, predecessors), body)
+        return fill(body)
     if isinstance(body, Mapping):
-        return {name: rendered(item, predecessors) for name, item in body.items()}
+        return {name: filled(item, fill) for name, item in body.items()}
     if isinstance(body, list):
-        return [rendered(item, predecessors) for item in body]
+        return [filled(item, fill) for item in body]
     return body
 
 

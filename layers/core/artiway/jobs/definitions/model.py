@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 from uuid import UUID
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
@@ -47,6 +47,9 @@ class Shape(BaseModel):
     model_config = ConfigDict(
         alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, defer_build=True
     )
+
+
+T = TypeVar("T", bound=Shape)
 
 
 class ScheduleShape(Shape):
@@ -115,6 +118,9 @@ class FlowTaskShape(Shape):
     type: Literal["FLOW"]
     name: str = Field(default="", max_length=200)
     nodes: list[FlowNodeShape] = Field(min_length=1, max_length=501)
+    on_failure: Literal["continue", "stop"] | None = Field(
+        default=None, description="stop: after a failure nothing more starts; continue if left out"
+    )
     webhook_url: str | None = Field(default=None, max_length=2_000)
     priority: WorkPriority | None = Field(default=None, description="among the tenant's tasks; the job's if left out")
 
@@ -300,12 +306,21 @@ class InvalidFile(Refused):
 
 def shape_of(document: Mapping[str, Any], *, place: str = "") -> JobShape:
     """Reads a document strictly. Raises InvalidJob with the fields that are not valid."""
+    return _read(JobShape, document, place)
+
+
+def _read(shape: type[T], document: Mapping[str, Any], place: str) -> T:
     try:
-        return JobShape.model_validate_json(json.dumps(document), strict=True, by_alias=True, by_name=False)
+        return shape.model_validate_json(json.dumps(document), strict=True, by_alias=True, by_name=False)
     except ValidationError as error:
         problems = error.errors(include_url=False, include_context=False, include_input=False)
         names = [".".join(str(part) for part in problem["loc"]) for problem in problems]
         raise InvalidJob(f"{place}{names[0] or 'document'}", problems[0]["msg"]) from None
+
+
+def http_task_of(params: Mapping[str, Any], *, place: str) -> HttpTaskShape:
+    """The parameters of an HTTP node of a flow. Raises InvalidJob with the field that is not valid."""
+    return _read(HttpTaskShape, {"type": "HTTP", **params}, place)
 
 
 def document_of(definition: Definition) -> dict[str, Any]:

@@ -124,12 +124,12 @@ SELECT name FROM job_secret WHERE tenant_id = current_tenant() AND name = %(name
 -- name: delete_secret
 DELETE FROM job_secret WHERE tenant_id = current_tenant() AND name = %(name)s;
 
--- name: http_jobs_naming
+-- name: jobs_naming
 -- Candidates: the text of the task contains the reference. The service reads headers and body.
 SELECT *, ARRAY(SELECT predecessor_id FROM job_after AS edge
               WHERE edge.tenant_id = job.tenant_id AND edge.job_id = job.job_id ORDER BY edge.place) AS after
   FROM job
- WHERE tenant_id = current_tenant() AND status IN ('ACTIVE', 'PAUSED', 'COMPLETED') AND task_type = 'HTTP'
+ WHERE tenant_id = current_tenant() AND status IN ('ACTIVE', 'PAUSED', 'COMPLETED') AND task_type IN ('HTTP', 'FLOW')
    AND position('secret:' || %(name)s IN task::text) > 0
  ORDER BY job_id;
 

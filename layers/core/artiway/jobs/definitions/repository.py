@@ -146,7 +146,7 @@ class DefinitionTransaction:
         self._tx.run(SQL["delete_secret"], {"name": name})
 
     def jobs_naming(self, name: str) -> list[Job]:
-        return [job_of(row) for row in self._tx.all(SQL["http_jobs_naming"], {"name": name})]
+        return [job_of(row) for row in self._tx.all(SQL["jobs_naming"], {"name": name})]
 
     # Runs
 

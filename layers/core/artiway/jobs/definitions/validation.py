@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from artiway import ids
@@ -72,7 +73,8 @@ def definition_of(shape: JobShape, rules: Rules, *, before: Definition | None = 
     task_type, task = TaskType(shape.task.type), shape.task.model_dump(mode="json", by_alias=True, exclude_none=True)
     del task["type"]
     if isinstance(shape.task, HttpTaskShape):
-        _check_http(shape.task, body_bytes=rules.body_bytes)
+        if (fault := http_fault(shape.task, body_bytes=rules.body_bytes)) is not None:
+            raise InvalidJob(f"task.{fault[0]}", fault[1])
         _check_placeholders(shape.task, schedule)
     if len(str(task).encode()) > TASK_BYTES:
         raise InvalidJob("task", f"larger than {TASK_BYTES} bytes")
@@ -183,26 +185,35 @@ def status_of(job: Job, now: datetime) -> JobStatus:
 
 
 def secrets_of(definition: Definition) -> set[str]:
-    """The names that the headers and the body refer to."""
-    if definition.task_type is not TaskType.HTTP:
-        return set()
-    texts: Sequence[str] = [*definition.task.get("headers", {}).values(), body_text(definition.task) or ""]
-    return {name for text in texts for name in names_in(text)}
+    """The names that the headers and the body of each call refer to."""
+    calls = {
+        TaskType.HTTP: [definition.task],
+        TaskType.FLOW: [
+            one.get("params") or {} for one in definition.task.get("nodes", ()) if one.get("type") == "http"
+        ],
+    }.get(definition.task_type, [])
+    return {name for call in calls for name in secrets_in(call)}
 
 
-def _check_http(task: HttpTaskShape, *, body_bytes: int) -> None:
+def secrets_in(call: Mapping[str, Any]) -> set[str]:
+    """The names that the headers and the body of an HTTP task refer to."""
+    texts = [*(call.get("headers") or {}).values(), body_text(call) or ""]
+    return {name for text in texts for name in names_in(str(text))}
+
+
+def http_fault(task: HttpTaskShape, *, body_bytes: int) -> tuple[str, str] | None:
+    """The first field of an HTTP task that is not valid, and why."""
     for name in task.headers or {}:
         if name.lower() in RESERVED_HEADERS or name.lower().startswith("proxy-"):
-            raise InvalidJob(f"task.headers.{name}", "is set by the platform")
+            return f"headers.{name}", "is set by the platform"
     if len({name.lower() for name in task.headers or {}}) < len(task.headers or {}):
-        raise InvalidJob("task.headers", "a header is named twice")
+        return "headers", "a header is named twice"
     if task.body is None:
-        return
+        return None
     if task.method in _WITHOUT_BODY:
-        raise InvalidJob("task.body", f"{task.method} has no body")
+        return "body", f"{task.method} has no body"
     size = len((body_text({"body": task.body}) or "").encode())
-    if size > body_bytes:
-        raise InvalidJob("task.body", f"{size} bytes; at most {body_bytes}")
+    return ("body", f"{size} bytes; at most {body_bytes}") if size > body_bytes else None
 
 
 def _check_placeholders(task: HttpTaskShape, schedule: Schedule) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any, Protocol
@@ -27,6 +27,12 @@ class SecretTransaction(Protocol):
     def lock_jobs(self) -> None: ...
 
     def secrets(self) -> list[Secret]: ...
+
+    def unknown_secrets(self, names: Collection[str]) -> list[str]: ...
+
+    def has_signing_key(self) -> bool: ...
+
+    def add_signing_key(self, ciphertext: bytes) -> None: ...
 
     def count_other_secrets(self, name: str) -> int: ...
 
@@ -54,6 +60,19 @@ class SecretService:
     def secrets(self, tenant_id: UUID) -> list[Secret]:
         with self._store.open(tenant_id) as tx:
             return tx.secrets()
+
+    def unknown(self, tenant_id: UUID, names: Collection[str]) -> list[str]:
+        """Those that the tenant does not have."""
+        if not names:
+            return []
+        with self._store.open(tenant_id) as tx:
+            return tx.unknown_secrets(names)
+
+    def ensure_signing_key(self, tenant_id: UUID) -> None:
+        """For the calls of flows. Its secret is shown after a rotation."""
+        with self._store.open(tenant_id) as tx:
+            if not tx.has_signing_key():
+                tx.add_signing_key(self._box.encrypt(tenant_id=tenant_id, name=SIGNING_KEY, value=new_secret()))
 
     def put(self, tenant_id: UUID, name: str, value: str, *, actor_id: UUID) -> Secret:
         """Runs that start from now on use the new value."""
