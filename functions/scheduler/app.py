@@ -13,23 +13,14 @@ from artiway.platform.consumer import PoisonMessage, Received, consume_batch
 
 class Kind(StrEnum):
     WORKER_REGISTERED = "worker_came"
-    DEPENDENCIES = "dependencies"
 
 
 @dataclass(frozen=True)
 class Ready:
-    """A node that may be ready, with the token of the execution that waits for it."""
+    """A node that may be ready, with the token of the execution that waits for its end."""
 
     node_id: UUID
     token: str | None
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """The token of an execution that waits for the dependencies of a node."""
-
-    node_id: UUID
-    token: str
 
 
 @dataclass(frozen=True)
@@ -43,26 +34,22 @@ def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
     return consume_batch(event, _handle, decode=_decode)
 
 
-def _decode(message: Received) -> Ready | Waiting | Registered:
+def _decode(message: Received) -> Ready | Registered:
     try:
         match message.type:
             case Kind.WORKER_REGISTERED:
                 return Registered(str(message.data["pool"]))
-            case Kind.DEPENDENCIES:
-                return Waiting(UUID(message.data["nodeId"]), str(message.data["taskToken"]))
             case _:
                 return Ready(UUID(message.data["nodeId"]), message.data.get("taskToken"))
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise PoisonMessage(f"not a message of a lane: {error}") from error
 
 
-def _handle(batch: list[Ready | Waiting | Registered]) -> None:
+def _handle(batch: list[Ready | Registered]) -> None:
     scheduler = bootstrap.scheduler()
     pools = sorted({one.pool for one in batch if isinstance(one, Registered)})
     for pool in pools:
         scheduler.refresh(pool, is_forced=True)
-    if waiting := [(one.node_id, one.token) for one in batch if isinstance(one, Waiting)]:
-        scheduler.await_dependencies(waiting)
     if ready := [one for one in batch if isinstance(one, Ready)]:
         scheduler.ready([one.node_id for one in ready], {one.node_id: one.token for one in ready if one.token})
     for pool in pools:

@@ -76,8 +76,7 @@ class Network:
 @dataclass
 class Iteration:
     node_id: str
-    is_entry: bool
-    state: str = "waiting"  # dependencies, open, ready, over
+    state: str = "waiting"  # ready, over
     token: str = ""
 
 
@@ -101,7 +100,7 @@ class Machine:
     def start(self, name: str, machine_input: Mapping[str, Any]) -> None:
         if name in self.executions:
             return  # ExecutionAlreadyExists
-        iterations = [Iteration(node["nodeId"], node["isEntry"]) for node in machine_input["nodes"]]
+        iterations = [Iteration(node["nodeId"]) for node in machine_input["nodes"]]
         execution = self.executions[name] = Execution(name, machine_input, iterations)
         self._advance(execution)
 
@@ -110,7 +109,7 @@ class Machine:
         if found is None:
             return  # TaskDoesNotExist, TaskTimedOut
         execution, iteration = found
-        iteration.state = "over" if iteration.state == "ready" else "open"
+        iteration.state = "over"
         self._advance(execution)
 
     def tokens(self) -> list[str]:
@@ -127,28 +126,15 @@ class Machine:
         self.executions, self._tokens = {}, {}
 
     def _advance(self, execution: Execution) -> None:
-        running = [one for one in execution.iterations if one.state in ("dependencies", "ready")]
-        for iteration in execution.iterations:
-            if iteration.state == "open":
-                self._ready(execution, iteration)
-                running.append(iteration)
-        for iteration in execution.iterations:
-            if iteration.state == "waiting" and len(running) < MAP_LIMIT:
-                running.append(iteration)
-                if iteration.is_entry:
-                    self._ready(execution, iteration)
-                else:
-                    iteration.state = "dependencies"
-                    self._send(execution, iteration, "dependencies")
+        free = MAP_LIMIT - sum(one.state == "ready" for one in execution.iterations)
+        for iteration in [one for one in execution.iterations if one.state == "waiting"][:free]:
+            iteration.state = "ready"
+            self._send(execution, iteration)
         if not execution.is_over and all(one.state == "over" for one in execution.iterations):
             execution.is_over = True
             self._network.post("settle", {"data": execution.input})
 
-    def _ready(self, execution: Execution, iteration: Iteration) -> None:
-        iteration.state = "ready"
-        self._send(execution, iteration, "ready")
-
-    def _send(self, execution: Execution, iteration: Iteration, kind: str) -> None:
+    def _send(self, execution: Execution, iteration: Iteration) -> None:
         self._count += 1
         iteration.token = f"token-{execution.name}-{self._count}"
         self._tokens[iteration.token] = (execution, iteration)
@@ -158,4 +144,4 @@ class Machine:
             "tenantId": execution.input["tenantId"],
             "taskToken": iteration.token,
         }
-        self._network.post(f"lane:{execution.input['lane']}", {"type": kind, "data": data})
+        self._network.post(f"lane:{execution.input['lane']}", {"type": "ready", "data": data})

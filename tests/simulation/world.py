@@ -41,7 +41,7 @@ from artiway.settings.model import Fixed, Setting
 from artiway.tasks import catalogue
 from artiway.tasks.calls.model import DueCall
 from artiway.tasks.calls.nodes import report_of
-from artiway.tasks.messages import CALL_DUE, DEPENDENCIES, WORKER_REGISTERED
+from artiway.tasks.messages import CALL_DUE, WORKER_REGISTERED
 from artiway.tasks.model import HTTP, FlowNode, ReleasedSlot, Requester, Waiting, WorkerCard
 from artiway.tasks.reports import report_from
 from artiway.tasks.repository import PostgresNodes
@@ -85,9 +85,6 @@ class FirstComeScheduler:
         self._nodes.mark_ready(node_ids, tokens)
         self._chaos.point("nodes ready")
         return self.dispatch()
-
-    def await_dependencies(self, tokens: Sequence[tuple[UUID, str]]) -> None:
-        self._nodes.keep_dependency_tokens(tokens)
 
     def release(self, nodes: Sequence[ReleasedSlot], ready: Sequence[Waiting] = ()) -> int:
         return self.dispatch()
@@ -371,8 +368,6 @@ class World:
             case "lane" if message.body.get("type") == WORKER_REGISTERED:
                 self.dispatcher.refresh(data["pool"], is_forced=True)
                 self.dispatcher.dispatch(data["pool"])
-            case "lane" if message.body.get("type") == DEPENDENCIES:
-                self.dispatcher.await_dependencies([(UUID(data["nodeId"]), data["taskToken"])])
             case "lane":
                 node_id = UUID(data["nodeId"])
                 token = data.get("taskToken")

@@ -163,8 +163,6 @@ def test_token_of_ended_node_is_answered_at_once(world):
     node_id = node_of(world, task)["node_id"]
     world.node_store.mark_ready([node_id], {node_id: "late-token"})
     assert [body["data"]["token"] for body in sent(world, "machine:answer")] == ["late-token"]
-    world.dispatcher.await_dependencies([(node_id, "late-dependencies")])
-    assert [body["data"]["token"] for body in sent(world, "machine:answer")] == ["late-token", "late-dependencies"]
 
 
 def test_workers_without_heartbeat_are_deleted(world):

@@ -163,8 +163,7 @@ class Sweeper:
                     if node.status in (NodeStatus.PENDING, NodeStatus.QUEUED, NodeStatus.PROCESSING)
                 ]
                 if task is not None and task.ended_at is None and open_nodes:
-                    waiting = frozenset(node.node_id for node in open_nodes if node.in_degree > 0)
-                    tx.send(messages.start_execution(task, open_nodes, waiting))
+                    tx.send(messages.start_execution(task, open_nodes))
         return len(tasks)
 
     def finished(self) -> int:

@@ -101,8 +101,6 @@ class Nodes(Protocol):
 
     def mark_ready(self, node_ids: Sequence[UUID], tokens: Mapping[UUID, str] | None = None) -> Sequence[ReadyNode]: ...
 
-    def keep_dependency_tokens(self, tokens: Sequence[tuple[UUID, str]]) -> None: ...
-
     def dispatch(self, chosen: Sequence[tuple[str, int, int]]) -> Sequence[str]: ...
 
 
@@ -229,17 +227,13 @@ class Dispatcher:
         self._queue_cursor: dict[str, int] = {}
 
     def ready(self, node_ids: Sequence[UUID], tokens: Mapping[UUID, str] | None = None) -> int:
-        """Enqueue nodes that may run. Returns how many nodes, of any tenant, were dispatched because of it."""
+        """Keep the tokens, enqueue the nodes that may run. Returns how many nodes, of any tenant, were dispatched."""
         ready = self._nodes.mark_ready(node_ids, tokens)
         self._crash_point("nodes ready")
         by_pool: dict[str, list[ReadyNode]] = defaultdict(list)
         for node in ready:
             by_pool[node.pool].append(node)
         return sum(self._admit(pool, nodes) for pool, nodes in by_pool.items())
-
-    def await_dependencies(self, tokens: Sequence[tuple[UUID, str]]) -> None:
-        """Executions wait for the dependencies of these nodes. A token is answered when they have completed."""
-        self._nodes.keep_dependency_tokens(tokens)
 
     def release(self, nodes: Sequence[ReleasedSlot], ready: Sequence[ReadyNode] = ()) -> int:
         """Nodes ended or were cancelled, and others became ready by it: the next ones get the free slots, and tenants
@@ -257,7 +251,7 @@ class Dispatcher:
             try:
                 sent += self._admit(pool, ready_nodes)
             except Unavailable as error:
-                # The execution's ready message enqueues them later; other nodes get the slots now.
+                # A sweep enqueues them later; other nodes get the slots now.
                 logger.warning("ready nodes not enqueued", pool=pool, reason=error.code)
                 sent += self.dispatch(pool)
         return sent

@@ -18,7 +18,6 @@ from artiway.tasks.model import HTTP, NewNode, Node, Occurrence, Task
 START = "machine:start"
 ANSWER = "machine:answer"
 WORKER_REGISTERED = "worker_came"
-DEPENDENCIES = "dependencies"
 PROGRESS = "progress"
 CALL_DUE = "call_due"
 
@@ -31,16 +30,16 @@ def work_destination(pool: str, node_type: str) -> str:
     return f"work:{pool}:{node_type}"
 
 
-def start_execution(task: Task, nodes: Sequence[Node | NewNode], waiting: frozenset[UUID]) -> Message:
-    """One execution per run of a task. The input has ids only, in topological order. The nodes in `waiting` wait for
-    their dependencies first."""
+def start_execution(task: Task, nodes: Sequence[Node | NewNode]) -> Message:
+    """One execution per run of a task. The input has ids only, in topological order. `isEntry` is read by the machine
+    of the release before, which may still run when this code starts."""
     machine_input = {
         "taskId": str(task.task_id),
         "tenantId": str(task.tenant_id),
         "run": task.run,
         "lane": task.lane,
         "checks": 0,
-        "nodes": [{"nodeId": str(node.node_id), "isEntry": node.node_id not in waiting} for node in nodes],
+        "nodes": [{"nodeId": str(node.node_id), "isEntry": node.in_degree == 0} for node in nodes],
     }
     data = {"name": task.execution_name, "input": machine_input}
     return Message(START, f"task:{task.task_id}", "start", data, tenant_id=task.tenant_id, trace_id=task.trace_id)

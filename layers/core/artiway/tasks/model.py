@@ -405,13 +405,6 @@ class NodeProgress:
     percent: int
 
 
-class TokenKind(StrEnum):
-    """What an execution of Step Functions waits for. The values are stored."""
-
-    DEPENDENCIES = "gate"
-    READY = "ready"
-
-
 @dataclass(frozen=True)
 class Claim:
     """The answer of the database to a claim. `outputs` are the pictures of the nodes before it, by node name."""

@@ -48,7 +48,6 @@ from artiway.tasks.model import (
     TaskSearch,
     TaskStatus,
     TenantLimits,
-    TokenKind,
     Trial,
     Waiting,
     WorkerCard,
@@ -430,19 +429,13 @@ class PostgresNodes:
         parameters = {"node_ids": sql.array(node_ids)}
         with self._database.service_transaction() as tx:
             if tokens:
-                self._keep_tokens(tx, TokenKind.READY, list(tokens.items()))
+                self._keep_tokens(tx, tokens)
             return [Waiting(**row) for row in tx.all(SQL["mark_ready"], parameters)]
 
-    def keep_dependency_tokens(self, tokens: Sequence[tuple[UUID, str]]) -> None:
-        """Executions wait for the dependencies of these nodes. If they are done, or the node ended, the token is
-        answered at once."""
-        with self._database.service_transaction() as tx:
-            self._keep_tokens(tx, TokenKind.DEPENDENCIES, tokens)
-
-    def _keep_tokens(self, tx: Transaction, kind: TokenKind, tokens: Sequence[tuple[UUID, str]]) -> None:
+    def _keep_tokens(self, tx: Transaction, tokens: Mapping[UUID, str]) -> None:
         given = [
-            {"token_id": str(ids.new_id()), "node_id": str(node_id), "kind": kind, "token": token}
-            for node_id, token in tokens
+            {"token_id": str(ids.new_id()), "node_id": str(node_id), "kind": "ready", "token": token}
+            for node_id, token in tokens.items()
         ]
         self._outbox.publish(tx, token_answers(tx.all(SQL["keep_tokens"], {"tokens": json.dumps(given)})))
 

@@ -312,7 +312,7 @@ class TaskService:
 
     def _start(self, tx: TaskTransaction, task: Task, nodes: Sequence[Node | NewNode]) -> None:
         """Start an execution for the nodes that have not completed, and publish the event."""
-        tx.send(messages.start_execution(task, nodes, frozenset(node.node_id for node in nodes if node.in_degree > 0)))
+        tx.send(messages.start_execution(task, nodes))
         details = {"status": task.status, "pricePoints": task.price_points, "lane": task.lane}
         tx.publish(task, Occurrence(Event.TASK_QUEUED, details=details))
 
