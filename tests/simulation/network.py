@@ -53,6 +53,21 @@ class Network:
             delay_s += self.chaos.random.choice([2, 20, 60])
         self.messages.append(QueuedMessage(destination, body, self.now + delay_s))
 
+    def take_along(self, message: QueuedMessage, limit: int) -> list[QueuedMessage]:
+        """Other messages of the same queue and kind, for a batch. Where nothing is delayed a batch has one message."""
+        if not self.chaos.delay or self.chaos.random.random() < 0.5:
+            return []
+        like = [
+            one
+            for one in self.messages
+            if one.due <= self.now
+            and one.destination == message.destination
+            and one.body.get("type") == message.body.get("type")
+        ][:limit]
+        for one in like:
+            self.messages.remove(one)
+        return like
+
     def take(self) -> QueuedMessage | None:
         due = [index for index, message in enumerate(self.messages) if message.due <= self.now]
         if not due:

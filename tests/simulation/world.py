@@ -50,6 +50,7 @@ from tests.simulation.chaos import Chaos, Crash, CrashingDatabase, CrashingFeed,
 from tests.simulation.network import Machine, Network, QueuedMessage
 
 POOL = "gpu"
+REPORTS_ALONG = 3
 TYPES = ("cutout", "model", "compose", "extend", "hd_fix")
 MANAGER = Requester(UUID(int=0), may_manage=True)  # for tests in which the requester does not matter
 # Load, forecasts and durations are read for each submission, and a worker gets no more nodes than it has slots.
@@ -380,7 +381,10 @@ class World:
                 for call in map(Call.from_data, data["calls"]):
                     self.call(call)
             case "progress":
-                if self.progress.handle([report_from(message.body["type"], data)]):
+                along = self.network.take_along(message, REPORTS_ALONG)
+                batch = [report_from(one.body["type"], one.body["data"]) for one in (message, *along)]
+                if self.progress.handle(batch):
+                    self.network.messages += along
                     raise Crash("progress")
             case "settle":
                 self.nodes.settle(tenant_id=UUID(data["tenantId"]), task_id=UUID(data["taskId"]))

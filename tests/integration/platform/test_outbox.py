@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 import redis
@@ -81,6 +81,58 @@ def test_rolled_back_savepoint_drops_its_messages(database, sender):
             outbox.publish(inner, [Message("queue", "thing:2", "dropped")])
             raise Refused("no")
     assert [body["type"] for _, body in sender.arrived()] == ["kept"]
+
+
+class Recorded:
+    """Accepts what it is allowed to, and records each call."""
+
+    def __init__(self, *, refused: str = "") -> None:
+        self.calls: list[list[Envelope]] = []
+        self._refused = refused
+
+    def send(self, envelopes: Sequence[Envelope]) -> set[int]:
+        self.calls.append(list(envelopes))
+        return {one.outbox_id for one in envelopes if one.aggregate != self._refused}
+
+
+class TestBatch:
+    def test_messages_of_all_transactions_leave_in_one_call(self, database, relay):
+        sender = Recorded()
+        outbox = Outbox(Relay(PostgresStore(database), sender).deliver)
+        with outbox.batch():
+            say(database, outbox, Message("queue", "thing:1", "happened"))
+            say(database, outbox, Message("queue", "thing:2", "happened", is_stored=False))
+            say(database, outbox, Message("queue", "thing:3", "happened", is_stored=False))
+            assert sender.calls == []
+        (call,) = sender.calls
+        assert [one.aggregate for one in call] == ["thing:1", "thing:2", "thing:3"]
+        assert len({one.outbox_id for one in call}) == 3
+        assert relay.sweep(age_s=0, limit=10) == 0
+
+    def test_refused_message_is_left_to_the_sweep(self, database, relay, sender):
+        outbox = Outbox(Relay(PostgresStore(database), Recorded(refused="thing:2")).deliver)
+        with outbox.batch():
+            say(database, outbox, Message("queue", "thing:1", "happened"))
+            say(database, outbox, Message("queue", "thing:2", "happened"))
+        assert relay.sweep(age_s=0, limit=10) == 1
+        assert [body["aggregate"] for _, body in sender.arrived()] == ["thing:2"]
+
+    def test_crash_inside_leaves_committed_messages_to_the_sweep(self, database, relay):
+        sent = Recorded()
+        outbox = Outbox(Relay(PostgresStore(database), sent).deliver)
+        with pytest.raises(KeyboardInterrupt), outbox.batch():
+            say(database, outbox, Message("queue", "thing:1", "happened"))
+            raise KeyboardInterrupt
+        assert sent.calls == []
+        assert relay.sweep(age_s=0, limit=10) == 1
+
+    def test_next_transaction_sends_at_once_again(self, database):
+        sent = Recorded()
+        outbox = Outbox(Relay(PostgresStore(database), sent).deliver)
+        with outbox.batch():
+            pass
+        say(database, outbox, Message("queue", "thing:1", "happened"))
+        assert len(sent.calls) == 1
 
 
 def test_process_killed_between_commit_and_send_loses_nothing(spawn, relay, sender):

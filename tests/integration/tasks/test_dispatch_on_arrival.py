@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from artiway import bootstrap
 from artiway.tasks.model import WorkerCard
+from artiway.tasks.reports import report_from
 from tests.integration.tasks.test_life import deliver_all, running, submit
 from tests.simulation.world import POOL
 from tools.openapi import load_handler
@@ -50,6 +51,26 @@ def test_scheduler_handles_nodes_and_workers_in_one_batch(world):
     handler = load_handler(ROOT / "functions/scheduler").handler
     assert handler({"Records": records}, None) == {"batchItemFailures": [{"itemIdentifier": "2"}]}
     assert world.rows("SELECT attempt FROM task_node")[0]["attempt"] == 1
+
+
+def test_ends_of_one_batch_release_their_slots_together(world, monkeypatch):
+    world.use_fair_queue()
+    worker = world.worker("w1")
+    for _ in range(2):
+        submit(world, world.tenant(), "model_photo")
+    deliver_all(world)
+    assert running(world) == {"cutout"}
+    for holding in list(worker.held):
+        world.finish(worker, holding)
+    reports = [message for message in world.network.messages if message.destination.startswith("progress:")]
+    assert len(reports) == 2
+    scheduler, released = bootstrap.scheduler(), []
+    release = scheduler.release
+    monkeypatch.setattr(scheduler, "release", lambda slots, ready: released.append(len(slots)) or release(slots, ready))
+    assert world.progress.handle([report_from(one.body["type"], one.body["data"]) for one in reports]) == []
+    assert released == [2]
+    states = world.rows("SELECT name, status, attempt FROM task_node WHERE type = 'model'")
+    assert [(row["status"], row["attempt"]) for row in states] == [("QUEUED", 1)] * 2
 
 
 def test_limit_of_model_delays_only_its_nodes(world):

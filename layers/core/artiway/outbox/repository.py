@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -13,7 +13,9 @@ from artiway.outbox.model import Envelope, Message
 from artiway.platform import sql, tracing
 from artiway.platform.clock import Clock, SystemClock
 from artiway.platform.database import Database, Row, Transaction
+from artiway.platform.logs import Logger
 
+logger = Logger("outbox")
 SQL = sql.load("artiway.outbox")
 
 
@@ -75,6 +77,7 @@ class Outbox:
         self, deliver: Callable[[UUID | None, Sequence[Envelope]], object], clock: Clock | None = None
     ) -> None:
         self._deliver, self._clock = deliver, clock or SystemClock()
+        self._batch: dict[UUID | None, list[Envelope]] | None = None
 
     def publish(self, tx: Transaction, messages: Sequence[Message]) -> None:
         if messages:
@@ -92,7 +95,28 @@ class Outbox:
         """Send the messages after the commit. `stored` is the database's answer: a row for each stored message."""
         due = prepared.envelopes(stored, tx.tenant_id)
         if due:
-            tx.after_commit(lambda: self._deliver(tx.tenant_id, due))
+            tx.after_commit(lambda: self._send(tx.tenant_id, due))
+
+    @contextlib.contextmanager
+    def batch(self) -> Iterator[None]:
+        """Send the messages of all transactions inside together, at the end. A crash before it leaves them to the
+        sweeps, as a crash between commit and send does."""
+        batch = self._batch = {}
+        try:
+            yield
+        finally:
+            self._batch = None
+        for tenant_id, envelopes in batch.items():
+            try:
+                self._deliver(tenant_id, _numbered(envelopes))
+            except Exception:
+                logger.exception("messages left to the sweep", messages=len(envelopes))
+
+    def _send(self, tenant_id: UUID | None, due: list[Envelope]) -> None:
+        if self._batch is None:
+            self._deliver(tenant_id, due)
+        else:
+            self._batch.setdefault(tenant_id, []).extend(due)
 
     def serialise(self, tx: Transaction, aggregates: Sequence[str]) -> None:
         """Until the commit no other transaction writes events of these aggregates."""
@@ -107,6 +131,14 @@ class _Claim:
     def mark_sent(self, outbox_ids: Sequence[int]) -> None:
         if outbox_ids:
             self._tx.run(SQL["mark_sent"], {"tenant_id": "", "ids": list(outbox_ids), "token_ids": []})
+
+
+def _numbered(envelopes: Sequence[Envelope]) -> list[Envelope]:
+    """Messages that are not stored have numbers of their transaction, which can be the same in another."""
+    return [
+        envelope if envelope.outbox_id > 0 else replace(envelope, outbox_id=-place)
+        for place, envelope in enumerate(envelopes, start=1)
+    ]
 
 
 def _reference(task_id: UUID, sequence: int) -> dict[str, Any]:

@@ -48,13 +48,14 @@ class Progress:
     def handle(self, reports: Sequence[Report]) -> list[Report]:
         """Returns the reports that failed; their messages are delivered again."""
         failed: list[Report] = []
-        for report in fold(reports):
-            try:
-                with tracing.traced(report.trace_id):
-                    self._handle(report)
-            except Exception:
-                logger.exception("report failed", node_id=str(report.node_id), kind=report.kind)
-                failed.append(report)
+        with self._store.batch():
+            for report in fold(reports):
+                try:
+                    with tracing.traced(report.trace_id):
+                        self._handle(report)
+                except Exception:
+                    logger.exception("report failed", node_id=str(report.node_id), kind=report.kind)
+                    failed.append(report)
         metrics.emit("ReportsFolded", len(reports))
         return failed
 

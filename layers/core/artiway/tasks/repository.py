@@ -397,6 +397,23 @@ class PostgresTasks:
     ) -> None:
         self._database, self._outbox, self._clock = database, outbox, clock
         self._announce, self._count, self._schedule = announce, count, schedule
+        self._batch: tuple[list[ReleasedSlot], list[Waiting]] | None = None
+
+    @contextlib.contextmanager
+    def batch(self) -> Iterator[None]:
+        """The slots of all transactions inside are released together, at the end, and then their messages sent: the
+        next nodes start before executions are answered."""
+        with self._outbox.batch():
+            released, ready = self._batch = [], []
+            try:
+                yield
+            finally:
+                self._batch = None
+            if released:
+                try:
+                    self._schedule(released, ready)
+                except Exception:
+                    logger.exception("slots left to the sweep", slots=len(released))
 
     @contextlib.contextmanager
     def open(self, tenant_id: UUID) -> Iterator[PostgresTaskTransaction]:
@@ -411,7 +428,14 @@ class PostgresTasks:
             if task_tx.attempts:  # before the slots: a circuit that opens keeps them from its step
                 tx.after_commit(lambda: self._count(task_tx.attempts))
             if task_tx.released:
-                tx.after_commit(lambda: self._schedule(task_tx.released, task_tx.ready))
+                tx.after_commit(lambda: self._release(task_tx.released, task_tx.ready))
+
+    def _release(self, released: Sequence[ReleasedSlot], ready: Sequence[Waiting]) -> None:
+        if self._batch is None:
+            self._schedule(released, ready)
+        else:
+            self._batch[0].extend(released)
+            self._batch[1].extend(ready)
 
 
 class PostgresNodes:

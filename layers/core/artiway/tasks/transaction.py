@@ -81,3 +81,6 @@ class TaskTransaction(Protocol):
 class TaskStore(Protocol):
     def open(self, tenant_id: UUID) -> AbstractContextManager[TaskTransaction]:
         """Begin a transaction. Its events and messages leave with its commit."""
+
+    def batch(self) -> AbstractContextManager[None]:
+        """Release the slots and send the messages of all transactions inside together, at the end."""
