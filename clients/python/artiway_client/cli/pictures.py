@@ -340,7 +340,7 @@ def run_flow(
     here = current()
     body = yaml.safe_load(file.read_text("utf-8"))
     if not isinstance(body, dict) or not isinstance(body.get("nodes"), list):
-        here.output.fail(f"{file} has no list of nodes", hint="See docs: guides/flows", code=Exit.USAGE)
+        here.output.fail(f"{file} has no list of nodes", hint="docs/guides/tools.md has an example.", code=Exit.USAGE)
     item = Item(file.name, {}, f"{file.stem}-")
     bars = NodeBars(here.output.err, is_quiet=here.output.is_json)
     with here.client() as client, bars.progress, _waiting(here):
