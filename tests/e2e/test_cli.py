@@ -306,7 +306,9 @@ class TestErrors:
             (("run", "crop", "absent.png"), 2, "there is no file"),
             (("run", "crop", "photo.png", "-p", "aspect=wrong"), 5, "aspect"),
             (("lanes", "pause", "vip_long"), 3, "ops.write"),
-            (("frobnicate",), 2, "--help"),
+            (("frobnicate",), 2, "artiway --help"),
+            (("tasks", "show"), 2, "artiway tasks show --help"),
+            (("keys",), 2, "Usage: artiway keys"),
         ],
     )
     def test_error_has_code_and_advice(self, artiway, words, code, said):
@@ -587,16 +589,17 @@ class TestGuides:
             )
             assert (done.returncode, bool(done.stdout.strip())) == (0, True), done
 
-    def test_first_picture_of_readme_works(self, artiway, studio):
-        made = artiway.data("keys", "create", "first", "-p", "task.submit", "-p", "task.read")
-        readme = (ROOT / "README.md").read_text("utf-8")
-        shell = next(block for block in re.findall(r"```sh\n(.*?)```", readme, re.DOTALL) if "ticket.json" in block)
+    @pytest.mark.parametrize("page", ["README.md", "README.zh.md"])
+    def test_first_picture_of_readme_works(self, artiway, page):
+        made = artiway.data("keys", "create", page, "-p", "task.submit", "-p", "task.read")
+        shell = next(block for block in self.blocks(ROOT / page, "sh") if "ticket.json" in block)
+        assert len(re.findall("^curl ", shell, re.MULTILINE)) == 4
         environment = {**os.environ, "API": artiway.url, "KEY": made["key"]}
         done = subprocess.run(
             ["bash", "-euc", shell], cwd=artiway.folder, env=environment, capture_output=True, text=True, check=False
         )
         assert (done.returncode, "event: settled" in done.stdout) == (0, True), done
-        script = next(block for block in re.findall(r"```python\n(.*?)```", readme, re.DOTALL))
+        script = self.blocks(ROOT / page, "python")[0]
         assert len(script.strip().splitlines()) < 15
         script = script.replace("http://127.0.0.1:8700/api/v1", artiway.url).replace("ak_…", made["key"])
         done = subprocess.run(
@@ -606,8 +609,7 @@ class TestGuides:
 
     def test_typescript_of_readme_works(self, artiway):
         made = artiway.data("keys", "create", "second", "-p", "task.submit", "-p", "task.read")
-        readme = (ROOT / "README.md").read_text("utf-8")
-        script = next(block for block in re.findall(r"```ts\n(.*?)```", readme, re.DOTALL))
+        script = self.blocks(ROOT / "README.md", "ts")[0]
         assert len(script.strip().splitlines()) < 15
         script = script.replace("http://127.0.0.1:8700/api/v1", artiway.url).replace("ak_…", made["key"])
         built = ROOT / "clients/typescript/dist/src/index.js"  # `make test-typescript` builds it

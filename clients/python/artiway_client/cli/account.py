@@ -136,7 +136,7 @@ def topup(
     package: Annotated[str | None, typer.Argument(help="a package; without one they are listed")] = None,
     wait: Annotated[bool, typer.Option(help="wait for the payment")] = True,
 ) -> None:
-    """Buy a package of points by WeChat Pay: shows the code to pay and waits."""
+    """Buy points by WeChat Pay. Shows the code to pay and waits for the payment."""
     here = current()
     with here.client() as client:
         if package is None:
@@ -198,7 +198,7 @@ class Check:
 def doctor(
     aws: Annotated[str | None, typer.Option(help="also read what the AWS account lacks for this environment")] = None,
 ) -> None:
-    """Check the platform, this account and, with --aws, an AWS account before a deployment."""
+    """Check the platform and this account. With --aws also an AWS account, before a deployment."""
     here = current()
     checks = _checks(here)
     if aws is not None and here.output.is_json:

@@ -71,7 +71,7 @@ def run(
     ] = False,
     again: Annotated[bool, typer.Option("--again", help="run pictures anew whose results are in the folder")] = False,
 ) -> None:
-    """Upload pictures, run a tool on each, show progress, save the results and print a receipt.
+    """Run a tool on pictures and save the results. Uploads them, shows progress and prints a receipt.
 
     With several pictures the same command goes on after an interrupt: what was saved is skipped, what runs is awaited.
     """
