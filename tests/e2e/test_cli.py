@@ -146,7 +146,14 @@ class Terminal:
         command = [str(HOME / "bin/artiway"), "--profile", "shop", *words]
         pipe = subprocess.PIPE
         return subprocess.Popen(
-            command, stdout=pipe, stderr=pipe, text=True, cwd=self.folder, env=self.environment(**environment)
+            command,
+            stdout=pipe,
+            stderr=pipe,
+            text=True,
+            cwd=self.folder,
+            env=self.environment(**environment),
+            # A shell without job control starts tests with SIGINT ignored, and children inherit that.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def process(self, *words: str) -> int:
@@ -422,7 +429,7 @@ class TestTexts:
         done = artiway("text", "copywriting", "a red teapot", "--max-tokens", "16")
         assert (done.code, bool(done.out.strip())) == (0, True), done
         assert "points" in done.err
-        assert artiway.data("text", "title", "a red teapot", "--max-tokens", "8")["text"]
+        assert artiway.data("text", "copywriting", "a blue cup", "--max-tokens", "8")["text"]
         assert {one["service"] for one in artiway.data("services")} >= {"copywriting"}
 
 
@@ -496,6 +503,7 @@ class TestOperations:
     def test_lane_is_paused_changed_and_resumed(self, artiway):
         assert artiway.data("lanes", "pause", "vip_long", profile="admin")["paused"] is True
         assert "yes" in artiway("lanes", profile="admin").out
+        assert {one["lane"] for one in artiway.data("lanes", profile="admin")} >= {LANE, "vip_long"}
         assert artiway.data("lanes", "set", "vip_long", "limit=500", profile="admin")["limit"] == 500
         artiway.data("lanes", "set", "vip_long", "limit=null", profile="admin")
         assert artiway.data("lanes", "resume", "vip_long", profile="admin")["paused"] is False
