@@ -20,6 +20,7 @@ lanes = typer.Typer(help="Lanes: pause, resume, limits.", invoke_without_command
 dlq = typer.Typer(help="Dead letters.", invoke_without_command=True)
 tenants = typer.Typer(help="Tenants, tiers, overrides.", invoke_without_command=True)
 settings = typer.Typer(help="Live settings.", invoke_without_command=True)
+MOST_WORKERS = 8
 LANE_COLUMNS = {
     "lane": "lane",
     "waiting": "depth",
@@ -125,15 +126,19 @@ def _share_table(found: dict[str, Any]) -> RenderableType:
 
 
 def _worker_table(workers: Sequence[dict[str, Any]]) -> RenderableType:
+    """Busy workers first. Those that are idle are counted once the screen would be too small for all."""
+    busy = sorted(workers, key=lambda one: -len(one["nodes"]))
     shown = [
         (
-            one["workerId"][:18],
+            one["workerId"][-18:],
             ", ".join(one["types"]),
             f"{len(one['nodes'])}/{one['slots']}",
             ", ".join(node["node"] for node in one["nodes"]) or ("draining" if one["draining"] else "idle"),
         )
-        for one in workers[:12]
+        for one in busy[:MOST_WORKERS]
     ]
+    if rest := busy[MOST_WORKERS:]:
+        shown.append((f"{len(rest)} more", "", f"{sum(len(one['nodes']) for one in rest)} nodes", ""))
     return table(["worker", "types", "busy", "node"], shown or [("no worker is alive", "", "", "")])
 
 
