@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, Task, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress_bar import ProgressBar
 
 from artiway_client.cli.batch import Batch, Item
 from artiway_client.cli.output import Exit, shown
@@ -156,6 +157,15 @@ def _waiting(here: Session) -> Iterator[None]:
         raise
 
 
+class Bar(BarColumn):
+    """Without the pulse of a bar that has not started: without colour it looks like progress."""
+
+    def render(self, task: Task) -> ProgressBar:
+        bar = super().render(task)
+        bar.pulse = False
+        return bar
+
+
 class NodeBars:
     """A bar per node; lines where stderr is no terminal."""
 
@@ -164,7 +174,7 @@ class NodeBars:
         self._is_quiet = is_quiet
         self.progress = Progress(
             TextColumn("{task.description:<14.14}"),
-            BarColumn(bar_width=None),
+            Bar(bar_width=None),
             TextColumn("{task.percentage:>3.0f} %"),
             TextColumn("{task.fields[state]:<10.10}"),
             TimeElapsedColumn(),
@@ -232,7 +242,7 @@ def _run_many(
     is_live = console.is_terminal and not here.output.is_json
     columns = (
         TextColumn("{task.description:<24.24}"),
-        BarColumn(bar_width=None),
+        Bar(bar_width=None),
         TextColumn("{task.fields[state]:>18.18}"),
         TimeElapsedColumn(),
     )
@@ -264,6 +274,7 @@ def _run_many(
         try:
             asyncio.run(go())
         except KeyboardInterrupt:
+            progress.stop()  # the note stands below the bars
             saved = sum(item.is_done or item.is_skipped for item in items)
             here.output.note(f"\n{saved} of {len(items)} are saved. The same command goes on from here.")
             raise
