@@ -106,15 +106,16 @@ def _lane_table(lanes: Sequence[dict[str, Any]]) -> RenderableType:
 
 
 def _share_table(found: dict[str, Any]) -> RenderableType:
+    """A tenant that did not compete in the whole window has no ideal share."""
     queued = {one["tenantId"]: one for pool in found["pools"] for one in pool["tenants"]}
     shares = sorted(found["fairness"]["tenants"], key=lambda one: -one["share"])[:8]
     shown = [
         (
             found["tenants"].get(one["tenantId"], one["tenantId"])[:20],
             one["weight"],
-            _bar(one["share"], 1, 16, mark=one["idealShare"]),
+            _bar(one["share"], 1, 16, mark=one["idealShare"] or None),
             f"{100 * one['share']:.0f} %",
-            f"{100 * one['idealShare']:.0f} %",
+            f"{100 * one['idealShare']:.0f} %" if one["idealShare"] else None,
             queued.get(one["tenantId"], {}).get("queued", 0),
         )
         for one in shares
