@@ -38,7 +38,7 @@ function silentIcons(): Plugin {
 
 export default defineConfig({
   plugins: [react(), silentIcons(), compressed()],
-  resolve: { alias: { "@": fileURLToPath(new URL("src", import.meta.url)) } },
+  resolve: { alias: { "@": fileURLToPath(new URL("src", import.meta.url)), "artiway-client": fileURLToPath(new URL("../clients/typescript/src/index.ts", import.meta.url)) } },
   build: {
     target: "es2022",
     sourcemap: false,

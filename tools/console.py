@@ -22,6 +22,7 @@ DIST = CONSOLE / "dist"
 # Vite's: 20.19 and later, 22.12 and later.
 OLDEST = {20: 19, 22: 12}
 SOURCES = ("src", "public", "index.html", "package-lock.json", "package.json", "vite.config.ts", "tsconfig.json")
+CLIENT = ROOT / "clients/typescript/src"  # the console uses its types, its parser of streams and its Retry-After
 
 
 def main(arguments: Sequence[str] = tuple(sys.argv[1:])) -> int:
@@ -110,7 +111,7 @@ def is_new_enough(version: tuple[int, int]) -> bool:
 
 def files() -> list[Path]:
     """The sources of the build. Tests and generated types are none."""
-    roots = [CONSOLE / name for name in SOURCES]
+    roots = [*(CONSOLE / name for name in SOURCES), CLIENT]
     found = [one for root in roots for one in ([root] if root.is_file() else root.rglob("*")) if one.is_file()]
     return sorted(one for one in found if not re.search(r"\.test\.tsx?$|schema\.d\.ts$", one.name))
 
@@ -118,7 +119,7 @@ def files() -> list[Path]:
 def digest(paths: Iterable[Path]) -> str:
     whole = hashlib.sha256()
     for path in paths:
-        whole.update(str(path.relative_to(CONSOLE)).encode() + b"\0" + path.read_bytes() + b"\0")
+        whole.update(os.path.relpath(path, CONSOLE).encode() + b"\0" + path.read_bytes() + b"\0")
     return whole.hexdigest()
 
 

@@ -30,10 +30,13 @@ def main() -> int:
         gather(pages)
         config = Path(place) / "mkdocs.yml"
         config.write_text(CONFIG.read_text("utf-8").format(docs_dir=pages, site_dir=SITE), "utf-8")
-        command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--clean", "-f", str(config)]
+        # Not --quiet: it drops warnings before --strict counts them.
+        command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--clean", "-f", str(config)]
         environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}  # an announcement of the theme
-        if code := subprocess.run(command, check=False, cwd=place, env=environment).returncode:
-            return code
+        done = subprocess.run(command, check=False, cwd=place, env=environment, capture_output=True, text=True)
+        if done.returncode or "WARNING" in done.stderr:
+            print(done.stderr.replace(f"{pages}/", "docs/"), end="", file=sys.stderr)
+            return done.returncode or 1
     if foreign := list(loads_from_others(SITE)):
         print("these pages load from another host:", *foreign, sep="\n  ", file=sys.stderr)
         return 1

@@ -20,7 +20,7 @@ from artiway_client import (
     TooMany,
     Unavailable,
 )
-from artiway_client.core import Pace
+from artiway_client.core import Call, Core, Lost, Outgoing, Pace
 from tests.clients.conftest import Reply, Server, refusal
 
 ACCEPTED = Reply(202, {"taskId": "task_1", "status": "QUEUED"})
@@ -71,6 +71,19 @@ class TestRetries:
     def test_platform_that_is_away_is_named(self, server):
         with Client("http://127.0.0.1:1/api/v1", retry_for_s=0) as client, pytest.raises(AnswerLost, match=":1/api/v1"):
             client.get_health()
+
+    def test_platform_that_is_away_is_given_up_earlier(self):
+        """A lost answer is retried for all of the time, a connection that was never made is not."""
+        now = [0.0]
+        core = Core("http://host/api/v1", None, retry_for_s=120, away_for_s=10, clock=lambda: now[0])
+        for was_sent, limit_s in ((False, 10), (True, 120)):
+            now[0], steps, reply = 0.0, core.steps(Call("GET", "/points")), None
+            with pytest.raises(AnswerLost):
+                while True:
+                    step = steps.send(reply)
+                    reply = Lost("refused", was_sent=was_sent) if isinstance(step, Outgoing) else None
+                    now[0] += step if isinstance(step, float) else 0
+            assert limit_s / 2 < now[0] <= limit_s
 
     @pytest.mark.parametrize(
         ("status", "code", "kind"), [(402, "POINTS_402_INSUFFICIENT", InsufficientPoints), (422, "X_422_Y", Invalid)]

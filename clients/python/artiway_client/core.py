@@ -137,12 +137,15 @@ class Core:
         credentials: Credentials | None,
         *,
         retry_for_s: float = RETRY_FOR_S,
+        away_for_s: float | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.url = url.rstrip("/")
         self._path = urlsplit(self.url).path
         self.credentials = credentials
         self.retry_for_s = retry_for_s
+        # How long a platform that accepts no connection is tried: a person at a terminal waits for less.
+        self.away_for_s = retry_for_s if away_for_s is None else away_for_s
         self.clock = clock
         self.pace = Pace(clock)
 
@@ -167,7 +170,8 @@ class Core:
         """All attempts of a call have one idempotency key, so that they are one request to the platform."""
         key = (call.key or new_key()) if call.is_keyed else None
         is_repeatable = call.method in _REPEATABLE or call.is_keyed
-        deadline = self.clock() + self.retry_for_s
+        started = self.clock()
+        deadline = started + self.retry_for_s
         has_renewed = False
         attempt = 0
         while True:
@@ -177,7 +181,8 @@ class Core:
             answer = yield self.outgoing(call, key)
             if isinstance(answer, Lost):
                 wait_s = pause_s(attempt)
-                if not (is_repeatable or not answer.was_sent) or self.clock() + wait_s > deadline:
+                last = deadline if answer.was_sent else min(deadline, started + self.away_for_s)
+                if not (is_repeatable or not answer.was_sent) or self.clock() + wait_s > last:
                     raise AnswerLost(f"{call.method} {self.url}{call.path}: {answer.reason}")
                 yield Seconds(wait_s)
                 attempt += 1

@@ -1,3 +1,4 @@
+import { retryAfterSeconds } from "artiway-client";
 import createClient from "openapi-fetch";
 import { connection } from "./connection";
 import { ApiError, Unreachable } from "./errors";
@@ -80,10 +81,7 @@ async function waitFor(response: Response, isRepeatable: boolean, attempt: numbe
 
 const delay = (attempt: number) => Math.min(8000, 300 * 2 ** (attempt - 1)) * (0.75 + Math.random() / 2);
 
-function retryAfter(response: Response): number | null {
-  const text = response.headers.get("retry-after");
-  return text !== null && /^\d+$/.test(text) ? Number(text) : null;
-}
+const retryAfter = (response: Response): number | null => retryAfterSeconds(response.headers) ?? null;
 
 async function codeOf(response: Response): Promise<string | null> {
   const body: unknown = await response.clone().json().catch(() => null);

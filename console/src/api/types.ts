@@ -1,14 +1,15 @@
+import type { models } from "artiway-client";
 import type { components } from "./schema";
 
 type Schemas = components["schemas"];
 
-export type Me = Schemas["MeBody"];
-export type Tool = Schemas["ToolBody"];
-export type Task = Schemas["ListedTaskBody"];
-export type TaskView = Schemas["TaskViewBody"];
-export type Node = Schemas["NodeBody"];
-export type Result = Schemas["ResultBody"];
-export type Estimate = Schemas["EstimateBody"];
+export type Me = models.MeBody;
+export type Tool = models.ToolBody;
+export type Task = models.ListedTaskBody;
+export type TaskView = models.TaskViewBody;
+export type Node = models.NodeBody;
+export type Result = models.ResultBody;
+export type Estimate = models.EstimateBody;
 export type TaskStatus = Task["status"];
 export type { Schemas };
 

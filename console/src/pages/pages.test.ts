@@ -9,7 +9,7 @@ import { figure, filledSince } from "./ops/Overview";
 import { countsOf, rangeOf } from "./ops/Runs";
 import { comparedShares } from "./ops/Shares";
 import { attemptsOf } from "./ops/TaskPage";
-import { BLANK, framesOf, written } from "./text/stream";
+import { BLANK, written } from "./text/stream";
 import { channelOf, refundableFen, type Order } from "./wallet/orders";
 
 const series = (points: { at: string; value: number; [label: string]: string | number }[]) => ({ name: "x", unit: "nodes", description: "", merge: "sum" as const, stepSeconds: 60, isMeasured: true, points }) as never;
@@ -112,12 +112,6 @@ describe("schedules", () => {
 
 describe("the stream of a text", () => {
   const frame = (event: string, data: Record<string, unknown>, id = "1-0") => ({ id, event, data });
-
-  it("takes whole frames and keeps the rest", () => {
-    const found = framesOf(': idle\n\nid: 1-5\nevent: token\ndata: {"text":"a: b","offset":0}\n\nretry: 200\n\nid: 1-6\nevent: to');
-    expect(found.frames).toEqual([{ id: "1-5", event: "token", data: { text: "a: b", offset: 0 } }]);
-    expect([found.rest, found.retryMs]).toEqual(["id: 1-6\nevent: to", 200]);
-  });
 
   it("writes no piece twice after a resumed connection", () => {
     let writing = written(BLANK, frame("token", { text: "你好", offset: 0 }));

@@ -25,6 +25,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(console, "CONSOLE", tmp_path)
     monkeypatch.setattr(console, "DIST", tmp_path / "dist")
+    monkeypatch.setattr(console, "CLIENT", tmp_path / "client")
     monkeypatch.setattr(console, "npm", run)
     return commands
 
@@ -37,6 +38,14 @@ def test_second_build_of_same_sources_does_nothing(runs: list[str]) -> None:
 def test_changed_source_is_built_without_another_installation(runs: list[str], tmp_path: Path) -> None:
     console.build()
     (tmp_path / "src/main.tsx").write_text("changed")
+    console.build()
+    assert runs == ["install", "build", "build"]
+
+
+def test_changed_client_is_built(runs: list[str], tmp_path: Path) -> None:
+    console.build()
+    (tmp_path / "client").mkdir()
+    (tmp_path / "client/core.ts").write_text("changed")
     console.build()
     assert runs == ["install", "build", "build"]
 

@@ -26,6 +26,16 @@ def test_links_and_pictures_exist(page):
         assert target in generated or (page.parent / target).exists(), target
 
 
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "README.md"])
+def test_named_files_exist(page):
+    """Paths in backquotes, unless a part of them is a placeholder."""
+    text = (docs.ROOT / page).read_text("utf-8")
+    named = set(re.findall(r"`([a-z][\w-]*/[\w./-]+\.(?:py|md|toml|yaml|ts|json|sql|jpg))`", text))
+    assert len(named) > 1
+    starts = [docs.ROOT, docs.ROOT / "layers/core/artiway"]
+    assert [one for one in named if not any((start / one).exists() for start in starts)] == []
+
+
 def test_api_reference_has_every_operation():
     text = docs.api_reference()
     assert "### POST /tasks\n" in text

@@ -136,7 +136,7 @@ def topup(
     package: Annotated[str | None, typer.Argument(help="a package; without one they are listed")] = None,
     wait: Annotated[bool, typer.Option(help="wait for the payment")] = True,
 ) -> None:
-    """Buy a package of points by WeChat Pay: shows the code to pay and waits."""
+    """Buy points by WeChat Pay. Shows the code to pay and waits for the payment."""
     here = current()
     with here.client() as client:
         if package is None:
@@ -198,17 +198,18 @@ class Check:
 def doctor(
     aws: Annotated[str | None, typer.Option(help="also read what the AWS account lacks for this environment")] = None,
 ) -> None:
-    """Check the platform, this account and, with --aws, an AWS account before a deployment."""
+    """Check the platform and this account. With --aws also an AWS account, before a deployment."""
     here = current()
     checks = _checks(here)
+    if aws is not None and here.output.is_json:
+        checks.append(_preflight(here, aws))
     here.output.data(
         [vars(check) for check in checks],
         lambda: here.output.table(["check", "state", "detail"], [(c.name, c.state, c.detail) for c in checks]),
     )
-    is_failed = any(check.state == "failed" for check in checks)
-    if aws is not None:
-        is_failed |= _preflight(here, aws) != 0
-    if is_failed:
+    if aws is not None and not here.output.is_json:
+        checks.append(_preflight(here, aws))
+    if any(check.state == "failed" for check in checks):
         here.output.fail(
             "something is wrong, see above", hint="The runbook has a section for each part: docs/runbook.md"
         )
@@ -286,16 +287,23 @@ def _account_checks(client: Client) -> list[Check]:
     return checks
 
 
-def _preflight(here: Session, environment: str) -> int:
-    """tools/preflight of the clone that this command is used in; its environment has the AWS libraries."""
+def _preflight(here: Session, environment: str) -> Check:
+    """tools/preflight of the clone that this command is used in; its environment has the AWS libraries.
+
+    Its table goes to stderr where stdout is JSON.
+    """
     root = next((place for place in (Path.cwd(), *Path.cwd().parents) if (place / "tools/preflight.py").exists()), None)
     if root is None or not (root / ".venv/bin/python").exists():
         here.output.fail("--aws needs a clone of Artiway", hint="In the clone: make preflight ENV=dev", code=Exit.USAGE)
     command = [str(root / ".venv/bin/python"), "-m", "tools.preflight", "--config-env", environment]
     done = subprocess.run(
-        command, cwd=root, check=False, env={**os.environ, "PYTHONPATH": f"{root}/layers/core:{root}"}
+        command,
+        cwd=root,
+        check=False,
+        env={**os.environ, "PYTHONPATH": f"{root}/layers/core:{root}"},
+        stdout=sys.stderr.fileno() if here.output.is_json else None,
     )
-    return done.returncode
+    return Check("aws", "failed" if done.returncode else "ok", f"make preflight ENV={environment}")
 
 
 def _keep(here: Session, profile: Profile) -> None:

@@ -64,8 +64,11 @@ def run(arguments: list[str]) -> int:
     except typer.Abort:
         return Exit.INTERRUPTED
     except TyperException as error:  # wrong usage
-        output().err.print(f"artiway: {error.format_message()}", markup=False)
-        output().err.print("See: artiway --help", markup=False)
+        context = getattr(error, "ctx", None)
+        is_help = error.format_message().startswith("Usage:")  # a group without a command
+        output().err.print(error.format_message() if is_help else f"artiway: {error.format_message()}", markup=False)
+        if not is_help:
+            output().err.print(f"See: {context.command_path if context else 'artiway'} --help", markup=False)
         return int(error.exit_code)
     except KeyboardInterrupt:
         print(file=sys.stderr)

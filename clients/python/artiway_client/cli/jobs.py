@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -12,11 +14,12 @@ from rich.text import Text
 
 from artiway_client.cli.output import Exit, is_terminal, shown
 from artiway_client.cli.session import Session, current
+from artiway_client.client import Client
 from artiway_client.core import Call, path_part
 
 FOLLOW_S = 1.0
 RUN_ENDS = frozenset({"SUCCESS", "FAILED", "TERMINATED"})
-LOG_PAGE = 500
+LOG_PAGE = EXPORT_PAGE = 500
 
 jobs = typer.Typer(help="Scheduled jobs.", invoke_without_command=True)
 runs = typer.Typer(help="Runs of jobs.", invoke_without_command=True)
@@ -80,13 +83,30 @@ def export(
 ) -> None:
     """All jobs as one YAML file that `apply` takes."""
     here = current()
+    is_file = file is not None or not here.output.is_json
     with here.client() as client:
-        text = str(client.call(Call("GET", "/jobs/export", query={"format": "yaml", "limit": 100})))
+        pages = list(_exported(client, "yaml" if is_file else "json"))
+    if not is_file:
+        found = [json.loads(page) for page in pages]
+        here.output.data({**found[0], "jobs": [job for page in found for job in page["jobs"]]})
+        return
+    text = pages[0] + "".join(page.partition("jobs:\n")[2] for page in pages[1:])
     if file is None:
         sys.stdout.write(text)
     else:
         file.write_text(text, "utf-8")
-        here.output.line(f"Wrote {file}")
+        here.output.data({"file": str(file)}, lambda: here.output.line(f"Wrote {file}"))
+
+
+def _exported(client: Client, kind: str) -> Iterator[str]:
+    """The pages of the export. The cursor is a header, since the body is the file itself."""
+    cursor: str | None = None
+    while True:
+        query = {"format": kind, "limit": EXPORT_PAGE, "cursor": cursor}
+        answer = client.call(Call("GET", "/jobs/export", query=query, is_stream=True))
+        yield answer.read().decode()
+        if not (cursor := answer.headers.get("x-next-cursor")):
+            return
 
 
 @jobs.command("show")

@@ -20,7 +20,15 @@ lanes = typer.Typer(help="Lanes: pause, resume, limits.", invoke_without_command
 dlq = typer.Typer(help="Dead letters.", invoke_without_command=True)
 tenants = typer.Typer(help="Tenants, tiers, overrides.", invoke_without_command=True)
 settings = typer.Typer(help="Live settings.", invoke_without_command=True)
-LANE_COLUMNS = {"lane": "lane", "waiting": "depth", "running": "running", "parallelism": "parallelism", "limit": "limit", "paused": "paused"}
+MOST_WORKERS = 8
+LANE_COLUMNS = {
+    "lane": "lane",
+    "waiting": "depth",
+    "running": "running",
+    "parallelism": "parallelism",
+    "limit": "limit",
+    "paused": "paused",
+}
 
 
 def register(app: typer.Typer) -> None:
@@ -71,7 +79,9 @@ def _screen(found: dict[str, Any]) -> RenderableType:
     waiting = sum(lane["depth"] for lane in found["lanes"])
     style = "green" if found["state"] == "NORMAL" else "red"
     head = Text.assemble(
-        ("artiway ", "bold"), (found["state"], style), f" · {running} of {slots} slots · {waiting} waiting · {time.strftime('%H:%M:%S')}"
+        ("artiway ", "bold"),
+        (found["state"], style),
+        f" · {running} of {slots} slots · {waiting} waiting · {time.strftime('%H:%M:%S')}",
     )
     return Group(head, "", _lane_table(found["lanes"]), "", _share_table(found), "", _worker_table(found["workers"]))
 
@@ -80,7 +90,13 @@ def _lane_table(lanes: Sequence[dict[str, Any]]) -> RenderableType:
     """Lanes with work, or that are paused. The others are counted, so that all fits on a small screen."""
     busy = [one for one in lanes if one["depth"] or one["running"] or one["paused"]]
     rows = [
-        (one["lane"], _bar(one["depth"], one["limit"], 16), one["depth"], one["running"], "paused" if one["paused"] else "")
+        (
+            one["lane"],
+            _bar(one["depth"], one["limit"], 16),
+            one["depth"],
+            one["running"],
+            "paused" if one["paused"] else "",
+        )
         for one in busy
     ]
     idle = len(lanes) - len(busy)
@@ -90,32 +106,40 @@ def _lane_table(lanes: Sequence[dict[str, Any]]) -> RenderableType:
 
 
 def _share_table(found: dict[str, Any]) -> RenderableType:
+    """A tenant that did not compete in the whole window has no ideal share."""
     queued = {one["tenantId"]: one for pool in found["pools"] for one in pool["tenants"]}
     shares = sorted(found["fairness"]["tenants"], key=lambda one: -one["share"])[:8]
     shown = [
         (
             found["tenants"].get(one["tenantId"], one["tenantId"])[:20],
             one["weight"],
-            _bar(one["share"], 1, 16, mark=one["idealShare"]),
+            _bar(one["share"], 1, 16, mark=one["idealShare"] or None),
             f"{100 * one['share']:.0f} %",
-            f"{100 * one['idealShare']:.0f} %",
+            f"{100 * one['idealShare']:.0f} %" if one["idealShare"] else None,
             queued.get(one["tenantId"], {}).get("queued", 0),
         )
         for one in shares
     ]
-    return table(["tenant", "weight", "share | ideal", "share", "ideal", "queued"], shown or [("no work in this window", "", "", "", "", "")])
+    return table(
+        ["tenant", "weight", "share | ideal", "share", "ideal", "queued"],
+        shown or [("no work in this window", "", "", "", "", "")],
+    )
 
 
 def _worker_table(workers: Sequence[dict[str, Any]]) -> RenderableType:
+    """Busy workers first. Those that are idle are counted once the screen would be too small for all."""
+    busy = sorted(workers, key=lambda one: -len(one["nodes"]))
     shown = [
         (
-            one["workerId"][:18],
+            one["workerId"][-18:],
             ", ".join(one["types"]),
             f"{len(one['nodes'])}/{one['slots']}",
             ", ".join(node["node"] for node in one["nodes"]) or ("draining" if one["draining"] else "idle"),
         )
-        for one in workers[:12]
+        for one in busy[:MOST_WORKERS]
     ]
+    if rest := busy[MOST_WORKERS:]:
+        shown.append((f"{len(rest)} more", "", f"{sum(len(one['nodes']) for one in rest)} nodes", ""))
     return table(["worker", "types", "busy", "node"], shown or [("no worker is alive", "", "", "")])
 
 
@@ -144,7 +168,9 @@ def list_lanes(context: typer.Context) -> None:
 
 
 def _lane(answer: Any) -> None:
-    current().output.data(answer, lambda: current().output.table(list(LANE_COLUMNS), [[answer.get(n) for n in LANE_COLUMNS.values()]]))
+    current().output.data(
+        answer, lambda: current().output.table(list(LANE_COLUMNS), [[answer.get(n) for n in LANE_COLUMNS.values()]])
+    )
 
 
 @lanes.command("pause")
@@ -162,7 +188,10 @@ def resume_lane(lane: str) -> None:
 
 
 @lanes.command("set")
-def set_lane(lane: str, change: Annotated[list[str], typer.Argument(help="parallelism=4, limit=500, sharePercent=50; null restores")]) -> None:
+def set_lane(
+    lane: str,
+    change: Annotated[list[str], typer.Argument(help="parallelism=4, limit=500, sharePercent=50; null restores")],
+) -> None:
     """Change a lane at once, without a deployment."""
     with current().client() as client:
         _lane(client.change_lane(lane, cast("Any", parsed(change))))
@@ -220,7 +249,15 @@ def discard(
 
 # ---------------------------------------------------------------- tenants and settings
 
-TENANT_COLUMNS = {"tenant": "tenantId", "name": "name", "tier": "tier", "status": "status", "weight": "weight", "slots": "concurrency"}
+TENANT_COLUMNS = {"tenant": "tenantId", "name": "name", "tier": "tier", "weight": "weight", "slots": "concurrency"}
+
+
+def _show_tenants(found: Sequence[Any]) -> None:
+    """The status is named where it is not ACTIVE, so that a row fits 80 columns."""
+    rows = [[dict(one)[name] for name in TENANT_COLUMNS.values()] for one in found]
+    for row, one in zip(rows, found, strict=True):
+        row[2] += "" if one["status"] == "ACTIVE" else f" {one['status']}"
+    current().output.table(list(TENANT_COLUMNS), rows)
 
 
 @tenants.callback()
@@ -230,7 +267,8 @@ def list_tenants(context: typer.Context) -> None:
         return
     here = current()
     with here.client() as client:
-        here.output.items(client.each(client.list_tenants), TENANT_COLUMNS)
+        found = list(client.each(client.list_tenants))
+    here.output.data(found, lambda: _show_tenants(found))
 
 
 @tenants.command("create")
@@ -251,12 +289,15 @@ def create_tenant(
 
 
 @tenants.command("set")
-def set_tenant(tenant_id: str, change: Annotated[list[str], typer.Argument(help="tier=vip, weight=7, status=suspended; null restores")]) -> None:
+def set_tenant(
+    tenant_id: str,
+    change: Annotated[list[str], typer.Argument(help="tier=vip, weight=7, status=suspended; null restores")],
+) -> None:
     """Change a tenant; takes effect within a minute."""
     here = current()
     with here.client() as client:
         made = client.change_tenant(tenant_id, cast("Any", parsed(change)))
-    here.output.data(made, lambda: here.output.table(list(TENANT_COLUMNS), [[dict(made)[n] for n in TENANT_COLUMNS.values()]]))
+    here.output.data(made, lambda: _show_tenants([made]))
 
 
 @tenants.command("grant")
@@ -273,7 +314,10 @@ def grant(
 
 
 @settings.callback()
-def list_settings(context: typer.Context, changed: Annotated[bool, typer.Option("--changed", help="only those that differ from their default")] = False) -> None:
+def list_settings(
+    context: typer.Context,
+    changed: Annotated[bool, typer.Option("--changed", help="only those that differ from their default")] = False,
+) -> None:
     """Every live setting: its value, default and bounds."""
     if context.invoked_subcommand is not None:
         return

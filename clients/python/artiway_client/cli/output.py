@@ -91,12 +91,22 @@ class Output:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> Table:
+    """Numbers stand under each other: a column that has nothing else is aligned to the right."""
     made = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False, show_edge=False)
+    listed = [list(row) for row in rows]
     for number, column in enumerate(columns):
-        made.add_column(column, no_wrap=number == 0, overflow="fold")
-    for row in rows:
+        values = [row[number] for row in listed if row[number] not in (None, "")]
+        is_number = bool(values) and all(_is_number(value) for value in values)
+        made.add_column(column, no_wrap=number == 0, overflow="fold", justify="right" if is_number else "left")
+    for row in listed:
         made.add_row(*(shown(value) for value in row))
     return made
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, str):
+        return value.removesuffix(" %").isdecimal()
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def shown(value: object) -> Text:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, Task, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress_bar import ProgressBar
 
 from artiway_client.cli.batch import Batch, Item
 from artiway_client.cli.output import Exit, shown
@@ -71,7 +72,7 @@ def run(
     ] = False,
     again: Annotated[bool, typer.Option("--again", help="run pictures anew whose results are in the folder")] = False,
 ) -> None:
-    """Upload pictures, run a tool on each, show progress, save the results and print a receipt.
+    """Run a tool on pictures and save the results. Uploads them, shows progress and prints a receipt.
 
     With several pictures the same command goes on after an interrupt: what was saved is skipped, what runs is awaited.
     """
@@ -156,6 +157,15 @@ def _waiting(here: Session) -> Iterator[None]:
         raise
 
 
+class Bar(BarColumn):
+    """Without the pulse of a bar that has not started: without colour it looks like progress."""
+
+    def render(self, task: Task) -> ProgressBar:
+        bar = super().render(task)
+        bar.pulse = False
+        return bar
+
+
 class NodeBars:
     """A bar per node; lines where stderr is no terminal."""
 
@@ -164,7 +174,7 @@ class NodeBars:
         self._is_quiet = is_quiet
         self.progress = Progress(
             TextColumn("{task.description:<14.14}"),
-            BarColumn(bar_width=None),
+            Bar(bar_width=None),
             TextColumn("{task.percentage:>3.0f} %"),
             TextColumn("{task.fields[state]:<10.10}"),
             TimeElapsedColumn(),
@@ -232,7 +242,7 @@ def _run_many(
     is_live = console.is_terminal and not here.output.is_json
     columns = (
         TextColumn("{task.description:<24.24}"),
-        BarColumn(bar_width=None),
+        Bar(bar_width=None),
         TextColumn("{task.fields[state]:>18.18}"),
         TimeElapsedColumn(),
     )
@@ -264,6 +274,7 @@ def _run_many(
         try:
             asyncio.run(go())
         except KeyboardInterrupt:
+            progress.stop()  # the note stands below the bars
             saved = sum(item.is_done or item.is_skipped for item in items)
             here.output.note(f"\n{saved} of {len(items)} are saved. The same command goes on from here.")
             raise
@@ -340,7 +351,7 @@ def run_flow(
     here = current()
     body = yaml.safe_load(file.read_text("utf-8"))
     if not isinstance(body, dict) or not isinstance(body.get("nodes"), list):
-        here.output.fail(f"{file} has no list of nodes", hint="See docs: guides/flows", code=Exit.USAGE)
+        here.output.fail(f"{file} has no list of nodes", hint="docs/guides/tools.md has an example.", code=Exit.USAGE)
     item = Item(file.name, {}, f"{file.stem}-")
     bars = NodeBars(here.output.err, is_quiet=here.output.is_json)
     with here.client() as client, bars.progress, _waiting(here):

@@ -12,6 +12,7 @@ from artiway_client.cli.profiles import Profile, ProfileFile, ProfileTokens, def
 from artiway_client.client import Client
 
 BATCH_RETRY_S = 6 * 3_600.0
+AWAY_S = 10.0  # longer than a restart of the one-machine stack takes
 
 
 @dataclass
@@ -48,7 +49,9 @@ class Session:
 
     def client(self) -> Client:
         url, options = self._options()
-        return Client(url, **options)
+        client = Client(url, **options)
+        client.core.away_for_s = AWAY_S
+        return client
 
     def batch_client(self) -> AsyncClient:
         """Waits for its turn as long as it takes: a full queue is no reason to stop a folder of pictures."""

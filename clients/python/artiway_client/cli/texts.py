@@ -19,7 +19,7 @@ def register(app: typer.Typer) -> None:
 
 
 def services() -> None:
-    """The services that write texts, and their prices for 1,000 tokens."""
+    """The services that write texts. Their prices are for 1,000 tokens."""
     here = current()
     with here.client() as client:
         columns = {"service": "service", "mode": "mode", "in": "pricePoints.input", "out": "pricePoints.output"}

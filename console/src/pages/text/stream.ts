@@ -1,3 +1,4 @@
+import { EventParser } from "artiway-client";
 import { socketToken } from "@/api/client";
 
 /** An event of a text, as it came. */
@@ -23,22 +24,6 @@ export interface Writing {
 
 export const BLANK: Writing = { text: "", characters: 0, lastId: null, provider: null, modelId: null, queueId: null, end: null, error: null, points: null, frames: [] };
 const MOST_FRAMES = 500;
-
-/** Whole frames at the start of `buffer`, and what is left of it. Comments are dropped. */
-export function framesOf(buffer: string): { frames: Frame[]; rest: string; retryMs: number | null } {
-  const parts = buffer.replace(/\r\n/g, "\n").split("\n\n");
-  const rest = parts.pop()!;
-  let retryMs: number | null = null;
-  const frames: Frame[] = [];
-  for (const part of parts) {
-    const fields = new Map(part.split("\n").flatMap((line) => (/^[a-z]+:/.test(line) ? [[line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 1).trim()] as const] : [])));
-    const retry = fields.get("retry");
-    if (retry) retryMs = Number(retry);
-    const event = fields.get("event");
-    if (event) frames.push({ id: fields.get("id") ?? null, event, data: JSON.parse(fields.get("data") || "{}") as Record<string, unknown> });
-  }
-  return { frames, rest, retryMs };
-}
 
 /** A text with an event applied. What was read before is not written twice: offsets say where a piece belongs. */
 export function written(before: Writing, frame: Frame): Writing {
@@ -72,15 +57,14 @@ export async function follow(generationId: string, start: Writing, show: (writin
       if (answer.status === 404 || answer.status === 403) return;
       if (!answer.ok || !answer.body) throw new Error(`HTTP ${answer.status}`);
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-      let buffer = "";
+      const parser = new EventParser(writing.lastId ?? undefined);
       for (;;) {
         const { value, done } = await reader.read();
         if (done) break;
-        const found = framesOf(buffer + value);
-        buffer = found.rest;
-        if (found.retryMs !== null) waitMs = Math.min(found.retryMs, 5000);
-        for (const frame of found.frames) writing = written(writing, frame);
-        if (found.frames.length) show(writing);
+        const events = parser.feed(value);
+        for (const { id, name, data } of events) writing = written(writing, { id: id || null, event: name, data });
+        if (events.length) show(writing);
+        waitMs = Math.min(parser.retrySeconds * 1000, 5000);
         failures = 0;
       }
     } catch (error) {
