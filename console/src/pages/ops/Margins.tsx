@@ -1,4 +1,4 @@
-import { Input, Segmented } from "antd";
+import { Input, Select } from "antd";
 import { useQuery } from "@tanstack/react-query";
 import { useSearchParams } from "react-router";
 import { api, call } from "@/api/client";
@@ -46,7 +46,7 @@ export default function Margins() {
       <div className="ops-filter">
         <label>
           {t("opsMarginsBy")}
-          <Segmented<Group> aria-label={t("opsMarginsBy")} value={group} onChange={(value) => change("groupBy", value)} options={(Object.keys(GROUPS) as Group[]).map((value) => ({ value, label: t(GROUPS[value]) }))} />
+          <Select<Group> style={{ minWidth: 150 }} value={group} onChange={(value) => change("groupBy", value)} options={(Object.keys(GROUPS) as Group[]).map((value) => ({ value, label: t(GROUPS[value]) }))} />
         </label>
         <TenantFilter value={tenantId} change={(value) => change("tenantId", value)} />
         <label>
