@@ -191,7 +191,7 @@ class TestAnswers:
         ]
         assert (chunks[-1]["choices"], chunks[-1]["usage"]["total_tokens"]) == ([], 10)
 
-    def test_broken_stream_has_an_error_and_no_last_line(self, app: Any) -> None:
+    def test_broken_stream_ends_with_an_error(self, app: Any) -> None:
         chat = Chat(text("Red"), entry(Name.ERROR, message="broke off", code="GEN_502_PROVIDER_ERROR"))
         *_, last = app._streamed("copywriting", chat.steps(), has_usage=True)
         assert json.loads(last.removeprefix("data: "))["error"] == {

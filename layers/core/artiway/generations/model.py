@@ -75,7 +75,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Call:
-    """One request to a model, and the tokens that its provider charges for, whoever pays us for them."""
+    """One request to a model, and the tokens that its provider charges for, also where no user is charged."""
 
     provider: str
     model_id: str
