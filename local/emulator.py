@@ -125,7 +125,8 @@ async def configuration(session: aiohttp.ClientSession, url: str, name: str) -> 
     async with session.get(f"{url}/2015-03-31/functions/{name}/configuration") as answer:
         answer.raise_for_status()
         deployed = await answer.json(content_type=None)
-    variables = deployed.get("Environment", {}).get("Variables", {})
+    # CloudFormation makes texts of numbers, the emulator leaves those of a mapping as they are.
+    variables = {key: str(value) for key, value in deployed.get("Environment", {}).get("Variables", {}).items()}
     real_aws = [key for key, value in variables.items() if "amazonaws.com" in value]
     if real_aws:
         raise ServerFailed(f"{name} would call real AWS: {', '.join(real_aws)}")

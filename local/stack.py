@@ -311,6 +311,7 @@ class Stack:
                 "ARTIWAY_PICTURE_KEY_ID": pictures.key_id(signing),
                 # Open streams leave sandboxes to requests that are answered at once.
                 "ARTIWAY_EVENTS_AT_ONCE": str(max(1, self._sandboxes * 3 // 4)),
+                "ARTIWAY_CHATS_AT_ONCE": str(max(1, self._sandboxes * 3 // 4)),
             },
         )
 

@@ -7,7 +7,7 @@ const [folder = "/tmp/shots", ...only] = (process.env.SHOTS ?? "").split(" ").fi
 mkdirSync(folder, { recursive: true });
 const PUBLIC = { login: "/login", register: "/register", forgot: "/forgot" };
 const PAGES: Record<string, string> = { studio: "/", cutout: "/studio/cutout?sample=bottle", erase: "/studio/erase?sample=mug", model: "/studio/model_photo?sample=shirt", batch: "/studio/batch_cutout", library: "/library", wallet: "/wallet", orders: "/wallet/orders", usage: "/wallet/usage", ledger: "/wallet/ledger", team: "/team", text: "/text", jobs: "/jobs", "new-job": "/jobs/new", developers: "/developers", webhooks: "/developers/webhooks", samples: "/developers/samples", account: "/account" };
-const OPERATIONS: Record<string, string> = Object.fromEntries(["", "charts", "tasks", "runs", "texts", "lanes", "workers", "shares", "dead-letters", "checks", "tenants", "audit", "settings"].map((name) => [`ops-${name || "overview"}`, `/ops/${name}`]));
+const OPERATIONS: Record<string, string> = Object.fromEntries(["", "charts", "tasks", "runs", "texts", "lanes", "workers", "shares", "dead-letters", "checks", "margins", "tenants", "audit", "settings"].map((name) => [`ops-${name || "overview"}`, `/ops/${name}`]));
 const MODES = [
   ["desktop-en", DESKTOP, "en", "light"],
   ["phone-zh", PHONE, "zh", "light"],

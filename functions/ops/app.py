@@ -27,6 +27,7 @@ from artiway.series.model import OTHER, SERIES, Point
 from artiway.settings.model import SettingState
 
 if TYPE_CHECKING:
+    from artiway.generations.margins.model import Margin, MarginLine
     from artiway.generations.model import Generation, Handled, TextModel
 
 api = http.Api("operations", origin=bootstrap.origin, access_check=bootstrap.access_check, warm_up=bootstrap.warm_up)
@@ -408,6 +409,107 @@ def _ops_generation(generation: Generation) -> OpsGenerationBody:
         ended_at=generation.ended_at,
         error_code=None if generation.error is None else generation.error.code,
     )
+
+
+class MarginSumBody(http.Wire):
+    texts: int = Field(description="that ended: completed, failed and cancelled ones")
+    completed: int
+    failed: int
+    cancelled: int
+    free_texts: int = Field(description="of those, texts of the free allowance")
+    calls: int = Field(description="requests to providers, repeated and failed ones too")
+    estimated_calls: int = Field(description="of those, calls whose tokens the provider did not count")
+    input_tokens: int
+    output_tokens: int
+    estimated_tokens: int = Field(description="of both, tokens that were estimated")
+    cost_points: float = Field(description="tokens at the provider's prices, rounded to six places")
+    charged_points: int = Field(description="as in the ledger")
+    margin_points: float = Field(description="charged points less cost")
+
+
+class MarginLineBody(MarginSumBody):
+    day: date | None = Field(description="in UTC; null unless grouped by day, as the others")
+    model: str | None = Field(description="`provider/model`; null for texts that reached no model")
+    service: str | None
+    tenant_id: str | None
+    tenant_name: str | None
+    user_id: str | None
+    email: str | None
+
+
+class MarginsBody(http.Wire):
+    items: list[MarginLineBody]
+    next_cursor: str | None
+    since: date = Field(alias="from")
+    until: date = Field(alias="to", description="inclusive")
+    total: MarginSumBody
+
+
+@api.get("/ops/margins", permission="ops.read", errors=[404], slow=True)
+def list_margins(
+    since: Annotated[date | None, Query(alias="from", description="30 days if left out")] = None,
+    until: Annotated[date | None, Query(alias="to", description="inclusive; today in UTC if left out")] = None,
+    group_by: Annotated[
+        str, Query(alias="groupBy", max_length=40, description="of day, model, service, tenant, user")
+    ] = "day,model",
+    tenant_id: Annotated[str | None, Query(alias="tenantId", max_length=64)] = None,
+    service: Annotated[str | None, Query(max_length=64)] = None,
+    model: Annotated[str | None, Query(max_length=301, description="`provider/model`")] = None,
+    cursor: http.Cursor = None,
+    limit: Annotated[int, Query(ge=1, le=1_000)] = 1_000,
+) -> MarginsBody:
+    """Cost of providers against points charged for texts, at most 92 days. `total` is of all lines."""
+    from artiway.generations.margins.model import margin_query
+
+    query = margin_query(
+        first=since,
+        last=until,
+        today=bootstrap.clock().now().date(),
+        by=group_by,
+        tenant_id=None if tenant_id is None else from_wire("tnt", tenant_id),
+        service=service,
+        model=model,
+    )
+    report = bootstrap.margins().report(query)
+    page, next_cursor = http.page_of(report.lines, cursor, limit)
+    return MarginsBody(
+        items=[_margin_line(line) for line in page],
+        next_cursor=next_cursor,
+        since=query.first,
+        until=query.last,
+        total=MarginSumBody(**_margin(report.total)),
+    )
+
+
+def _margin_line(line: MarginLine) -> MarginLineBody:
+    return MarginLineBody(
+        day=line.day,
+        model=line.model,
+        service=line.service,
+        tenant_id=None if line.tenant_id is None else to_wire("tnt", line.tenant_id),
+        tenant_name=line.tenant_name,
+        user_id=None if line.user_id is None else to_wire("usr", line.user_id),
+        email=line.email,
+        **_margin(line.margin),
+    )
+
+
+def _margin(margin: Margin) -> dict[str, Any]:
+    return {
+        "texts": margin.completed + margin.failed + margin.cancelled,
+        "completed": margin.completed,
+        "failed": margin.failed,
+        "cancelled": margin.cancelled,
+        "free_texts": margin.free_texts,
+        "calls": margin.calls,
+        "estimated_calls": margin.estimated_calls,
+        "input_tokens": margin.input_tokens,
+        "output_tokens": margin.output_tokens,
+        "estimated_tokens": margin.estimated_tokens,
+        "cost_points": float(round(margin.cost_points, 6)),
+        "charged_points": margin.charged_points,
+        "margin_points": float(round(margin.margin_points, 6)),
+    }
 
 
 @api.get("/ops/models", permission="ops.read")

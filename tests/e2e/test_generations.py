@@ -84,6 +84,33 @@ def test_structured_service_answers_with_its_result(writer: Writer) -> None:
     assert writer.points() == (100 - ended["chargedPoints"], 0)
 
 
+def test_margin_report_has_what_the_ledger_has(writer: Writer) -> None:
+    """A whole text, a cancelled and a failed one: what was charged, and what the provider counted."""
+    whole = writer.ended(writer.submit("healthy"))
+    cancelled = writer.submit("steady-5", words=100)
+    wait_for(lambda: writer.get(cancelled)["text"], seconds=30)
+    writer.call("POST", f"/generations/{cancelled}/cancel")
+    stopped, failed = writer.ended(cancelled), writer.ended(writer.submit("status_400"))
+    assert failed["status"] == "FAILED"
+    tenant_id = writer.call("GET", "/me")["tenantId"]
+    found = writer.operate("GET", f"/ops/margins?groupBy=user,model&tenantId={tenant_id}")
+    (line,) = found["items"]
+    assert (line["completed"], line["cancelled"], line["failed"], line["calls"]) == (1, 1, 1, 3)
+    assert line["model"] == f"{whole['provider']}/{whole['modelId']}"
+    entries = writer.call("GET", "/points/ledger?kind=CONFIRM")["items"]
+    assert (
+        line["chargedPoints"]
+        == -sum(one["balanceDelta"] + one["frozenDelta"] for one in entries)
+        == 100 - writer.points()[0]
+    )
+    for name in ("inputTokens", "outputTokens"):
+        assert line[name] == whole["usage"][name] + stopped["usage"][name]
+    assert line["estimatedTokens"] == sum(stopped["usage"].values())
+    assert found["total"]["chargedPoints"] == line["chargedPoints"]
+    refused = writer.client.call("GET", "/ops/margins", token=writer.token)
+    assert (refused.status, refused.body["code"]) == (403, "AUTH_403_FORBIDDEN")
+
+
 def test_text_models_are_limited_by_operators(writer: Writer) -> None:
     writer.ended(writer.submit("healthy"))
     models = {one["model"]: one for one in writer.operate("GET", "/ops/models")["items"]}

@@ -448,6 +448,23 @@ class AsyncOperations(ABC):
         """Resume dispatch from this lane. Needs `ops.write`."""
         return cast("models.LaneBody", await self.call(Call("POST", f"/ops/lanes/{path_part(lane)}/resume")))
 
+    async def list_margins(
+        self,
+        *,
+        from_: str | None = None,
+        to: str | None = None,
+        group_by: str | None = None,
+        tenant_id: str | None = None,
+        service: str | None = None,
+        model: str | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> models.MarginsBody:
+        """Cost of providers against points charged for texts, at most 92 days. `total` is of all lines. Needs
+        `ops.read`.
+        """
+        return cast("models.MarginsBody", await self.call(Call("GET", "/ops/margins", query={"from": from_, "to": to, "groupBy": group_by, "tenantId": tenant_id, "service": service, "model": model, "cursor": cursor, "limit": limit})))
+
     async def get_metrics(self) -> str:
         """The newest closed minute of all series as OpenMetrics text, for Prometheus. Needs `ops.read`."""
         return cast("str", await self.call(Call("GET", "/ops/metrics")))

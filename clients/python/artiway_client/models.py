@@ -980,6 +980,75 @@ class LoginBody(TypedDict):
     password: str
 
 
+class MarginLineBody(TypedDict):
+    # that ended: completed, failed and cancelled ones
+    texts: int
+    completed: int
+    failed: int
+    cancelled: int
+    # of those, texts of the free allowance
+    freeTexts: int
+    # requests to providers, repeated and failed ones too
+    calls: int
+    # of those, calls whose tokens the provider did not count
+    estimatedCalls: int
+    inputTokens: int
+    outputTokens: int
+    # of both, tokens that were estimated
+    estimatedTokens: int
+    # tokens at the provider's prices, rounded to six places
+    costPoints: float
+    # as in the ledger
+    chargedPoints: int
+    # charged points less cost
+    marginPoints: float
+    # in UTC; null unless grouped by day, as the others
+    day: str | None
+    # `provider/model`; null for texts that reached no model
+    model: str | None
+    service: str | None
+    tenantId: str | None
+    tenantName: str | None
+    userId: str | None
+    email: str | None
+
+
+class MarginSumBody(TypedDict):
+    # that ended: completed, failed and cancelled ones
+    texts: int
+    completed: int
+    failed: int
+    cancelled: int
+    # of those, texts of the free allowance
+    freeTexts: int
+    # requests to providers, repeated and failed ones too
+    calls: int
+    # of those, calls whose tokens the provider did not count
+    estimatedCalls: int
+    inputTokens: int
+    outputTokens: int
+    # of both, tokens that were estimated
+    estimatedTokens: int
+    # tokens at the provider's prices, rounded to six places
+    costPoints: float
+    # as in the ledger
+    chargedPoints: int
+    # charged points less cost
+    marginPoints: float
+
+
+MarginsBody = TypedDict(
+    "MarginsBody",
+    {
+        'items': 'list[MarginLineBody]',
+        'nextCursor': 'str | None',
+        'from': 'str',
+        'to': 'str',
+        'total': 'MarginSumBody',
+    },
+)
+
+
 class MeBody(TypedDict):
     userId: str
     tenantId: str

@@ -930,6 +930,72 @@ export interface LoginBody {
   password: string;
 }
 
+export interface MarginLineBody {
+  /** that ended: completed, failed and cancelled ones */
+  texts: number;
+  completed: number;
+  failed: number;
+  cancelled: number;
+  /** of those, texts of the free allowance */
+  freeTexts: number;
+  /** requests to providers, repeated and failed ones too */
+  calls: number;
+  /** of those, calls whose tokens the provider did not count */
+  estimatedCalls: number;
+  inputTokens: number;
+  outputTokens: number;
+  /** of both, tokens that were estimated */
+  estimatedTokens: number;
+  /** tokens at the provider's prices, rounded to six places */
+  costPoints: number;
+  /** as in the ledger */
+  chargedPoints: number;
+  /** charged points less cost */
+  marginPoints: number;
+  /** in UTC; null unless grouped by day, as the others */
+  day: string | null;
+  /** `provider/model`; null for texts that reached no model */
+  model: string | null;
+  service: string | null;
+  tenantId: string | null;
+  tenantName: string | null;
+  userId: string | null;
+  email: string | null;
+}
+
+export interface MarginSumBody {
+  /** that ended: completed, failed and cancelled ones */
+  texts: number;
+  completed: number;
+  failed: number;
+  cancelled: number;
+  /** of those, texts of the free allowance */
+  freeTexts: number;
+  /** requests to providers, repeated and failed ones too */
+  calls: number;
+  /** of those, calls whose tokens the provider did not count */
+  estimatedCalls: number;
+  inputTokens: number;
+  outputTokens: number;
+  /** of both, tokens that were estimated */
+  estimatedTokens: number;
+  /** tokens at the provider's prices, rounded to six places */
+  costPoints: number;
+  /** as in the ledger */
+  chargedPoints: number;
+  /** charged points less cost */
+  marginPoints: number;
+}
+
+export interface MarginsBody {
+  items: MarginLineBody[];
+  nextCursor: string | null;
+  from: string;
+  /** inclusive */
+  to: string;
+  total: MarginSumBody;
+}
+
 export interface MeBody {
   userId: string;
   tenantId: string;

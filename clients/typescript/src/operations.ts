@@ -338,6 +338,11 @@ export abstract class Operations {
     return this.call({ method: "POST", path: `/ops/lanes/${pathPart(lane)}/resume` });
   }
 
+  /** Cost of providers against points charged for texts, at most 92 days. `total` is of all lines. Needs `ops.read`. */
+  listMargins(query: { from?: string | null; to?: string | null; groupBy?: string; tenantId?: string | null; service?: string | null; model?: string | null; cursor?: string | null; limit?: number } = {}): Promise<models.MarginsBody> {
+    return this.call({ method: "GET", path: "/ops/margins", query });
+  }
+
   /** The newest closed minute of all series as OpenMetrics text, for Prometheus. Needs `ops.read`. */
   getMetrics(): Promise<string> {
     return this.call({ method: "GET", path: "/ops/metrics" });

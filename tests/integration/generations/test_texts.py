@@ -7,6 +7,7 @@ import pytest
 from artiway.generations import settings
 from artiway.generations.feed.model import Name, UsageSource, sha256_of
 from artiway.generations.model import (
+    Cost,
     Failure,
     GenerationEnded,
     InvalidGeneration,
@@ -489,9 +490,9 @@ class TestGuards:
         texts.submit(texts.user(points=100))
         claimed = texts.claim()
         limits = settings.guard_limits(texts.values)
-        assert texts.workers.move_model(claimed, provider="beta", model_id="large", limits=limits)
+        assert texts.workers.move_model(claimed, provider="beta", model_id="large", cost=Cost(), limits=limits)
         texts.lanes.set_model_limit("alpha/small", 0, actor_id=None)
-        assert not texts.workers.move_model(claimed, provider="alpha", model_id="small", limits=limits)
+        assert not texts.workers.move_model(claimed, provider="alpha", model_id="small", cost=Cost(), limits=limits)
         assert texts.get(claimed).provider == "beta"
 
     def test_refused_message_returns_with_delay(self, texts):

@@ -203,11 +203,11 @@ class Texts:
             cursor = connection.execute(query.encode(), parameters)
             return cursor.fetchall() if cursor.description else []
 
-    def pass_time(self, seconds: float) -> None:
-        """All times of the rows lie further in the past."""
+    def pass_time(self, seconds: float) -> int:
+        """All times of the texts that have not ended lie further in the past. How many they are."""
         columns = ("created_at", "not_before", "message_at", "lease_until", "started_at")
         moved = ", ".join(f"{name} = {name} - make_interval(secs => {seconds})" for name in columns)
-        self.execute(f"UPDATE generation SET {moved}")
+        return len(self.execute(f"UPDATE generation SET {moved} WHERE ended_at IS NULL RETURNING generation_id"))
 
     def events(self, generation: Generation) -> list[Entry]:
         return self.feed.after(generation.generation_id, EntryId(), wait_ms=0, limit=10_000)

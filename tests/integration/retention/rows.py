@@ -19,12 +19,16 @@ from artiway.settings.model import Fixed
 
 TENANT, USER = UUID(int=7), UUID(int=8)
 # Just before and after each period, so that a mistake of a day shows.
+USAGE_COUNTS = (
+    *("calls", "estimated_calls", "input_tokens", "output_tokens", "estimated_tokens", "cost_points"),
+    *("completed", "failed", "cancelled", "free_texts", "charged_points"),
+)
 AGES = (0.5, 1.5, 6, 8, 29, 31, 89, 91, 179, 181, 399, 401, 729, 731, 3_649, 3_651)
 CLEARED = (
     "task_event, node_history, node_token, node_dependency, artefact, task_node, task, points_hold_lot, points_hold,"
     " points_lot, webhook_delivery, webhook, pay_alert, upload, session, login_event, login_failure, idempotency_key,"
     " outbox, audit_log, pay_refund, pay_transaction, pay_order, bill_difference, sweep_position,"
-    " generation, generation_allowance, job_change, job_fire_note"
+    " generation, generation_allowance, text_usage, job_change, job_fire_note"
 )
 
 
@@ -57,6 +61,7 @@ class Rows:
         for _ in range(20):
             self.text()
             self.allowance()
+            self.usage()
             self.job_note()
 
     # One feature each: it adds rows, and the keys of those that must stay.
@@ -248,6 +253,22 @@ class Rows:
             user_id=user_id,
             day=self.ago(age).date(),
             tokens=9,
+        )
+
+    def usage(self) -> None:
+        model, age = uuid4().hex, self.random.choice(AGES)
+        counts = dict.fromkeys(USAGE_COUNTS, 0)
+        self.add(
+            "text_usage",
+            model,
+            age < days.USAGE_DAYS.default,
+            day=self.ago(age).date(),
+            tenant_id=TENANT,
+            user_id=USER,
+            service="title",
+            provider="alpha",
+            model_id=model,
+            **counts,
         )
 
     def job_note(self) -> None:
@@ -584,6 +605,7 @@ KEYS = {
     "pay_transaction": "mchid, transaction_id",
     "generation": "generation_id",
     "generation_allowance": "user_id",
+    "text_usage": "model_id",
     "job_change": "job_id, version",
     "job_fire_note": "job_id",
 }

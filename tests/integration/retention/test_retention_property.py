@@ -66,6 +66,7 @@ MUTANTS = [
     ("job_changes", "superseded_at < statement_timestamp() - %(age)s", "at < statement_timestamp() - %(age)s"),
     ("job_notes", "at < statement_timestamp() - %(age)s", "first_at < statement_timestamp() - %(age)s"),
     ("allowances", "day < (statement_timestamp() - %(age)s)::date", "true"),
+    ("text_usage", "day < (statement_timestamp() - %(age)s)::date", "true"),
 ]
 SEEDS_OF_MUTANTS = 40
 

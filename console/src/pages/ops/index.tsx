@@ -21,6 +21,7 @@ const DeadLetters = lazy(() => import("./DeadLetters"));
 const Checks = lazy(() => import("./Checks"));
 const Audit = lazy(() => import("./Audit"));
 const Settings = lazy(() => import("./Settings"));
+const Margins = lazy(() => import("./Margins"));
 const Tenants = lazy(() => import("./Tenants"));
 const TenantPage = lazy(() => import("./TenantPage"));
 
@@ -35,6 +36,7 @@ const SECTIONS: [path: string, title: Word, permission?: string][] = [
   ["shares", "opsShares"],
   ["dead-letters", "opsDeadLetters"],
   ["checks", "opsChecks"],
+  ["margins", "opsMargins"],
   ["tenants", "opsTenants", "tenant.manage"],
   ["audit", "opsAudit"],
   ["settings", "opsSettings"],
@@ -71,6 +73,7 @@ export default function Operations() {
           <Route path="shares" element={<Shares />} />
           <Route path="dead-letters" element={<DeadLetters />} />
           <Route path="checks" element={<Checks />} />
+          <Route path="margins" element={<Margins />} />
           <Route path="tenants" element={<Tenants />} />
           <Route path="tenants/:tenantId" element={<TenantPage />} />
           <Route path="audit" element={<Audit />} />

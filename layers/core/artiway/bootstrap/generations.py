@@ -14,6 +14,7 @@ from artiway.bootstrap.providers import text_router
 if TYPE_CHECKING:
     from artiway.generations.feed.queue import RedisFeed
     from artiway.generations.lifecycle import Lifecycle
+    from artiway.generations.margins.repository import PostgresMargins
     from artiway.generations.operations import GenerationOperations, TextModels
     from artiway.generations.pictures import StoredPictures
     from artiway.generations.queue import TextConsumer
@@ -141,6 +142,13 @@ def generation_operations() -> GenerationOperations:
     from artiway.generations.operations import GenerationOperations
 
     return GenerationOperations(generations(), text_claims(), audit_journal())
+
+
+@once
+def margins() -> PostgresMargins:
+    from artiway.generations.margins.repository import PostgresMargins
+
+    return PostgresMargins(base.service_database())
 
 
 @once

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from uuid import UUID
 
@@ -10,7 +10,9 @@ from artiway.errors import Unavailable
 from artiway.generations import messages
 from artiway.generations.feed.model import Backpressure, Event, Restart, Text, Usage, UsageSource
 from artiway.generations.feed.writer import Feed
+from artiway.generations.margins.model import used_models
 from artiway.generations.model import (
+    Call,
     Failure,
     FailureCode,
     Found,
@@ -40,29 +42,40 @@ class Lifecycle:
     ) -> None:
         self._store, self._points, self._feed, self._rules = store, points, feed, rules
 
-    def finish(self, generation: Generation, outcome: Outcome) -> Generation | None:
-        """End an attempt by its worker. None if the attempt is not the newest; the caller publishes the event."""
+    def finish(self, generation: Generation, outcome: Outcome, calls: Sequence[Call] = ()) -> Generation | None:
+        """End an attempt by its worker. None if the attempt is not the newest; the caller publishes the event.
+
+        `calls` are those of the attempt: they are reported once, with the transaction that ends it.
+        """
         with self._store.open(generation.tenant_id) as tx:
-            return self._end(tx, generation, outcome, is_by_worker=True)
+            return self._end(tx, generation, outcome, calls, is_by_worker=True)
 
     def stop(self, tx: GenerationTransaction, generation: Generation, outcome: Outcome) -> Generation | None:
         """End a text without its worker. The caller publishes the end after the commit, with `publish_end`."""
-        return self._end(tx, generation, outcome, is_by_worker=False)
+        return self._end(tx, generation, outcome, _lost(generation), is_by_worker=False)
 
     def put_back(
-        self, generation: Generation, failure: Failure, *, is_counted: bool, delay_s: float | None = None
+        self,
+        generation: Generation,
+        failure: Failure,
+        calls: Sequence[Call] = (),
+        *,
+        is_counted: bool,
+        delay_s: float | None = None,
     ) -> Generation | None:
         """Return the text to its lane. Its next attempt begins with the first character."""
         rules = self._rules()
         doubled = rules.backoff_s * 2 ** min(generation.failures, 10)
         wait_s = min(float(doubled) if delay_s is None else delay_s, LONGEST_DELAY_S)
         with self._store.open(generation.tenant_id) as tx:
-            waiting = self._requeue(tx, generation, failure, delay_s=wait_s, is_counted=is_counted)
+            waiting = self._requeue(tx, generation, failure, calls, delay_s=wait_s, is_counted=is_counted)
         if waiting is not None and not is_counted:
             self.publish(waiting, waiting.attempt, [Backpressure(Scope.PROVIDER, round(wait_s))])
         return waiting
 
-    def advance(self, generation: Generation, found: Found, *, input_tokens: int) -> Generation | None:
+    def advance(
+        self, generation: Generation, found: Found, calls: Sequence[Call] = (), *, input_tokens: int
+    ) -> Generation | None:
         """The first stage of a chain has delivered: in one transaction the text waits in the lane of the second.
 
         None if the attempt is not the newest. `input_tokens` is the estimate of the second prompt.
@@ -74,6 +87,7 @@ class Lifecycle:
             if waiting is None:
                 return None
             tx.correct_share(generation, used_tokens=found.usage.input_tokens + found.usage.output_tokens)
+            tx.add_usage(generation, used_models(calls))
             tx.send(_wake_up(waiting))
         logger.info("first stage ended", generation_id=waiting.wire_id, attempt=waiting.attempt, lane=waiting.lane)
         return waiting
@@ -91,7 +105,7 @@ class Lifecycle:
             elif generation.failures + 1 >= self._rules().attempts:
                 ended = self.stop(tx, generation, Outcome(Status.FAILED, failure=failure))
             else:
-                self._requeue(tx, generation, failure, delay_s=0, is_counted=True)
+                self._requeue(tx, generation, failure, _lost(generation), delay_s=0, is_counted=True)
         if ended is not None:
             self.publish_end(ended)
         return True
@@ -111,18 +125,32 @@ class Lifecycle:
             metrics.emit("FeedMisses", len(events))
 
     def _requeue(
-        self, tx: GenerationTransaction, generation: Generation, failure: Failure, *, delay_s: float, is_counted: bool
+        self,
+        tx: GenerationTransaction,
+        generation: Generation,
+        failure: Failure,
+        calls: Sequence[Call],
+        *,
+        delay_s: float,
+        is_counted: bool,
     ) -> Generation | None:
         waiting = tx.requeue(generation, failure, delay_s=delay_s, is_counted=is_counted)
         if waiting is None:
             return None
         tx.correct_share(generation, used_tokens=0)
+        tx.add_usage(generation, used_models(calls))
         tx.send(_wake_up(waiting, delay_s=int(delay_s)))
         logger.info("generation waits again", generation_id=waiting.wire_id, reason=failure.code, delay_s=delay_s)
         return waiting
 
     def _end(
-        self, tx: GenerationTransaction, generation: Generation, outcome: Outcome, *, is_by_worker: bool
+        self,
+        tx: GenerationTransaction,
+        generation: Generation,
+        outcome: Outcome,
+        calls: Sequence[Call],
+        *,
+        is_by_worker: bool,
     ) -> Generation | None:
         stage_tokens = outcome.used_tokens
         outcome = outcome.after(generation.chain)
@@ -133,6 +161,7 @@ class Lifecycle:
         if generation.status is Status.RUNNING:
             tx.correct_share(generation, used_tokens=stage_tokens)
         self._settle(tx, generation, outcome, charge)
+        tx.add_usage(generation, used_models(calls, ended))
         metrics.emit("GenerationsEnded", 1, lane=generation.lane, status=outcome.status)
         if outcome.usage_source is not None:
             is_estimated = outcome.usage_source is UsageSource.ESTIMATED
@@ -172,6 +201,14 @@ def _wake_up(waiting: Generation, *, delay_s: int = 0) -> Message:
         trace_id=waiting.trace_id,
         delay_s=delay_s,
     )
+
+
+def _lost(generation: Generation) -> list[Call]:
+    """The call of a running attempt whose worker is lost: its prompt was read, and its snapshot written."""
+    if generation.status is not Status.RUNNING or not generation.provider:
+        return []
+    usage = Usage(generation.input_tokens, estimated_tokens(generation.text))
+    return [Call(generation.provider, generation.model_id, generation.cost, usage, UsageSource.ESTIMATED)]
 
 
 def cancelled(generation: Generation, text: str | None = None) -> Outcome:

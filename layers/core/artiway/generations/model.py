@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 from uuid import UUID
@@ -52,6 +53,35 @@ class Price:
         """At least one point, and rounded up: points are integers."""
         cost = usage.input_tokens * self.input + usage.output_tokens * self.output
         return max(1, math.ceil(cost / PRICED_TOKENS))
+
+    def share(self, charged_points: int, part: Usage, total: Usage) -> int:
+        """Of a charge for several stages, the points that one of them earned, rounded down."""
+        whole = total.input_tokens * self.input + total.output_tokens * self.output
+        cost = part.input_tokens * self.input + part.output_tokens * self.output
+        return charged_points * cost // whole if whole else 0
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a model costs us, in points per 1,000 tokens."""
+
+    input: Decimal = Decimal(0)
+    output: Decimal = Decimal(0)
+
+    def points(self, usage: Usage) -> Decimal:
+        """Exact: a cost is never charged, only reported."""
+        return (usage.input_tokens * self.input + usage.output_tokens * self.output) / PRICED_TOKENS
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request to a model, and the tokens that its provider charges for, also where no user is charged."""
+
+    provider: str
+    model_id: str
+    cost: Cost
+    usage: Usage
+    usage_source: UsageSource
 
 
 @dataclass(frozen=True)
@@ -144,7 +174,8 @@ class Generation:
     """A row. `attempt` is the fence: it rises with each claim, and messages of an older attempt change nothing.
 
     `failures` counts attempts that failed. `price_points` is the hold, none for a free text, whose tokens count against
-    the allowance of `allowance_day`. `input_tokens` is the estimate by which the points were held.
+    the allowance of `allowance_day`. `input_tokens` is the estimate by which the points were held. `cost` is that of
+    the model of the last attempt.
     """
 
     tenant_id: UUID
@@ -179,6 +210,7 @@ class Generation:
     ended_at: datetime | None
     cancel_requested_at: datetime | None
     chain: Chain | None = None
+    cost: Cost = Cost()
 
     @property
     def wire_id(self) -> str:

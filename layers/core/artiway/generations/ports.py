@@ -9,8 +9,10 @@ from datetime import date, datetime
 from typing import Protocol
 from uuid import UUID
 
+from artiway.generations.margins.model import UsedModel
 from artiway.generations.model import (
     Chain,
+    Cost,
     Failure,
     Generation,
     GenerationFilter,
@@ -77,6 +79,9 @@ class GenerationTransaction(Protocol):
 
     def correct_share(self, generation: Generation, *, used_tokens: int) -> None: ...
 
+    def add_usage(self, generation: Generation, lines: Sequence[UsedModel]) -> None:
+        """Add to today's usage of the models. No model is in the lines twice."""
+
 
 class GenerationStore(Protocol):
     def open(self, tenant_id: UUID) -> AbstractContextManager[GenerationTransaction]: ...
@@ -89,6 +94,7 @@ class Route:
     service: str
     provider: str
     model_id: str
+    cost: Cost
 
 
 @dataclass(frozen=True)
@@ -124,7 +130,9 @@ class WorkerStore(Protocol):
     def is_cancelled(self, generation: Generation) -> bool:
         """Whether to stop: a cancel was requested, or another attempt is newer."""
 
-    def move_model(self, generation: Generation, *, provider: str, model_id: str, limits: GuardLimits) -> bool:
+    def move_model(
+        self, generation: Generation, *, provider: str, model_id: str, cost: Cost, limits: GuardLimits
+    ) -> bool:
         """Take the guard of another model. False if it is at its limit."""
 
     def wake(self, *, lane: str | None, age_s: float, parallelism: int, limit: int) -> int:

@@ -102,6 +102,25 @@ UPDATE generation
  WHERE generation_id = %(generation_id)s AND attempt = %(attempt)s AND status = 'RUNNING' AND NOT chain ? 'found'
 RETURNING *;
 
+-- name: add_usage
+-- Rows in the order of their key, so that two ends of one user cannot wait for each other.
+INSERT INTO text_usage AS used (day, tenant_id, user_id, service, provider, model_id, calls, estimated_calls, input_tokens, output_tokens,
+                                estimated_tokens, cost_points, completed, failed, cancelled, free_texts, charged_points)
+SELECT (clock_timestamp() AT TIME ZONE 'UTC')::date, current_tenant(), %(user_id)s, %(service)s, line.*
+  FROM unnest(%(providers)s::text[], %(models)s::text[], %(calls)s::bigint[], %(estimated_calls)s::bigint[], %(input_tokens)s::bigint[],
+              %(output_tokens)s::bigint[], %(estimated_tokens)s::bigint[], %(cost_points)s::numeric[], %(completed)s::bigint[],
+              %(failed)s::bigint[], %(cancelled)s::bigint[], %(free_texts)s::bigint[], %(charged_points)s::bigint[])
+       AS line (provider, model_id, calls, estimated_calls, input_tokens, output_tokens, estimated_tokens, cost_points, completed, failed,
+                cancelled, free_texts, charged_points)
+ ORDER BY line.provider, line.model_id
+ON CONFLICT (day, tenant_id, user_id, service, provider, model_id) DO UPDATE
+   SET calls = used.calls + excluded.calls, estimated_calls = used.estimated_calls + excluded.estimated_calls,
+       input_tokens = used.input_tokens + excluded.input_tokens, output_tokens = used.output_tokens + excluded.output_tokens,
+       estimated_tokens = used.estimated_tokens + excluded.estimated_tokens, cost_points = used.cost_points + excluded.cost_points,
+       completed = used.completed + excluded.completed, failed = used.failed + excluded.failed,
+       cancelled = used.cancelled + excluded.cancelled, free_texts = used.free_texts + excluded.free_texts,
+       charged_points = used.charged_points + excluded.charged_points;
+
 -- name: lock_claims
 -- Claims of all lanes run one at a time, in a transaction of some milliseconds: so every guard is exact.
 SELECT pg_advisory_xact_lock(4, 0);
@@ -110,7 +129,8 @@ SELECT pg_advisory_xact_lock(4, 0);
 -- Start-time fair queueing: the tenant with the smallest start tag is next, and a tenant that had nothing waiting starts
 -- at the lane's clock, which no waiting text is before. So the first text of a tenant waits for a free slot and no more.
 WITH RECURSIVE route AS (
-    SELECT * FROM unnest(%(services)s::text[], %(providers)s::text[], %(models)s::text[]) AS route (service, provider, model_id)
+    SELECT * FROM unnest(%(services)s::text[], %(providers)s::text[], %(models)s::text[], %(input_costs)s::numeric[],
+                         %(output_costs)s::numeric[]) AS route (service, provider, model_id, input_cost, output_cost)
 ), running AS MATERIALIZED (
     SELECT tenant_id, user_id, lane, split_part(lane, '_', 1) AS tier, provider, model_id
       FROM generation
@@ -159,7 +179,9 @@ WITH RECURSIVE route AS (
            lease_until = clock_timestamp() + make_interval(secs => %(lease_s)s),
            started_at = coalesce(started_at, clock_timestamp()),
            provider = coalesce((SELECT provider FROM route WHERE route.service = generation.service), ''),
-           model_id = coalesce((SELECT model_id FROM route WHERE route.service = generation.service), '')
+           model_id = coalesce((SELECT model_id FROM route WHERE route.service = generation.service), ''),
+           input_cost = coalesce((SELECT input_cost FROM route WHERE route.service = generation.service), 0),
+           output_cost = coalesce((SELECT output_cost FROM route WHERE route.service = generation.service), 0)
       FROM chosen
      WHERE generation.generation_id = chosen.generation_id
     RETURNING generation.*
@@ -202,7 +224,7 @@ SELECT cancel_requested_at IS NOT NULL AS is_cancelled FROM generation
 -- name: move_model
 -- The guard of another model, after a fall-over. Changes no row if that model is at its limit.
 UPDATE generation
-   SET provider = %(provider)s, model_id = %(model_id)s
+   SET provider = %(provider)s, model_id = %(model_id)s, input_cost = %(input_cost)s, output_cost = %(output_cost)s
  WHERE generation_id = %(generation_id)s AND attempt = %(attempt)s AND status = 'RUNNING'
    AND (SELECT count(*) FROM generation AS other
          WHERE other.status = 'RUNNING' AND other.lease_until > statement_timestamp() AND other.generation_id <> generation.generation_id

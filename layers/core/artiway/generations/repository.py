@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from datetime import date, datetime
 from typing import Any
 from uuid import UUID
@@ -13,8 +13,10 @@ from psycopg.types.json import Jsonb
 
 from artiway.generations import messages
 from artiway.generations.feed.model import Usage, UsageSource
+from artiway.generations.margins.model import UsedModel
 from artiway.generations.model import (
     Chain,
+    Cost,
     Failure,
     Generation,
     GenerationFilter,
@@ -171,6 +173,15 @@ class PostgresGenerationTransaction:
         }
         self._tx.run(SQL["correct_share"], parameters)
 
+    def add_usage(self, generation: Generation, lines: Sequence[UsedModel]) -> None:
+        if not lines:
+            return
+        parameters: dict[str, Any] = {"user_id": generation.user_id, "service": generation.service}
+        for column in fields(UsedModel):
+            parameters[column.name] = [getattr(line, column.name) for line in lines]
+        parameters |= {"providers": parameters.pop("provider"), "models": parameters.pop("model_id")}
+        self._tx.run(SQL["add_usage"], parameters)
+
     def _number(self, query: str, name: str, parameters: Mapping[str, Any]) -> int:
         row = self._tx.one(SQL[query], parameters)
         assert row is not None
@@ -204,6 +215,8 @@ class PostgresWorkerStore:
             "services": [route.service for route in decision.routes],
             "providers": [route.provider for route in decision.routes],
             "models": [route.model_id for route in decision.routes],
+            "input_costs": [route.cost.input for route in decision.routes],
+            "output_costs": [route.cost.output for route in decision.routes],
             "parallelism": decision.limits.parallelism,
             "user_limit": decision.limits.user,
             "model_limit": decision.limits.model[tier_of(decision.lane)],
@@ -256,12 +269,16 @@ class PostgresWorkerStore:
         rows = self._all("is_cancelled", generation_id=generation.generation_id, attempt=generation.attempt)
         return not rows or bool(rows[0]["is_cancelled"])
 
-    def move_model(self, generation: Generation, *, provider: str, model_id: str, limits: GuardLimits) -> bool:
+    def move_model(
+        self, generation: Generation, *, provider: str, model_id: str, cost: Cost, limits: GuardLimits
+    ) -> bool:
         parameters = {
             "generation_id": generation.generation_id,
             "attempt": generation.attempt,
             "provider": provider,
             "model_id": model_id,
+            "input_cost": cost.input,
+            "output_cost": cost.output,
             "model_limit": limits.model[tier_of(generation.lane)],
         }
         with self._database.service_transaction() as tx:
@@ -347,6 +364,7 @@ def _generation(row: Row) -> Generation:
         ended_at=row["ended_at"],
         cancel_requested_at=row["cancel_requested_at"],
         chain=None if row["chain"] is None else Chain.parsed(row["chain"]),
+        cost=Cost(row["input_cost"], row["output_cost"]),
     )
 
 

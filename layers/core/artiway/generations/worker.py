@@ -155,7 +155,7 @@ class TextWorker:
         later = replace(generation, chain=replace(chain, found=found))
         service, input_, params = self._services.stage_of(later)
         tokens = sum(estimated_tokens(text) for _, text in service.messages(input_, params))
-        if self._lifecycle.advance(generation, found, input_tokens=tokens) is None:
+        if self._lifecycle.advance(generation, found, execution.calls, input_tokens=tokens) is None:
             metrics.emit("AttemptsLost", 1)
             return
         writer.info(Info("dependency_completed", {"dependency": chain.dependency}))

@@ -37,7 +37,7 @@ def _decoded(data: bytes) -> Image:
                 raise TooManyPixels(f"it has more than {MOST_PIXELS:,} pixels")
             picture.draft("RGB", (MOST_SIDE, MOST_SIDE))  # a large JPEG is decoded at a fraction of its size
             if picture.mode.startswith("I"):
-                picture = picture.point(DEEP_TO_PLAIN, "L")
+                picture = picture.convert("I").point(DEEP_TO_PLAIN, "L")
             elif picture.mode not in {"RGB", "RGBA", "L"}:
                 picture = picture.convert("RGB" if picture.mode == "CMYK" else "RGBA")
             turned = ImageOps.exif_transpose(picture)

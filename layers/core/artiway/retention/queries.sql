@@ -450,6 +450,18 @@ WITH gone AS (
 )
 SELECT count(*) AS examined, count(*) AS deleted FROM gone;
 
+-- name: text_usage
+WITH gone AS (
+    DELETE FROM text_usage
+     WHERE (day, tenant_id, user_id, service, provider, model_id) IN (SELECT day, tenant_id, user_id, service, provider, model_id
+                                                                        FROM text_usage
+                                                                       WHERE day < (statement_timestamp() - %(age)s)::date
+                                                                       ORDER BY day
+                                                                       LIMIT %(limit)s)
+    RETURNING 1
+)
+SELECT count(*) AS examined, count(*) AS deleted FROM gone;
+
 -- name: job_changes
 -- The version in force has no time, so it stays, with the note of a pause.
 WITH gone AS (

@@ -14,6 +14,7 @@ RULES = (
     Rule("tasks", (settings.TASK_DAYS,), GROUPED, is_resumed=True),
     Rule("generations", (settings.TASK_DAYS,), FLAT),
     Rule("allowances", (settings.TOKEN_DAYS,), FLAT),
+    Rule("text_usage", (settings.USAGE_DAYS,), FLAT),
     Rule("node_tokens", (settings.TOKEN_DAYS,), FLAT),
     Rule("webhook_deliveries", (settings.DELIVERY_DAYS,), FLAT),
     Rule("webhooks", (settings.DELIVERY_DAYS,), FLAT, is_resumed=True),

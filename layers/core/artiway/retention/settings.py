@@ -32,6 +32,13 @@ TOKEN_DAYS = Setting(
     maximum=90,
     description="Days after its answer that a task token of Step Functions stays",
 )
+USAGE_DAYS = Setting(
+    key="retention.usage_days",
+    default=730,
+    minimum=120,
+    maximum=3_650,
+    description="Days that the daily usage of text models stays, from which margins are reported",
+)
 # SQS and its dead letters keep a message for 14 days. The row of a delivery makes a repeated message harmless.
 DELIVERY_DAYS = Setting(
     key="retention.delivery_days",

@@ -729,6 +729,8 @@ CREATE TABLE public.generation (
     ended_at timestamp with time zone,
     cancel_requested_at timestamp with time zone,
     chain jsonb,
+    input_cost numeric DEFAULT 0 NOT NULL,
+    output_cost numeric DEFAULT 0 NOT NULL,
     CONSTRAINT generation_attempt_check CHECK ((attempt >= 0)),
     CONSTRAINT generation_chain_check CHECK (((jsonb_typeof(chain) = 'object'::text) AND (chain ?& ARRAY['dependency'::text, 'reservedTokens'::text, 'lane'::text, 'inputTokens'::text, 'maxTokens'::text]))),
     CONSTRAINT generation_check CHECK (((charged_points >= 0) AND (charged_points <= price_points))),
@@ -738,11 +740,13 @@ CREATE TABLE public.generation (
     CONSTRAINT generation_check4 CHECK ((((used_input IS NULL) = (usage_source IS NULL)) AND ((used_output IS NULL) = (usage_source IS NULL)))),
     CONSTRAINT generation_failures_check CHECK ((failures >= 0)),
     CONSTRAINT generation_finish_reason_check CHECK ((length(finish_reason) <= 64)),
+    CONSTRAINT generation_input_cost_check CHECK ((input_cost >= (0)::numeric)),
     CONSTRAINT generation_input_price_check CHECK ((input_price >= 0)),
     CONSTRAINT generation_input_tokens_check CHECK (((input_tokens >= 0) AND (input_tokens <= 10000000))),
     CONSTRAINT generation_lane_check CHECK (((length(lane) >= 1) AND (length(lane) <= 64))),
     CONSTRAINT generation_max_tokens_check CHECK (((max_tokens >= 1) AND (max_tokens <= 1000000))),
     CONSTRAINT generation_model_id_check CHECK ((length(model_id) <= 200)),
+    CONSTRAINT generation_output_cost_check CHECK ((output_cost >= (0)::numeric)),
     CONSTRAINT generation_output_price_check CHECK ((output_price >= 0)),
     CONSTRAINT generation_price_points_check CHECK ((price_points >= 0)),
     CONSTRAINT generation_provider_check CHECK ((length(provider) <= 100)),
@@ -1849,6 +1853,43 @@ CREATE TABLE public.text_route (
 
 ALTER TABLE ONLY public.text_route FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE public.text_usage (
+    day date NOT NULL,
+    tenant_id uuid NOT NULL,
+    user_id uuid NOT NULL,
+    service text NOT NULL,
+    provider text NOT NULL,
+    model_id text NOT NULL,
+    calls bigint NOT NULL,
+    estimated_calls bigint NOT NULL,
+    input_tokens bigint NOT NULL,
+    output_tokens bigint NOT NULL,
+    estimated_tokens bigint NOT NULL,
+    cost_points numeric NOT NULL,
+    completed bigint NOT NULL,
+    failed bigint NOT NULL,
+    cancelled bigint NOT NULL,
+    free_texts bigint NOT NULL,
+    charged_points bigint NOT NULL,
+    CONSTRAINT text_usage_calls_check CHECK ((calls >= 0)),
+    CONSTRAINT text_usage_cancelled_check CHECK ((cancelled >= 0)),
+    CONSTRAINT text_usage_charged_points_check CHECK ((charged_points >= 0)),
+    CONSTRAINT text_usage_check CHECK (((estimated_calls >= 0) AND (estimated_calls <= calls))),
+    CONSTRAINT text_usage_check1 CHECK (((estimated_tokens >= 0) AND (estimated_tokens <= (input_tokens + output_tokens)))),
+    CONSTRAINT text_usage_check2 CHECK (((free_texts >= 0) AND (free_texts <= ((completed + failed) + cancelled)))),
+    CONSTRAINT text_usage_completed_check CHECK ((completed >= 0)),
+    CONSTRAINT text_usage_cost_points_check CHECK ((cost_points >= (0)::numeric)),
+    CONSTRAINT text_usage_failed_check CHECK ((failed >= 0)),
+    CONSTRAINT text_usage_input_tokens_check CHECK ((input_tokens >= 0)),
+    CONSTRAINT text_usage_model_id_check CHECK ((length(model_id) <= 200)),
+    CONSTRAINT text_usage_output_tokens_check CHECK ((output_tokens >= 0)),
+    CONSTRAINT text_usage_provider_check CHECK ((length(provider) <= 100)),
+    CONSTRAINT text_usage_service_check CHECK (((length(service) >= 1) AND (length(service) <= 64)))
+)
+WITH (fillfactor='80');
+
+ALTER TABLE ONLY public.text_usage FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE public.upload (
     tenant_id uuid NOT NULL,
     input_id uuid NOT NULL,
@@ -2218,6 +2259,9 @@ ALTER TABLE ONLY public.tenant_role
 
 ALTER TABLE ONLY public.text_route
     ADD CONSTRAINT text_route_pkey PRIMARY KEY (lane, service, "position");
+
+ALTER TABLE ONLY public.text_usage
+    ADD CONSTRAINT text_usage_pkey PRIMARY KEY (day, tenant_id, user_id, service, provider, model_id);
 
 ALTER TABLE ONLY public.upload
     ADD CONSTRAINT upload_pkey PRIMARY KEY (tenant_id, input_id);
@@ -2614,6 +2658,9 @@ ALTER TABLE ONLY public.task
 ALTER TABLE ONLY public.tenant_role
     ADD CONSTRAINT tenant_role_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES public.tenant(tenant_id);
 
+ALTER TABLE ONLY public.text_usage
+    ADD CONSTRAINT text_usage_tenant_id_user_id_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES public.app_user(tenant_id, user_id);
+
 ALTER TABLE ONLY public.upload
     ADD CONSTRAINT upload_tenant_id_user_id_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES public.app_user(tenant_id, user_id);
 
@@ -2737,6 +2784,8 @@ CREATE POLICY all_rows ON public.task_node TO artiway_service USING (true) WITH 
 CREATE POLICY all_rows ON public.tenant TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.text_route TO artiway_service USING (true) WITH CHECK (true);
+
+CREATE POLICY all_rows ON public.text_usage TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.upload TO artiway_service USING (true) WITH CHECK (true);
 
@@ -3030,6 +3079,8 @@ CREATE POLICY tenant_rows ON public.tenant TO artiway_app USING ((tenant_id = pu
 
 CREATE POLICY tenant_rows ON public.tenant_role TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
+CREATE POLICY tenant_rows ON public.text_usage TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
 CREATE POLICY tenant_rows ON public.upload TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
 CREATE POLICY tenant_rows ON public.user_role TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
@@ -3043,6 +3094,8 @@ CREATE POLICY tenant_rows ON public.websocket_connection TO artiway_app USING ((
 CREATE POLICY tenant_rows ON public.wechat_identity TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
 ALTER TABLE public.text_route ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.text_usage ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY unstarted_rows ON public.job_run AS RESTRICTIVE FOR DELETE TO artiway_app, artiway_service USING (((state = 'PENDING'::text) AND (attempt = 0) AND (generation = 1)));
 
@@ -3317,6 +3370,10 @@ GRANT UPDATE(ended_at) ON TABLE public.generation TO artiway_app;
 GRANT UPDATE(cancel_requested_at) ON TABLE public.generation TO artiway_app;
 
 GRANT UPDATE(chain) ON TABLE public.generation TO artiway_app;
+
+GRANT UPDATE(input_cost) ON TABLE public.generation TO artiway_service;
+
+GRANT UPDATE(output_cost) ON TABLE public.generation TO artiway_service;
 
 GRANT SELECT,INSERT ON TABLE public.generation_allowance TO artiway_app;
 
@@ -3821,6 +3878,32 @@ GRANT UPDATE(permissions) ON TABLE public.tenant_role TO artiway_app;
 GRANT SELECT,INSERT,DELETE ON TABLE public.text_route TO artiway_service;
 
 GRANT UPDATE(model) ON TABLE public.text_route TO artiway_service;
+
+GRANT SELECT,INSERT ON TABLE public.text_usage TO artiway_app;
+
+GRANT SELECT,DELETE ON TABLE public.text_usage TO artiway_service;
+
+GRANT UPDATE(calls) ON TABLE public.text_usage TO artiway_app;
+
+GRANT UPDATE(estimated_calls) ON TABLE public.text_usage TO artiway_app;
+
+GRANT UPDATE(input_tokens) ON TABLE public.text_usage TO artiway_app;
+
+GRANT UPDATE(output_tokens) ON TABLE public.text_usage TO artiway_app;
+
+GRANT UPDATE(estimated_tokens) ON TABLE public.text_usage TO artiway_app;
+
+GRANT UPDATE(cost_points) ON TABLE public.text_usage TO artiway_app;
+
+GRANT UPDATE(completed) ON TABLE public.text_usage TO artiway_app;
+
+GRANT UPDATE(failed) ON TABLE public.text_usage TO artiway_app;
+
+GRANT UPDATE(cancelled) ON TABLE public.text_usage TO artiway_app;
+
+GRANT UPDATE(free_texts) ON TABLE public.text_usage TO artiway_app;
+
+GRANT UPDATE(charged_points) ON TABLE public.text_usage TO artiway_app;
 
 GRANT SELECT,INSERT ON TABLE public.upload TO artiway_app;
 

@@ -55,6 +55,15 @@ def usage_query(
     """Raises Refused for an unknown group or zone, and for a range that is too long or reversed."""
     if time_zone not in zones.names():
         raise _invalid("timeZone", "not a time zone")
+    since, until = day_range(first, last, today)
+    groups = frozenset(part.strip() for part in by.split(",") if part.strip())
+    if unknown := groups - set(DIMENSIONS):
+        raise _invalid("groupBy", f"unknown: {min(unknown)}; known are {', '.join(DIMENSIONS)}")
+    return UsageQuery(since, until, time_zone, groups, user_id)
+
+
+def day_range(first: date | None, last: date | None, today: date) -> tuple[date, date]:
+    """The days of a report, the last one included. Raises Refused for a range that is too long or reversed."""
     for field, day in (("from", first), ("to", last)):
         if day is not None and not FIRST_DAY <= day <= LAST_DAY:
             raise _invalid(field, f"is not between {FIRST_DAY} and {LAST_DAY}")
@@ -64,10 +73,7 @@ def usage_query(
         raise _invalid("from", "is after `to`")
     if (until - since).days >= LONGEST_DAYS:
         raise _invalid("from", f"a range has at most {LONGEST_DAYS} days")
-    groups = frozenset(part.strip() for part in by.split(",") if part.strip())
-    if unknown := groups - set(DIMENSIONS):
-        raise _invalid("groupBy", f"unknown: {min(unknown)}; known are {', '.join(DIMENSIONS)}")
-    return UsageQuery(since, until, time_zone, groups, user_id)
+    return since, until
 
 
 def _invalid(field: str, reason: str) -> Refused:

@@ -123,9 +123,13 @@ class FinishReason(StrEnum):
 
 @dataclass(frozen=True)
 class Chosen:
-    """From the router only: the items that follow are from this target. Another one follows after a fall-over."""
+    """From the router only: the items that follow are from this target. Another one follows after a fall-over.
+
+    `spent` is what the target before it counted, although it failed.
+    """
 
     target: Target
+    spent: Usage | None = None
 
 
 @dataclass(frozen=True)

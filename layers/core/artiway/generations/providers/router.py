@@ -83,6 +83,7 @@ class ProviderRouter:
         stopped = self._stopped()
         ends_at = self._now_s() + limits.total_s
         failures: list[ProviderFailed] = []
+        spent: Usage | None = None
         for target in targets:
             left_s = ends_at - self._now_s()
             if left_s <= 0:
@@ -90,7 +91,8 @@ class ProviderRouter:
             if (failure := self._refusal(target, prompt, stopped, admit)) is not None:
                 failures.append(failure)
                 continue
-            yield Chosen(target)
+            yield Chosen(target, spent)
+            spent = None
             call = self._call(target, prompt, replace(limits, total_s=left_s), is_cancelled, stopped.now)
             try:
                 with contextlib.closing(call) as items:
@@ -99,6 +101,7 @@ class ProviderRouter:
                 if error.is_billable:  # text was shown: only a new attempt may begin again
                     raise
                 failures.append(error)
+                spent = error.usage
                 metrics.emit("ProviderFallOvers", 1, provider=target.provider)
             else:
                 return

@@ -35,6 +35,7 @@ def clean_up(
             lifecycle.put_back(
                 generation,
                 failure,
+                execution.calls,
                 is_counted=not execution.failure.is_waiting,
                 delay_s=execution.failure.retry_after_s,
             )
@@ -62,7 +63,7 @@ def clean_up(
             result=None if generation.is_in_first_stage else execution.result,
             first_token_at=publication.first_token_at,
         )
-    ended = lifecycle.finish(generation, outcome)
+    ended = lifecycle.finish(generation, outcome, execution.calls)
     if ended is None:
         metrics.emit("AttemptsLost", 1)
         return

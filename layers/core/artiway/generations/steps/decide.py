@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from artiway.generations.model import GuardLimits, Mode, tier_of
+from artiway.generations.model import Cost, GuardLimits, Mode, tier_of
 from artiway.generations.ports import Decision, Route
 from artiway.generations.providers.model import ProviderFailed, Router
 from artiway.generations.services import Services
@@ -16,6 +16,7 @@ def decide(lane: str, services: Services, router: Router, limits: GuardLimits) -
             targets = router.targets(routed, is_paid=tier_of(lane) == "paid")
         except ProviderFailed:
             continue
-        routes.append(Route(service, targets[0].provider, targets[0].model_id))
+        first = targets[0]
+        routes.append(Route(service, first.provider, first.model_id, Cost(first.input_points, first.output_points)))
         models[service] = [target.name for target in targets]
     return Decision(lane, routes, limits, models)

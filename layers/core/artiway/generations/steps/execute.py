@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from artiway.generations.feed.model import Usage, UsageSource
-from artiway.generations.model import Generation, GuardLimits, estimated_tokens
+from artiway.generations.model import Call, Cost, Generation, GuardLimits, estimated_tokens
 from artiway.generations.ports import WorkerStore
 from artiway.generations.providers.model import (
     Alive,
@@ -39,6 +39,8 @@ class Execution:
     failure: ProviderFailed | None = None
     result: Mapping[str, Any] | None = None
     target: Target | None = None
+    # What the providers charge for, also where the tenant is not charged.
+    calls: Sequence[Call] = ()
 
 
 def execute(
@@ -63,15 +65,22 @@ def execute(
         """The claim took the guard of the first model; after a fall-over another model's is taken."""
         if (target.provider, target.model_id) == (generation.provider, generation.model_id):
             return True
-        return store.move_model(generation, provider=target.provider, model_id=target.model_id, limits=limits)
+        cost = Cost(target.input_points, target.output_points)
+        return store.move_model(
+            generation, provider=target.provider, model_id=target.model_id, cost=cost, limits=limits
+        )
 
     thoughts, held = 0, ""
+    calls: list[Call] = []
     target: Target | None = None
     stream = router.stream(targets, prompt, phases, publication.must_stop, admit)
     try:
         for item in stream:
             match item:
-                case Chosen(target):
+                case Chosen(chosen, spent):
+                    if target is not None:  # it failed before its first token
+                        calls.append(_call(target, _usage(spent) or Usage(0, 0), UsageSource.PROVIDER))
+                    target = chosen
                     publication.start(target.provider, target.model_id)
                 case Text(text) if parsed is not None:
                     held += text.replace("\x00", "")
@@ -86,9 +95,11 @@ def execute(
                     if is_shown:
                         publication.write(held)
                     done = _finished(generation, held, reason, _usage(usage), thoughts)
-                    return replace(done, result=result, target=target)
+                    return replace(done, result=result, target=target, calls=[*calls, *_last(target, done)])
                 case Finish(reason, usage):
-                    return _finished(generation, publication.text, reason, _usage(usage), thoughts)
+                    done = _finished(generation, publication.text, reason, _usage(usage), thoughts)
+                    read = _finished(generation, held or publication.text, reason, _usage(usage), thoughts)
+                    return replace(done, calls=[*calls, *_last(target, read)])
                 case Alive() | Tick():
                     pass
             publication.beat()
@@ -96,7 +107,14 @@ def execute(
                 break
     except ProviderFailed as failure:
         done = _finished(generation, publication.text, "error", _usage(failure.usage), thoughts)
-        return Execution(done.finish_reason, done.usage, done.usage_source, failure)
+        content = held or publication.text
+        # The router gives the most hopeful reason, which may be that of a target before the last.
+        is_last = target is not None and failure.provider in ("", target.provider)
+        counted = _usage(failure.usage) if is_last else None
+        read = _finished(generation, content, "error", counted, thoughts)
+        if counted is None and not content and not thoughts:  # it failed before its first token
+            read = replace(read, usage=Usage(0, 0), usage_source=UsageSource.PROVIDER)
+        return replace(done, failure=failure, calls=[*calls, *_last(target, read)])
     finally:
         close = getattr(stream, "close", None)
         if close is not None:
@@ -113,6 +131,16 @@ def _checked(
     except ValueError as error:
         assert target is not None
         raise failed(target, FailureCode.ANSWER, f"not the result of the service: {error}", usage=usage) from error
+
+
+def _last(target: Target | None, read: Execution) -> list[Call]:
+    """`read` has what came from the provider, shown or not."""
+    return [] if target is None else [_call(target, read.usage, read.usage_source)]
+
+
+def _call(target: Target, usage: Usage, source: UsageSource) -> Call:
+    cost = Cost(target.input_points, target.output_points)
+    return Call(target.provider, target.model_id, cost, usage, source)
 
 
 def refused(generation: Generation, failure: ProviderFailed) -> Execution:

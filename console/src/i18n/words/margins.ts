@@ -1,0 +1,25 @@
+import type { Area } from "./area";
+
+export const margins = {
+  opsMargins: ["Margins", "毛利"],
+  opsMarginsHint: ["What providers of texts cost, against the points that were charged. Days are in UTC.", "文案供应商的成本与已扣积分的对比。日期为 UTC。"],
+  opsMarginsBy: ["By", "按"],
+  opsMarginsBy_day_model: ["Day and model", "日期与模型"],
+  opsMarginsBy_model: ["Model", "模型"],
+  opsMarginsBy_service: ["Service", "服务"],
+  opsMarginsBy_tenant: ["Tenant", "租户"],
+  opsMarginsBy_user: ["Person", "成员"],
+  opsMarginsNone: ["No text ended on these days.", "这些日期没有结束的文案。"],
+  opsMarginsDay: ["Day", "日期"],
+  opsMarginsNoModel: ["no model", "未用模型"],
+  opsMarginsCharged: ["Charged", "已扣积分"],
+  opsMarginsCost: ["Cost", "成本"],
+  opsMarginsMargin: ["Margin", "毛利"],
+  opsMarginsTexts: ["Texts", "文案数"],
+  opsMarginsTextsOf: ["{texts} ({failed} failed, {cancelled} cancelled, {free} free)", "{texts}（失败 {failed}，取消 {cancelled}，免费 {free}）"],
+  opsMarginsCalls: ["Calls", "调用"],
+  opsMarginsTokens: ["Tokens in, out", "输入、输出词元"],
+  opsMarginsEstimated: ["{share} estimated", "{share} 为估算"],
+  opsMarginsTotal: ["{charged} charged, {cost} points cost, {margin} points margin.", "共扣 {charged}，成本 {cost} 积分，毛利 {margin} 积分。"],
+  opsMarginsCut: ["Only the first {count} lines are shown. Choose fewer days or another group.", "仅显示前 {count} 行，请缩短日期范围或换一种分组。"],
+} as const satisfies Area;
