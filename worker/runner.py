@@ -27,12 +27,11 @@ from worker.ports import ObjectExists, ObjectMissing, ObjectTooLarge, ServiceFai
 from worker.reporting import Reporter
 from worker.sandbox import EngineResult, Job
 from worker.settings import WorkerSettings
-from worker.steps import COMFYUI_STEPS, IMAGES_API_STEPS, Step, read_params, step_of
+from worker.steps import COMFYUI_STEPS, IMAGES_API_STEPS, MAX_INPUTS, Step, read_params, step_of
 from worker.transfer import Transfer
 
 logger = Logger("runner")
 SERVER_ENGINES = ("comfyui", "images_api")
-MAX_INPUTS = 8
 Renew = Callable[[], object]
 
 
