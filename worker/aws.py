@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import boto3
 from botocore.config import Config
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer", bound=Wire)
 CONNECT_S, READ_S = 3, 10
+CHUNK = 1024 * 1024
 BASE = {"connect_timeout": CONNECT_S, "retries": {"mode": "standard", "total_max_attempts": 3}}
 
 
@@ -130,19 +131,18 @@ class S3Store:
         self._bucket = bucket
         self._s3: S3Client = boto3.client("s3", config=config(read_s=30))
 
-    def read(self, key: str, *, max_bytes: int, bucket: str = "") -> bytes:
+    def read(self, key: str, target: BinaryIO, *, max_bytes: int, bucket: str = "") -> None:
+        """botocore raises if fewer bytes arrive than the answer announces."""
         try:
             answer = self._s3.get_object(Bucket=bucket or self._bucket, Key=key)
             if answer["ContentLength"] > max_bytes:
                 answer["Body"].close()
                 raise ObjectTooLarge(f"{key} has {answer['ContentLength']} bytes")
-            data = answer["Body"].read(max_bytes + 1)
+            for piece in answer["Body"].iter_chunks(CHUNK):
+                target.write(piece)
         except ClientError as error:
             if error.response["Error"]["Code"] in ("NoSuchKey", "404", "NoSuchBucket"):
                 raise ObjectMissing(key) from error
             raise ServiceFailed(f"read: {error}") from error
         except (BotoCoreError, OSError) as error:
             raise ServiceFailed(f"read: {error}") from error
-        if len(data) > max_bytes:
-            raise ObjectTooLarge(f"{key} has more than {max_bytes} bytes")
-        return data

@@ -22,7 +22,7 @@ from worker.engines.registry import Engines
 from worker.errors import AttemptFailed, EngineBusy, EngineFailed
 from worker.pictures import Limits, Picture, decode, encode
 from worker.settings import ModelSpec
-from worker.steps import read_params, step_of
+from worker.steps import MAX_INPUTS, read_params, step_of
 
 
 class StopRequested(Exception):
@@ -37,7 +37,7 @@ def serve(pipe: Connection, stop: Event, config: Mapping[str, Any]) -> None:
     frames.send(pipe, {"kind": "ready"})
     while True:
         try:
-            header, blobs = frames.receive(pipe)
+            header, blobs = frames.receive(pipe, max_blobs=MAX_INPUTS)
         except (EOFError, OSError):
             return
         answer, outputs = run_job(engines, limits, header, blobs, pipe, stop)

@@ -17,6 +17,9 @@ def send(connection: Connection, header: Mapping[str, Any], blobs: Sequence[byte
         connection.send_bytes(blob)
 
 
-def receive(connection: Connection) -> tuple[dict[str, Any], list[bytes]]:
+def receive(connection: Connection, *, max_blobs: int = 1) -> tuple[dict[str, Any], list[bytes]]:
     header = json.loads(connection.recv_bytes(HEADER_BYTES))
-    return header, [connection.recv_bytes(BLOB_BYTES) for _ in range(int(header.pop("blobs", 0)))]
+    count = int(header.pop("blobs", 0))
+    if not 0 <= count <= max_blobs:
+        raise ValueError(f"a message has {count} blobs; at most {max_blobs} are read")
+    return header, [connection.recv_bytes(BLOB_BYTES) for _ in range(count)]

@@ -20,6 +20,7 @@ from worker.settings import WorkerSettings
 
 logger = Logger("worker")
 RELEASE_S = 5.0
+PREPARE_S = 5.0  # weights may arrive in the folder while the worker runs
 
 
 class Worker:
@@ -60,9 +61,13 @@ class Worker:
         self._stopping.set()
 
     def run(self) -> None:
+        faults = self._runner.prepare()  # before it registers: with its weights, its steps are no drafts
         terms = self.register()
         if terms is None:
             return
+        if faults:
+            logger.warning("weights are missing", faults=faults)
+            threading.Thread(target=self._prepare_later, name="weights", daemon=True).start()
         self.heartbeat.take(terms.settings)
         beating = threading.Thread(target=self.heartbeat.run, args=(terms.beat_seconds,), name="beat", daemon=True)
         beating.start()
@@ -87,6 +92,13 @@ class Worker:
                 logger.info("registered", **self.describe())
                 return terms
         return None
+
+    def _prepare_later(self) -> None:
+        """In a thread of its own: a heartbeat that waited for a download would lose its leases."""
+        while not self._stopping.wait(PREPARE_S):
+            if not self._runner.prepare():
+                logger.info("weights are complete")
+                return
 
     def _serve(self, slot: Slot, index: int) -> None:
         types = [str(node_type) for node_type in self._settings.types]

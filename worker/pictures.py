@@ -25,6 +25,7 @@ Pixels = NDArray[np.uint8]
 Format = Literal["png", "jpeg", "webp"]
 
 PROFILE_BYTES = 1024 * 1024
+FORMAT_SIDES = {"png": 2**31 - 1, "jpeg": 65_500, "webp": 16_383}  # what the formats can hold
 
 Image.MAX_IMAGE_PIXELS = None  # check() has its own limit, which is an error and not a warning
 ImageFile.LOAD_TRUNCATED_IMAGES = False
@@ -188,6 +189,11 @@ def _to_picture(image: Image.Image) -> Picture:
 
 def encode(picture: Picture, picture_format: Format, quality: int) -> bytes:
     """Encode from pixels alone, so that no metadata of an input is kept. JPEG gets a white background."""
+    if max(picture.width, picture.height) > FORMAT_SIDES[picture_format]:
+        limit = FORMAT_SIDES[picture_format]
+        raise InputTooManyPixels(
+            f"{picture.width} x {picture.height} pixels; a {picture_format} has at most {limit} a side"
+        )
     target = io.BytesIO()
     if picture_format == "jpeg":
         Image.fromarray(flatten(picture, (255, 255, 255)).rgb).save(target, "JPEG", quality=quality, optimize=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from artiway.tasks.contract import BeatAnswer, Node, Terms, WorkHint
 from worker.model import WorkMessage
@@ -47,9 +47,9 @@ class Internal(Protocol):
 
 
 class Store(Protocol):
-    """The weights of models."""
+    """The weights of models. `read` writes the object to the file, piece by piece."""
 
-    def read(self, key: str, *, max_bytes: int, bucket: str = "") -> bytes: ...
+    def read(self, key: str, target: BinaryIO, *, max_bytes: int, bucket: str = "") -> None: ...
 
 
 class Objects(Protocol):

@@ -27,12 +27,11 @@ from worker.ports import ObjectExists, ObjectMissing, ObjectTooLarge, ServiceFai
 from worker.reporting import Reporter
 from worker.sandbox import EngineResult, Job
 from worker.settings import WorkerSettings
-from worker.steps import COMFYUI_STEPS, IMAGES_API_STEPS, Step, read_params, step_of
+from worker.steps import COMFYUI_STEPS, IMAGES_API_STEPS, MAX_INPUTS, Step, read_params, step_of
 from worker.transfer import Transfer
 
 logger = Logger("runner")
 SERVER_ENGINES = ("comfyui", "images_api")
-MAX_INPUTS = 8
 Renew = Callable[[], object]
 
 
@@ -101,6 +100,22 @@ class Runner:
             spec = self._weights.spec(model).model_dump(by_alias=True) if model else None
             return Job(node.type, name, node.params, inputs, model, str(path) if path else None, spec), note
         raise ModelUnknown(f"no engine is configured for the step {step.name}")
+
+    def prepare(self) -> list[str]:
+        """Fetch the weights that the engines of this worker need, and return why some could not be had."""
+        wanted = {
+            model: None
+            for step in self._settings.steps
+            for engine in self._settings.engines_of(step)
+            for model in self._weights.needed(engine, step.name)
+        }
+        faults = []
+        for model in wanted:
+            try:
+                self._weights.fetch(model)
+            except (ModelUnknown, ModelChecksum, StoreUnavailable) as error:
+                faults.append(error.message)
+        return faults
 
     def neural_steps(self) -> list[str]:
         """The steps that this worker serves with a network, as far as it has what the network needs."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ logger = Logger("sandbox")
 SPAWN = multiprocessing.get_context("spawn")  # a fork of a threaded process may inherit a locked lock
 START_S = 60.0
 KILL_WAIT_S = 5.0
+GUARD_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -82,16 +84,23 @@ class Sandbox:
     def run(self, job: Job, attempt: Attempt, report: Callable[[float], None], *, time_limit_s: float) -> EngineResult:
         wake, waker = SPAWN.Pipe(duplex=False)
         attempt.on_stop(lambda: _wake(waker))
+        guard: threading.Timer | None = None
         try:
             self.start(wake)  # outside the time limit: a new child is no fault of the node
             attempt.check()
             self._stop.clear()
+            # A child that stops inside a message would block its reader, which then sees no time limit.
+            guard = threading.Timer(time_limit_s + self._stop_grace_s + GUARD_S, self._process.kill)
+            guard.daemon = True
+            guard.start()
             return self._wait_for_result(job, attempt, report, wake, time.monotonic() + time_limit_s, time_limit_s)
-        except (EOFError, OSError, ValueError, KeyError, TypeError) as error:
+        except (EOFError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
             code = None if self._process is None else self._process.exitcode
             self.kill()
             raise EngineCrashed(f"the engine process ended (exit code {code})") from error
         finally:
+            if guard is not None:
+                guard.cancel()
             waker.close()
             wake.close()
 
@@ -142,7 +151,7 @@ class Sandbox:
                 if frames.receive(pipe)[0].get("kind") != "progress":
                     self._stop.clear()
                     return
-        except (EOFError, OSError, ValueError):
+        except (EOFError, OSError, ValueError, TypeError, AttributeError):
             pass
         self.kill()
 

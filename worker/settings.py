@@ -70,7 +70,7 @@ class WorkerSettings(BaseSettings):
     worker_slots: int = Field(default=1, ge=1, le=64)
     engines: dict[str, str] = {}
     models: dict[str, ModelSpec] = Field(default={}, validate_default=True)
-    model_folder: str = "/tmp/artiway-models"  # noqa: S108 (checked by checksum at each use)
+    model_folder: str = "/tmp/artiway-models"  # noqa: S108 (checked by checksum at first use)
     model_memory_mb: int = Field(default=8_192, ge=64, le=512 * 1024)
 
     # Servers of the operator. The images API's address ends before /images/edits.

@@ -20,6 +20,7 @@ from worker.errors import StepBadParams, StepUnknown
 
 CATALOGUE = tomllib.loads((files("artiway.tasks") / "catalogue.toml").read_text("utf-8"))
 NODE_TYPES = tuple(CATALOGUE["types"])
+MAX_INPUTS = 8  # pictures of a node
 
 
 def _known_type(name: str) -> str:

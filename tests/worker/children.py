@@ -49,6 +49,19 @@ def sends_invalid_frame(pipe: Connection, stop: Event, config: Mapping[str, Any]
     pipe.send_bytes(b"\x80\x04not json")
 
 
+def stops_inside_a_message(pipe: Connection, stop: Event, config: Mapping[str, Any]) -> None:
+    """Announces more bytes than it sends."""
+    _job(pipe)
+    os.write(pipe.fileno(), (1_000).to_bytes(4, "big") + b"{")
+    time.sleep(3_600)
+
+
+def sends_no_picture(pipe: Connection, stop: Event, config: Mapping[str, Any]) -> None:
+    _job(pipe)
+    frames.send(pipe, {"kind": "done", "engine": {"name": "preview", "version": "1", "isNeural": False, "detail": ""}})
+    time.sleep(3_600)
+
+
 def stops_on_request(pipe: Connection, stop: Event, config: Mapping[str, Any]) -> None:
     """Stops on request and takes the next job in the same process."""
     frames.send(pipe, {"kind": "ready"})

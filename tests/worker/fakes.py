@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
 from artiway.tasks.contract import BeatAnswer, Node, NodeVerdict, Settings, Terms, Verdict, WorkHint
 from worker.attempt import Attempt
@@ -175,15 +175,21 @@ class FakeStore:
     def __init__(self, objects: Mapping[str, bytes] | None = None) -> None:
         self.objects = dict(objects or {})
         self.is_down = False
+        self.reads: list[str] = []
+        self.go = threading.Event()  # cleared, a read waits
+        self.go.set()
 
-    def read(self, key: str, *, max_bytes: int, bucket: str = "") -> bytes:
+    def read(self, key: str, target: BinaryIO, *, max_bytes: int, bucket: str = "") -> None:
+        self.reads.append(key)
+        assert self.go.wait(20)
         if self.is_down:
+            target.write(b"half")
             raise ServiceFailed("the store does not answer")
         if key not in self.objects:
             raise ObjectMissing(key)
         if len(self.objects[key]) > max_bytes:
             raise ObjectTooLarge(key)
-        return self.objects[key]
+        target.write(self.objects[key])
 
 
 class FakeObjects:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 from collections import Counter
@@ -96,6 +97,21 @@ def test_claimed_node_is_uploaded_and_its_result_reported():
     assert output["key"] in bench.store.objects
     assert data["engine"]["isNeural"] is False
     assert not bench.worker.leases.held()
+
+
+def test_weights_that_arrive_later_are_reported(tmp_path, monkeypatch):
+    monkeypatch.setattr("worker.loop.PREPARE_S", 0.02)
+    data = b"weights"
+    own = {"key": "models/own.onnx", "sha256": hashlib.sha256(data).hexdigest(), "steps": ["cutout"]}
+    bench = Bench(engines={"cutout": "onnx,preview"}, models={"own": own}, model_folder=str(tmp_path))
+    running = threading.Thread(target=bench.worker.run)
+    running.start()
+    until(lambda: bench.internal.of("beat"))
+    (tmp_path / own["sha256"]).write_bytes(data)
+    until(lambda: bench.internal.of("beat")[-1][0]["neural"] == ["cutout"])
+    bench.worker.stop()
+    ended(running)
+    assert bench.internal.of("register")[0]["neural"] == []
 
 
 def test_message_is_deleted_before_the_engine_runs():

@@ -13,6 +13,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from tests.worker.emulator import until
 from tests.worker.fakes import FakeStore, settings
 from tests.worker.photos import photo
 from worker.engines.cache import ModelCache
@@ -143,6 +144,40 @@ def test_missing_weights_and_unreachable_store_differ(tmp_path):
     store.is_down = True
     with pytest.raises(StoreUnavailable):
         weights.fetch("tiny")
+
+
+def test_download_that_breaks_off_leaves_no_file(tmp_path):
+    wanted = spec(matting_model())
+    store = FakeStore({wanted.key: matting_model()})
+    store.is_down = True
+    weights = Weights(store, settings(models={"tiny": wanted}, model_folder=str(tmp_path)))
+    for _ in range(2):  # the second answer is the first one's: an outage does not hold up every node
+        with pytest.raises(StoreUnavailable):
+            weights.fetch("tiny")
+    assert store.reads == [wanted.key]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_download_does_not_hold_up_a_heartbeat(tmp_path):
+    wanted = spec(matting_model())
+    store = FakeStore({wanted.key: matting_model()})
+    store.go.clear()
+    weights = Weights(store, settings(models={"tiny": wanted}, model_folder=str(tmp_path)))
+    download = threading.Thread(target=weights.fetch, args=("tiny",))
+    download.start()
+    until(lambda: store.reads)
+    assert not weights.has("onnx", "cutout")
+    store.go.set()
+    download.join(20)
+    assert weights.has("onnx", "cutout")
+
+
+def test_model_for_small_pictures_needs_another_beside_it(tmp_path):
+    small, any_size = spec(matting_model(), max_pixels=100), spec(inverting_model())
+    models = {"small": small, "any": any_size, "other": spec(b"other")}
+    weights = Weights(FakeStore(), settings(models=models, model_folder=str(tmp_path)))
+    assert weights.needed("onnx", "cutout") == ["small", "any"]
+    assert weights.needed("preview", "cutout") == []
 
 
 def test_node_gets_its_named_or_first_fitting_model(tmp_path):

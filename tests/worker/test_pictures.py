@@ -171,6 +171,12 @@ def test_exif_orientation_is_applied(orientation):
     assert picture.rgb[32, 48, 2] > 180
 
 
+@pytest.mark.parametrize(("picture_format", "side"), [("webp", 16_384), ("jpeg", 65_501)])
+def test_result_too_long_for_its_format_is_refused(picture_format, side):
+    with pytest.raises(InputTooManyPixels, match="a side"):
+        encode(Picture(np.zeros((16, side, 3), np.uint8)), picture_format, 90)
+
+
 @pytest.mark.parametrize("picture_format", ["png", "jpeg", "webp"])
 def test_no_metadata_of_an_input_reaches_an_output(picture_format):
     exif = Image.Exif()

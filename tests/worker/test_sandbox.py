@@ -16,10 +16,11 @@ import pytest
 
 from tests.worker import children, samples
 from tests.worker.fakes import node
+from worker import frames
 from worker.attempt import Attempt, Stop, Stopped
 from worker.errors import AttemptFailed, EngineCrashed, TimeLimit
 from worker.pictures import Limits, Picture, decode, encode
-from worker.sandbox import Job, Sandbox
+from worker.sandbox import SPAWN, Job, Sandbox
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = {"memoryMb": 3072, "modelMemoryMb": 512, "limits": asdict(Limits())}
@@ -131,10 +132,32 @@ def test_stop_ends_the_start_of_a_child(box_of):
     assert box.pid is None
 
 
-@pytest.mark.parametrize("target", [children.crashes, children.sends_invalid_frame])
+@pytest.mark.parametrize(
+    "target",
+    [children.crashes, children.sends_invalid_frame, children.sends_no_picture],
+)
 def test_dead_child_or_invalid_frame_is_a_crash(box_of, target):
+    box = box_of(target)
     with pytest.raises(EngineCrashed):
-        box_of(target).run(job(), attempt(), lambda _: None, time_limit_s=60)
+        box.run(job(), attempt(), lambda _: None, time_limit_s=60)
+    assert box.pid is None
+
+
+def test_message_with_too_many_blobs_is_refused():
+    """A child could fill its parent's memory with them."""
+    reader, writer = SPAWN.Pipe(duplex=False)
+    writer.send_bytes(b'{"kind": "progress", "blobs": 2}')
+    with pytest.raises(ValueError, match="2 blobs"):
+        frames.receive(reader)
+    reader.close()
+    writer.close()
+
+
+def test_child_that_stops_inside_a_message_is_killed(box_of):
+    box = box_of(children.stops_inside_a_message)
+    with pytest.raises(EngineCrashed):
+        box.run(job(), attempt(), lambda _: None, time_limit_s=0.5)
+    assert box.pid is None
 
 
 def test_child_has_no_credentials_and_no_settings(box_of, monkeypatch):

@@ -258,6 +258,15 @@ def test_bad_answers_of_comfyui_are_errors(comfy, changes, error):
         run(comfy_engine(url), "model", "img2img", {"product": RED})
 
 
+@pytest.mark.parametrize(
+    "outputs", [{}, None, {"9": {"text": ["seen"]}}, {"9": {"images": [{"type": "output"}]}}, {"9": ["images"]}]
+)
+def test_workflow_without_a_picture_is_an_error(comfy, outputs):
+    url, _ = comfy(sockets=False, entry={"status": {"status_str": "success"}, "outputs": outputs})
+    with pytest.raises(EngineFailed, match="made no picture"):
+        run(comfy_engine(url), "model", "img2img", {"product": RED})
+
+
 def test_workflow_that_failed_is_found_in_history(comfy):
     failed = {
         "status": {

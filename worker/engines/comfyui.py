@@ -173,15 +173,11 @@ class ComfyEngine(ServerEngine):
         status = entry.get("status") or {}
         if status.get("status_str") == "error":
             raise EngineFailed(f"ComfyUI could not run the workflow: {error_of(status)}")
-        return entry if entry.get("outputs") else None
+        # A workflow that ended has its outputs in the same answer; without any, more polls find none either.
+        return entry if entry.get("outputs") or status.get("status_str") == "success" else None
 
     def _view(self, entry: Json) -> Picture:
-        images = [one for output in entry["outputs"].values() for one in output.get("images", ())]
-        saved = [one for one in images if one.get("type") == "output"] or images
-        if not saved or not isinstance(saved[-1].get("filename"), str):
-            raise EngineFailed("the workflow made no picture")
-        last = saved[-1]
-        query = urlencode({"filename": last["filename"], "subfolder": last.get("subfolder", ""), "type": last["type"]})
+        query = urlencode(saved_picture(entry))
         answer = self._client.call("GET", f"{self._url}/view?{query}", deadline_s=CALL_S, answer_bytes=ANSWER_BYTES)
         return received(checked(answer, "/view").body)
 
@@ -207,6 +203,16 @@ class ComfyEngine(ServerEngine):
         if not isinstance(found, dict):
             raise EngineFailed("ComfyUI's answer is not an object")
         return found
+
+
+def saved_picture(entry: Json) -> dict[str, str]:
+    """The last picture that the workflow saved, else the last that it showed."""
+    try:
+        images = [one for output in (entry.get("outputs") or {}).values() for one in output.get("images", ())]
+        last = ([one for one in images if one.get("type") == "output"] or images)[-1]
+        return {key: str(last.get(key, "")) for key in ("subfolder", "type")} | {"filename": str(last["filename"])}
+    except (LookupError, AttributeError, TypeError) as error:
+        raise EngineFailed("the workflow made no picture") from error
 
 
 def message_of(text: str | None, prompt_id: str) -> Json:

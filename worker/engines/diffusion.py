@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tarfile
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -140,8 +141,14 @@ def unpacked(archive: Path) -> Path:
     """Unpack the pipeline beside its archive. The filter `data` refuses links and paths outside the folder."""
     folder = archive.with_suffix(".pipeline")
     if not folder.exists():
-        part = archive.with_suffix(".part")
-        with tarfile.open(archive) as tar:
-            tar.extractall(part, filter="data")
-        part.replace(folder)
+        # In a folder of its own: the children of two slots may unpack at the same time.
+        with tempfile.TemporaryDirectory(dir=archive.parent, ignore_cleanup_errors=True) as place:
+            part = Path(place) / "pipeline"
+            with tarfile.open(archive) as tar:
+                tar.extractall(part, filter="data")
+            try:
+                part.rename(folder)
+            except OSError:
+                if not folder.exists():  # otherwise the other child was first
+                    raise
     return folder

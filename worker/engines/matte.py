@@ -11,8 +11,20 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.engines.preview.cutout import guided
-from worker.engines.preview.raster import Layer, box_of, crop_to, dilate, disc, erode, hex_color, layer, to_pixels
+from worker.engines.preview.cutout import fit_surface, guided
+from worker.engines.preview.raster import (
+    Layer,
+    blur,
+    box_of,
+    crop_to,
+    dilate,
+    disc,
+    erode,
+    hex_color,
+    lab,
+    layer,
+    to_pixels,
+)
 from worker.engines.preview.reshape import is_plain, ring_of
 from worker.errors import InputEmptySubject
 from worker.pictures import Picture, Pixels, flatten
@@ -22,6 +34,7 @@ TILE = 1024
 SURE_OUT, SURE_IN = 6, 249  # of 255: beyond these the network's answer stands
 EMPTY = 128
 Box = tuple[slice, slice]
+Mask = NDArray[np.bool_]
 
 
 def cut_by_mask(picture: Picture, plane: Layer, params: Params, hint: Pixels | None = None) -> Picture:
@@ -58,20 +71,58 @@ def whole(rgb: Pixels, plane: Layer) -> Layer:
     detail = cv2.blur(np.abs(grey - cv2.GaussianBlur(grey, (0, 0), 4)), (9, 9))
     ground = float(np.median(detail[ring_of(detail.shape, inside > 0)]))
     count, labels = cv2.connectedComponents(((inside > 0) & (found == 0)).astype(np.uint8))
-    result, holes, is_cloth = plane.copy(), np.zeros(plane.shape, bool), False
+    result, holes, cloth = plane.copy(), np.zeros(plane.shape, bool), np.zeros(plane.shape, bool)
     for number in range(1, count):
         part = labels == number
         deep = part & (erode(part.astype(np.uint8), 3) > 0)
         if deep.sum() > 30 and float(np.median(detail[deep])) > 2 * ground + 0.25:
-            result[part] = is_cloth = True
+            result[part] = 1
+            cloth |= deep
         elif part.mean() > 0.002:
             holes |= part
     # A shadow between sleeve and body has detail too: only where much of the inside was missed is it cloth.
-    if not is_cloth or float((result - plane > 0.5).sum()) < 0.1 * float(inside.sum()):
+    if float((result - plane > 0.5).sum()) < 0.1 * float(inside.sum()):
         return plane
+    told = by_tint(small, cloth, inside > 0)
+    if told is not None:
+        tinted, shadow = told
+        near = (inside > 0) | (dilate(found, 1.5 * reach) > 0)
+        mask = ((found > 0) & ~(shadow & (plane < 0.95))) | (near & tinted)
+        bright = cv2.morphologyEx(mask.astype(np.uint8), cv2.MORPH_CLOSE, disc(0.7 * reach)) > 0
+        return layer(blur(smooth_parts(mask | (bright & near & ~shadow)), 0.8))
     # Then what the network doubted beside it is cloth as well.
     result[erode(((inside > 0) & ~holes).astype(np.uint8), 4) > 0] = 1
     return layer(result)
+
+
+def by_tint(rgb: Pixels, cloth: Mask, inside: Mask) -> tuple[Mask, Mask] | None:
+    """Where the picture has a tint that its plain ground has not, and where it is a shadow on that ground.
+
+    White cloth is cream or blue beside white paper, and a shadow on paper is grey: so the gap between a sleeve and the
+    body is found, and the end of a white stripe at the rim. None if the tint does not tell the cloth from the ground.
+    """
+    colors = lab(rgb)
+    surface, noise = fit_surface(colors, ring_of(rgb.shape, inside))
+    away = colors - surface
+    tint = blur(away[:, :, 1:], 1.0)
+    chroma = np.hypot(tint[:, :, 0], tint[:, :, 1])
+    outside = ~(dilate(inside.astype(np.uint8), max(rgb.shape) * 0.04) > 0)
+    if not outside.any():
+        return None
+    least = max(0.6, 0.15 * float(np.median(chroma[cloth])), 1.5 * float(np.percentile(chroma[outside], 99)))
+    tinted = np.asarray(chroma > least)
+    if float(tinted[cloth].mean()) < 0.9:
+        return None
+    shadow = np.asarray(~tinted & (blur(away[:, :, 0], 1.0) < -max(3.0, 4 * float(noise[0]))))
+    return np.asarray(erode(tinted.astype(np.uint8), 1) > 0), shadow  # the blur had put its edge a pixel outside
+
+
+def smooth_parts(mask: Mask) -> Layer:
+    """Without specks, and without holes that are smaller than a gap between two pieces of cloth."""
+    kept = np.asarray(cv2.morphologyEx(mask.astype(np.uint8), cv2.MORPH_OPEN, disc(2)), np.uint8)
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(1 - kept, connectivity=4)
+    specks = [number for number in range(1, count) if stats[number, cv2.CC_STAT_AREA] < 0.0005 * kept.size]
+    return layer((kept > 0) | np.isin(labels, specks))
 
 
 def finished(cut: Picture, params: Params) -> Picture:
@@ -134,7 +185,7 @@ def refined(rgb: Pixels, coarse: Pixels, scale: float) -> Pixels:
     return result
 
 
-def soft_band(alpha: Pixels, radius: int) -> NDArray[np.bool_]:
+def soft_band(alpha: Pixels, radius: int) -> Mask:
     unsure = ((alpha > SURE_OUT) & (alpha < SURE_IN)).astype(np.uint8)
     return np.asarray(dilate(unsure, max(1, radius // 2)) > 0)
 
