@@ -58,7 +58,7 @@ describe("the first run", () => {
     await page.getByRole("link", { name: "使用示例：瓶子" }).tap();
     await page.locator(".previews img").waitFor();
     await page.getByTestId("wait").waitFor();
-    await page.getByRole("button", { name: "开始制作", exact: true }).tap();
+    await start(page).tap();
     await page.waitForURL(/#\/tasks\//);
     await completed(page, /已完成/);
     await isShown(page);

@@ -87,7 +87,7 @@ function watchFocus(): void {
   setInterval(() => {
     const isGone = had !== null && (!had.isConnected || had.matches(":disabled") || had.getClientRects().length === 0);
     looks = isGone && document.activeElement === document.body && !/^#\/(ops|jobs|text)/.test(location.hash) ? looks + 1 : 0;
-    if (looks === 10) console.error(`the focus was lost with ${had!.outerHTML.slice(0, 200)}`);
+    if (looks === 10) throw new Error(`the focus was lost with ${had!.outerHTML.slice(0, 200)}`);
   }, 100);
 }
 

@@ -2,7 +2,7 @@ import { expect } from "vitest";
 import type { Locator, Page, Request } from "playwright-core";
 import { stack } from "./harness";
 
-export const start = (page: Page) => page.getByRole("button", { name: "Start", exact: true });
+export const start = (page: Page) => page.getByRole("button", { name: /^(Start|开始制作)$/ });
 
 /** Submit the open form and return the id of its task. */
 export async function submit(page: Page): Promise<string> {

@@ -85,7 +85,7 @@ describe("in the middle of a task", () => {
       const button = document.activeElement!;
       const look = () => {
         if (!button.isConnected) return;
-        if (document.activeElement === document.body) console.error("a redraw took the focus");
+        if (document.activeElement === document.body) throw new Error("a redraw took the focus");
         requestAnimationFrame(look);
       };
       look();
