@@ -68,11 +68,27 @@ export const faults: string[] = [];
 export async function context(options: BrowserContextOptions = DESKTOP, language: "en" | "zh" = "en"): Promise<BrowserContext> {
   const made = await (await open()).newContext({ locale: language === "zh" ? "zh-CN" : "en-GB", reducedMotion: "reduce", acceptDownloads: true, permissions: ["clipboard-read", "clipboard-write"], ...options });
   made.setDefaultTimeout(LONGEST_MS);
+  await made.addInitScript(watchFocus);
   made.on("page", (page) => {
     page.on("pageerror", (error) => faults.push(`${page.url()}: ${error.message}`));
     page.on("console", (message) => message.type() === "error" && !/Failed to load resource|WebSocket|net::ERR/.test(message.text()) && faults.push(`${page.url()}: ${message.text()}`));
   });
   return made;
+}
+
+/**
+ * Runs in each page and reports a redraw that takes the focus away: the element that had it is gone or closed, and for a
+ * second nothing has it. Pages of operations, jobs and text are not watched.
+ */
+function watchFocus(): void {
+  let had: Element | null = null;
+  let looks = 0;
+  document.addEventListener("focusin", ({ target }) => (had = target as Element));
+  setInterval(() => {
+    const isGone = had !== null && (!had.isConnected || had.matches(":disabled") || had.getClientRects().length === 0);
+    looks = isGone && document.activeElement === document.body && !/^#\/(ops|jobs|text)/.test(location.hash) ? looks + 1 : 0;
+    if (looks === 10) throw new Error(`the focus was lost with ${had!.outerHTML.slice(0, 200)}`);
+  }, 100);
 }
 
 export const address = (path: string): string => `${stack.consoleUrl.replace(/\/$/, "")}/#${path}`;

@@ -1,8 +1,8 @@
 import { expect } from "vitest";
-import type { Locator, Page } from "playwright-core";
+import type { Locator, Page, Request } from "playwright-core";
 import { stack } from "./harness";
 
-export const start = (page: Page) => page.getByRole("button", { name: "Start", exact: true });
+export const start = (page: Page) => page.getByRole("button", { name: /^(Start|开始制作)$/ });
 
 /** Submit the open form and return the id of its task. */
 export async function submit(page: Page): Promise<string> {
@@ -34,10 +34,42 @@ export function requests(page: Page): string[] {
   return seen;
 }
 
-/** The page has what it loads at first: its title, and nothing that waits. */
+/** The page has what it loads at first: its title, nothing that waits, and no request for the time of a few frames. */
 export async function settled(page: Page): Promise<void> {
   await page.locator("main h1").first().waitFor();
-  await page.waitForFunction(() => ![...document.querySelectorAll("main [role=status]")].some((one) => /^(Loading|加载中)$/.test(one.textContent.trim())));
+  await page.waitForFunction(() => ![...document.querySelectorAll("[role=status]")].some((one) => /^(Loading|加载中)$/.test(one.textContent.trim())));
+  await quiet(page);
+}
+
+/** No request has started or ended for a moment. A page that was opened before `quiet` watches it from then on. */
+export async function quiet(page: Page, forMs = 250): Promise<void> {
+  const traffic = watched.get(page) ?? watch(page);
+  await expect.poll(() => traffic.open === 0 && Date.now() - traffic.at >= forMs, { timeout: 60_000, interval: 50 }).toBe(true);
+}
+
+interface Traffic {
+  open: number;
+  at: number;
+}
+const watched = new WeakMap<Page, Traffic>();
+
+/** Count the requests of a page that are under way, without those of streams. */
+export function watch(page: Page): Traffic {
+  const traffic: Traffic = { open: 0, at: Date.now() };
+  const seen = new Set<Request>();
+  watched.set(page, traffic);
+  page.on("request", (one) => {
+    if (one.resourceType() === "eventsource" || one.resourceType() === "websocket") return;
+    seen.add(one);
+    Object.assign(traffic, { open: seen.size, at: Date.now() });
+  });
+  const ended = (one: Request) => {
+    seen.delete(one);
+    Object.assign(traffic, { open: seen.size, at: Date.now() });
+  };
+  page.on("requestfinished", ended);
+  page.on("requestfailed", ended);
+  return traffic;
 }
 
 // ------------------------------------------------------------------ the keyboard alone

@@ -1,7 +1,8 @@
 import { readFileSync } from "node:fs";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { address, close, faults, request, shop, signedIn, type Shop } from "./harness";
-import { completed, isShown, start, submit, taskId } from "./parts";
+import { close, faults, request, shop, signedIn, type Shop } from "./harness";
+import { asAdmin } from "./operator";
+import { completed, hasFocus, isShown, press, start, submit, tabTo, taskId, type } from "./parts";
 
 let who: Shop;
 beforeAll(async () => {
@@ -43,34 +44,37 @@ describe("studio", () => {
   it("takes boxes by numbers with the keyboard alone", async () => {
     const page = await signedIn(who, "/studio/repaint?sample=bottle");
     await page.getByTestId("mask-canvas").waitFor();
-    const add = page.getByRole("button", { name: "Add a box" });
-    await add.focus();
-    await page.keyboard.press("Enter");
-    const left = page.getByLabel("Box 1: left");
-    await left.focus();
-    await page.keyboard.press("Control+A");
-    await page.keyboard.type("80");
+    await press(page, page.getByRole("button", { name: "Add a box" }));
+    await type(page, page.getByLabel("Box 1: left"), "80");
     await page.keyboard.press("Tab");
     // A box of 50 % from 80 % on would leave the picture: it is cut at the edge.
     expect(await page.getByLabel("Box 1: width").inputValue()).toBe("20");
+    // Undo closes itself when nothing is left to undo, and the focus stays near it.
+    await press(page, page.getByRole("button", { name: "Undo" }));
+    await hasFocus(page);
+    await press(page, page.getByRole("button", { name: "Add a box" }));
     await page.getByTestId("wait").waitFor();
-    await start(page).focus();
-    await page.keyboard.press("Enter");
+    await press(page, start(page));
     await page.waitForURL(/#\/tasks\//);
     await completed(page);
     await page.context().close();
   });
 
-  it("cuts out a batch of five and packs all with good names", async () => {
+  it("cuts out a batch of five with the keyboard alone and packs all with good names", async () => {
     const page = await signedIn(who, "/studio/batch_cutout");
     const files = ["bottle", "mug", "shirt", "shirt-green", "coffee"].map((name) => `public/samples/${name}.jpg`);
-    await page.getByTestId("file").first().setInputFiles(files);
-    await expect.poll(() => page.locator(".previews li").count()).toBe(5);
+    const chooser = page.waitForEvent("filechooser");
+    await press(page, page.getByRole("button", { name: "Choose pictures" }));
+    await (await chooser).setFiles(files);
+    await expect.poll(() => page.locator(".previews li").count(), { timeout: 30_000 }).toBe(5);
     expect(await page.getByTestId("price").textContent()).toBe("10 points");
-    await submit(page);
+    await page.getByTestId("wait").waitFor();
+    await press(page, start(page));
+    await page.waitForURL(/#\/tasks\//);
     await completed(page);
+    await expect.poll(() => page.locator(".strip button").count(), { timeout: 30_000 }).toBe(5);
     const saved = page.waitForEvent("download");
-    await page.getByRole("button", { name: "Download all (5)" }).click();
+    await press(page, page.getByRole("button", { name: "Download all (5)" }));
     const file = await saved;
     expect(file.suggestedFilename()).toMatch(/^artiway-batch_cutout-\d{8}\.zip$/);
     const text = readFileSync(await file.path()).toString("latin1");
@@ -80,17 +84,40 @@ describe("studio", () => {
 
   it("shows the steps of a model photo while they run", async () => {
     const page = await signedIn(who, "/studio/model_photo?sample=shirt");
-    await page.getByLabel("How many").fill("2");
-    await submit(page);
+    await page.locator(".previews img").waitFor();
+    await type(page, page.getByLabel("How many"), "2");
+    await expect.poll(() => page.getByTestId("price").textContent(), { timeout: 30_000 }).toBe("20 points");
+    await page.getByTestId("wait").waitFor();
+    await press(page, start(page));
+    await page.waitForURL(/#\/tasks\//);
     await page.locator(".dag-node").first().waitFor();
     expect(await page.locator(".dag-node").count()).toBe(5);
     expect(await page.locator(".dag-edges path").count()).toBe(4);
     expect(await page.locator(".dag-title").allTextContents()).toEqual(expect.arrayContaining(["Cut out", "Compose 1", "Compose 2"]));
     await completed(page);
-    await expect.poll(() => page.locator(".dag-node.completed").count()).toBe(5);
-    expect(await page.locator(".strip button").count()).toBe(2);
+    await expect.poll(() => page.locator(".dag-node.completed").count(), { timeout: 30_000 }).toBe(5);
+    await expect.poll(() => page.locator(".strip button").count(), { timeout: 30_000 }).toBe(2);
     // Durations are known from the events.
     expect(await page.locator(".dag-state").allTextContents()).toEqual(expect.arrayContaining([expect.stringMatching(/\d s/)]));
+    // Both pictures are reached with the keyboard.
+    await press(page, page.getByRole("button", { name: "Picture 2", exact: true }));
+    expect(await page.getByRole("button", { name: "Picture 2", exact: true }).getAttribute("aria-pressed")).toBe("true");
+    await page.context().close();
+  });
+
+  it("says why a task cannot start, in place of a wait that is not true", async () => {
+    await asAdmin("POST", "/ops/lanes/vip_short/pause", { reason: "browser test" });
+    const page = await signedIn(who, "/studio/cutout?sample=bottle");
+    try {
+      await page.getByText("It cannot start now: The queue is paused").waitFor();
+      expect(await page.getByTestId("wait").count()).toBe(0);
+    } finally {
+      await asAdmin("POST", "/ops/lanes/vip_short/resume");
+    }
+    await page.reload();
+    await press(page, page.getByRole("button", { name: "Use the sample bottle" }));
+    await page.getByTestId("wait").waitFor();
+    expect(await page.getByText("It cannot start now").count()).toBe(0);
     await page.context().close();
   });
 
@@ -99,8 +126,12 @@ describe("studio", () => {
     await submit(page);
     await completed(page);
     const first = taskId(page);
-    await page.getByRole("button", { name: "Use as next input" }).click();
-    await page.getByRole("menuitem", { name: "Style transfer" }).click();
+    await press(page, page.getByRole("button", { name: "Use as next input" }));
+    const next = page.getByRole("menuitem", { name: "Style transfer" });
+    await next.waitFor();
+    await page.keyboard.press("ArrowDown");
+    for (let steps = 0; steps < 30 && !(await next.evaluate((one) => one.contains(document.activeElement))); steps += 1) await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("Enter");
     await page.waitForURL(/#\/studio\/style/);
     await page.locator(".previews img").waitFor();
     await submit(page);
@@ -109,7 +140,7 @@ describe("studio", () => {
     const saved = page.waitForEvent("download");
     await page.getByRole("button", { name: "Download", exact: true }).click();
     expect((await saved).suggestedFilename()).toMatch(/style.*\.png$/);
-    await page.getByRole("button", { name: "Run again with changes" }).click();
+    await press(page, page.getByRole("button", { name: "Run again with changes" }));
     await page.waitForURL(/#\/studio\/style/);
     await page.locator(".previews img").waitFor();
     await page.context().close();
@@ -145,8 +176,15 @@ describe("studio", () => {
     const page = await signedIn(who, "/library?tool=crop");
     await page.locator(".library .tile").first().waitFor();
     expect(new Set(await page.locator(".tile-title").allTextContents())).toEqual(new Set(["Smart crop"]));
-    await page.goto(address("/library?status=FAILED"));
+    // Another filter, with the keyboard: the focus stays in it and the address keeps it.
+    await tabTo(page, page.getByRole("combobox", { name: "Status" }));
+    await page.keyboard.press("ArrowDown");
+    await page.locator(".ant-select-dropdown:visible").waitFor();
+    for (let steps = 0; steps < 12 && !(await page.locator(".ant-select-item-option-active").filter({ hasText: "Failed" }).count()); steps += 1) await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("Enter");
     await page.getByRole("heading", { name: "Nothing matches" }).waitFor();
+    await hasFocus(page);
+    expect(page.url()).toContain("status=FAILED");
     await page.context().close();
   });
 });

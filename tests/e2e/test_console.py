@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -18,7 +20,7 @@ from tools import console
 
 pytestmark = pytest.mark.browser
 SUITES = sorted(path.name.removesuffix(".spec.ts") for path in (console.CONSOLE / "e2e").glob("*.spec.ts"))
-LONGEST_S = 900
+LONGEST_S = 1800
 logger = logging.getLogger(__name__)
 
 
@@ -49,16 +51,32 @@ def outcomes(
         "NO_COLOR": "1",
     }
     command = [sys.executable, "-m", "tools.console", "npm", "run", "--silent", "e2e", "--"]
-    options = ["--reporter=default", "--reporter=json", f"--outputFile={report}"]
-    done = subprocess.run(
-        [*command, *options, *(f"e2e/{suite}.spec.ts" for suite in chosen)],
-        cwd=console.ROOT, env=environment, capture_output=True, text=True, timeout=LONGEST_S, check=False,
-    )  # fmt: skip
-    assert report.is_file(), done.stdout[-12_000:] + done.stderr[-2_000:]
-    for line in done.stdout.splitlines():
+    options = ["--reporter=verbose", "--reporter=json", f"--outputFile={report}"]
+    text = run(
+        [*command, *options, *(f"e2e/{suite}.spec.ts" for suite in chosen)], environment, report.with_name("out")
+    )
+    assert report.is_file(), text[-12_000:]
+    for line in text.splitlines():
         if line.startswith("measures "):
             logger.info(line)
     return read(report)
+
+
+def run(command: list[str], environment: Mapping[str, str], place: Path) -> str:
+    """What the command prints. After LONGEST_S it is ended, with the browser and all else that it started."""
+    with place.open("w") as output:
+        process = subprocess.Popen(
+            command, cwd=console.ROOT, env=environment, stdout=output, stderr=output, start_new_session=True
+        )
+        try:
+            process.wait(LONGEST_S)
+        except subprocess.TimeoutExpired:
+            pytest.fail(f"not ended after {LONGEST_S} s:\n{place.read_text()[-12_000:]}", pytrace=False)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    return place.read_text()
 
 
 def read(report: Path) -> dict[str, Outcome]:

@@ -7,6 +7,7 @@ import { RouterProvider } from "react-router/dom";
 import { queries } from "@/api/queries";
 import { useSessionUser } from "@/api/session";
 import { useLanguage } from "@/i18n";
+import { useKeptFocus } from "./focus";
 import { router } from "./routes";
 import { themeOf, useDark } from "./theme";
 
@@ -14,6 +15,7 @@ export function App() {
   const dark = useDark();
   const language = useLanguage();
   const user = useSessionUser();
+  useKeptFocus();
   // Another user's data must not show, also when another tab signed in as somebody else.
   useEffect(() => () => queries.clear(), [user]);
   return (

@@ -14,7 +14,6 @@ import { Act } from "@/ui/Act";
 import { Fault } from "@/ui/Fault";
 import { LanguageSwitch, ThemeSwitch } from "@/ui/Switches";
 import { Waiting } from "@/ui/Waiting";
-import { useKeptFocus } from "./focus";
 import { ENTRIES, isCurrent, isOpenTo } from "./navigation";
 import { canNotify, notices, notifyBrowser, useNotices, type Notice } from "./notices";
 import { useLiveTasks } from "./tasks";
@@ -51,7 +50,6 @@ function Frame({ me }: { me: Me }) {
   const { pathname } = useLocation();
   const isFirst = useRef(true);
   useSocket();
-  useKeptFocus(main);
 
   const ended = useCallback(
     (event: TaskEvent) => {

@@ -1,12 +1,15 @@
-import { useEffect, type RefObject } from "react";
+import { useEffect } from "react";
 
 const FOCUSABLE = 'a[href], button:not([disabled]), input:not([disabled]), select:not([disabled]), textarea:not([disabled]), summary, [tabindex="0"]';
 
+/** Whether an element can still have the focus: it is drawn and not closed. */
+const isUsable = (one: Element): boolean => one.isConnected && !one.matches(":disabled") && one.getClientRects().length > 0;
+
 /**
- * When a redraw takes away the element that has the focus, the browser gives it to the document, and the next Tab starts
- * at the top. This gives it to the nearest part of the page that is left.
+ * When a redraw takes away or closes the element that has the focus, the browser gives it to the document, and the next
+ * Tab starts at the top. This gives it to the nearest part of the page that is left.
  */
-export function useKeptFocus(main: RefObject<HTMLElement | null>): void {
+export function useKeptFocus(): void {
   useEffect(() => {
     let chain: Element[] = [];
     const remember = (event: FocusEvent) => {
@@ -14,19 +17,21 @@ export function useKeptFocus(main: RefObject<HTMLElement | null>): void {
       for (let one = event.target as Element | null; one && one !== document.body; one = one.parentElement) chain.push(one);
     };
     const repair = () => {
-      if (document.activeElement !== document.body || !chain.length || chain[0]!.isConnected) return;
-      const left = chain.find((one) => one.isConnected && main.current?.contains(one) && one !== main.current);
-      const next = left?.querySelector<HTMLElement>(FOCUSABLE) ?? main.current;
+      if (document.activeElement !== document.body || !chain.length || isUsable(chain[0]!)) return;
+      const main = document.querySelector("main");
+      if (!main) return; // between two pages: the next one brings it
+      const left = chain.slice(1).find((one) => one !== main && main.contains(one) && isUsable(one));
+      const next = [...(left?.querySelectorAll<HTMLElement>(FOCUSABLE) ?? [])].find(isUsable) ?? main;
       chain = [];
-      next?.focus({ preventScroll: true });
+      next.focus({ preventScroll: true });
     };
     // After the frame: a dialog that closes returns the focus by itself.
     const observer = new MutationObserver(() => requestAnimationFrame(repair));
     document.addEventListener("focusin", remember);
-    observer.observe(document.body, { childList: true, subtree: true });
+    observer.observe(document.body, { childList: true, subtree: true, attributes: true, attributeFilter: ["disabled", "style", "class"] });
     return () => {
       document.removeEventListener("focusin", remember);
       observer.disconnect();
     };
-  }, [main]);
+  }, []);
 }

@@ -183,7 +183,7 @@ export const ops = {
   opsStarted: ["Started", "已开始"],
   opsClocks: ["Virtual clocks", "虚拟时钟"],
   opsClocksHint: ["The fair queue takes the tenant with the smallest tag next.", "公平队列优先选择标签最小的租户。"],
-  opsPoolLine: ["Pool {pool}: virtual time {time}, {running} of {slots} slots in use", "资源池 {pool}：虚拟时间 {time}，占用 {running} / {slots} 个槽位"],
+  opsPoolLine: ["Pool {pool}: virtual time {time}, {running} of at most {slots} steps handed out (slots of its workers, and a few ahead)", "资源池 {pool}：虚拟时间 {time}，已派发 {running} / 最多 {slots} 个步骤（节点槽位加少量预取）"],
   opsLastTag: ["Last tag", "最近标签"],
   opsNoTenants: ["No tenant has work in this pool.", "该资源池没有任务。"],
   opsDecisions: ["Last choices", "最近的选择"],

@@ -33,7 +33,7 @@ export function AuthLayout({ title, text, children }: { title: string; text?: Re
           <LanguageSwitch />
           <ThemeSwitch />
         </div>
-        <main className="auth-form">
+        <main className="auth-form" tabIndex={-1}>
           <h1>{title}</h1>
           {text ? <p>{text}</p> : null}
           {children}

@@ -199,6 +199,8 @@ function Results({ task, title }: { task: TaskView; title: string }) {
   const ask = useReason();
   const canSubmit = useAllowed("task.submit");
   const [chosen, setChosen] = useState<string | null>(null);
+  // The first picture that came stays open: one that comes later, also before it in the list, must not move the slider.
+  if (chosen === null && task.results[0]) setChosen(task.results[0].name);
   const result = task.results.find((one) => one.name === chosen) ?? task.results[0];
   const at = result ? task.results.indexOf(result) : 0;
   const original = originalFor(task, result, at);

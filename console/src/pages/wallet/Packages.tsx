@@ -60,7 +60,7 @@ export function Packages() {
             <span className="wal-price digits">{yuan(one.amountFen)}</span>
             <span className="soft digits">{t("walPerPoint", { price: yuan(Math.round((one.amountFen / one.points) * 100)) })}</span>
             {packages.data.length > 1 && one.points / one.amountFen === best ? <span className="tag good wal-best">{t("walBest")}</span> : null}
-            <Button type="primary" block loading={busy === one.packageId} disabled={busy !== null} aria-label={t("walBuyName", { points: number(one.points), amount: yuan(one.amountFen) })} onClick={() => void buy(one.packageId)}>
+            <Button type="primary" block loading={busy === one.packageId} disabled={busy !== null && busy !== one.packageId} aria-label={t("walBuyName", { points: number(one.points), amount: yuan(one.amountFen) })} onClick={() => void buy(one.packageId)}>
               {t("walBuy")}
             </Button>
           </li>
