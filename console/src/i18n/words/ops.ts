@@ -426,7 +426,6 @@ export const ops = {
   opsChoice_only_candidate: ["No other tenant had a step that could run.", "没有其他租户的步骤可以运行。"],
   opsChoice_smallest_tag: ["Its tag of {tag} is smaller than {other}, the tag of the next tenant.", "标签 {tag} 小于下一租户的 {other}。"],
   opsChoice_tie_earlier_arrival: ["Its tag of {tag} equals that of the next tenant, and it came earlier.", "标签 {tag} 与下一租户相同，但先到。"],
-  opsBy: ["by {person}", "{person}"],
   dictionary_tools: ["Tools", "工具"],
   dictionary_groups: ["Groups of tools", "工具分组"],
   dictionary_steps: ["Steps", "步骤"],

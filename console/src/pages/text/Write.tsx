@@ -1,4 +1,4 @@
-import { Button, Form, Input, Segmented, Select } from "antd";
+import { Button, Form, Input, Radio, Segmented, Select } from "antd";
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link, useNavigate } from "react-router";
@@ -106,7 +106,7 @@ function Writer({ services }: { services: Service[] }) {
     <Form<Values> key={kind.service} form={form} layout="vertical" className="card" initialValues={{ service: kind.service, params: defaults, paid: "auto" }} onFinish={send}>
       {kinds.length > 1 ? (
         <Form.Item name="service" label={t("txtKind")}>
-          <Segmented options={kinds.map((one) => ({ value: one.service, label: one.title[currentLanguage()] ?? one.service }))} />
+          <Radio.Group options={kinds.map((one) => ({ value: one.service, label: one.title[currentLanguage()] ?? one.service }))} />
         </Form.Item>
       ) : null}
       <div className={takesPicture && takesText ? "txt-columns" : undefined}>
