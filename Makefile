@@ -98,7 +98,7 @@ test: $(VENV)/.ready .tools/emulator/.ready .tools/sam/.ready .tools/checkov/.re
 
 # Apart from `make test`: its five files have not passed together in one run yet.
 .PHONY: browser
-browser: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready .tools/llm/.ready ## the console's journeys in headless Chromium
+browser: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready .tools/llm/.ready .tools/ocr/.ready ## the console's journeys in headless Chromium
 	@$(BIN)/python -m pytest --log-cli-level=INFO tests/e2e/test_console.py
 
 .PHONY: unit

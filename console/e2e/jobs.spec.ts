@@ -1,8 +1,10 @@
 import { readFileSync } from "node:fs";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { address, axe, close, DESKTOP, faults, PHONE, request, shop, signedIn, type Shop } from "./harness";
-import { choose, fits, LONG_MS, RECEIVER, Receiver, runJob, until } from "./operator";
+import { axe, close, DESKTOP, faults, PHONE, request, shop, signedIn, type Shop } from "./harness";
+import { choose, english, fits, LONG_MS, RECEIVER, Receiver, runJob, until, visit, word } from "./operator";
+import { press, tabTo, type } from "./parts";
 
+const OWN = ["nightly stock at home", "broken target", "typed", "stocktaking"];
 const receiver = new Receiver();
 let who: Shop;
 let retried: { jobId: string; runId: string };
@@ -106,15 +108,35 @@ describe("jobs", () => {
     await page.context().close();
   });
 
-  it("are made with the keyboard alone", { timeout: 120_000 }, async () => {
+  it("say beside the button why a job does not run, in Chinese", { timeout: 120_000 }, async () => {
+    const { jobId } = await request<{ jobId: string }>("POST", "/jobs", { token: who.accessToken, body: { name: "old", schedule: { type: "CRON", expr: "0 3 1 1 *", timezone: "UTC" }, task: { type: "HTTP", url: `${RECEIVER}/ok` } } });
+    const page = await signedIn(who, `/jobs/${jobId}`, DESKTOP, "zh");
+    await page.getByRole("button", { name: "立即运行" }).waitFor();
+    await request("DELETE", `/jobs/${jobId}`, { token: who.accessToken });
+    await page.getByRole("button", { name: "立即运行" }).click();
+    const alert = page.locator(".page-head").getByRole("alert");
+    await alert.waitFor();
+    expect(await alert.innerText()).toMatch(/^[^A-Za-z]+$/);
+    await page.context().close();
+  });
+
+  it("are made, run and paused with the keyboard alone", { timeout: 120_000 }, async () => {
     const page = await signedIn(who, "/jobs/new");
-    await page.getByLabel("Name", { exact: true }).focus();
-    await page.keyboard.type("typed");
-    await page.keyboard.press("Tab");
-    await page.keyboard.press("Tab");
-    await page.keyboard.type(`${RECEIVER}/ok`);
+    await type(page, page.getByLabel("Name", { exact: true }), "typed");
+    await type(page, page.getByLabel("Address", { exact: true }), `${RECEIVER}/ok`);
+    await press(page, page.getByRole("button", { name: "Create the job" }));
+    const secret = page.getByRole("link", { name: "Open the job" });
+    const title = page.getByRole("heading", { name: "typed" });
+    await title.or(secret).first().waitFor();
+    if (await secret.isVisible()) await press(page, secret);
+    await title.waitFor();
+    await press(page, page.getByRole("button", { name: "Run now" }));
+    await page.getByRole("region", { name: "Runs" }).getByText("Succeeded").waitFor({ timeout: LONG_MS });
+    await press(page, page.getByRole("button", { name: "Pause" }));
+    await type(page, page.getByRole("dialog").getByLabel("Reason"), "stocktaking");
+    await tabTo(page, page.getByRole("dialog").getByRole("button", { name: "Pause" }));
     await page.keyboard.press("Enter");
-    await page.getByRole("heading", { name: "typed" }).or(page.getByRole("link", { name: "Open the job" })).first().waitFor({ timeout: LONG_MS });
+    await page.locator(".job-facts .tag").filter({ hasText: "Paused" }).waitFor();
     await page.context().close();
   });
 
@@ -124,12 +146,12 @@ describe("jobs", () => {
   ] as const)("have nothing serious for axe: %s", { timeout: 150_000 }, async (_, options, language, theme) => {
     const page = await signedIn(who, "/jobs", options, language, theme);
     const found: Record<string, string[]> = {};
-    for (const path of ["/jobs", "/jobs/new", `/jobs/${retried.jobId}`, `/jobs/runs/${retried.runId}`]) {
-      await page.goto(address(path));
-      await page.locator("main h1").first().waitFor();
-      await page.locator("main table, main form").first().waitFor();
+    const pages: [string, string][] = [["/jobs", word("navJobs", language)], ["/jobs/new", word("jobNew", language)], [`/jobs/${retried.jobId}`, "broken target"], [`/jobs/runs/${retried.runId}`, language === "zh" ? "的运行" : "Run of"]];
+    for (const [path, title] of pages) {
+      await visit(page, path, page.locator("main h1", { hasText: title }));
       await fits(page, path);
       found[path] = await axe(page);
+      if (language === "zh") found[path].push(...(await english(page, OWN)));
     }
     await page.context().close();
     expect(Object.entries(found).filter(([, all]) => all.length)).toEqual([]);

@@ -3,8 +3,10 @@ import { createServer, type Server } from "node:http";
 import { join } from "node:path";
 import { deflateSync, crc32 } from "node:zlib";
 import { expect } from "vitest";
-import type { Page } from "playwright-core";
-import { adminToken, request, type Shop } from "./harness";
+import type { Locator, Page } from "playwright-core";
+import { WORDS, type Word } from "../src/i18n/words";
+import { address, adminToken, request, type Shop } from "./harness";
+import { settled } from "./parts";
 
 /** What a busy machine may need for one step of a journey. */
 export const LONG_MS = 60_000;
@@ -108,7 +110,41 @@ export async function choose(page: Page, label: string | RegExp, option: string)
   await page.locator(".ant-select-dropdown:visible .ant-select-item-option", { hasText: new RegExp(`^${option}$`) }).first().click();
 }
 
+/**
+ * Opens a page and waits until its own parts are there. A page that is loaded later leaves the one before it in place, so a
+ * title alone does not say which page is shown.
+ */
+export async function visit(page: Page, path: string, mark: Locator): Promise<void> {
+  await page.goto(address(path));
+  await mark.first().waitFor({ state: "attached" });
+  await settled(page);
+}
+
+/** A word of the console in the language of a page. */
+export const word = (key: Word, language: "en" | "zh"): string => WORDS[key][language === "zh" ? 1 : 0];
+
 /** No page is wider than the screen. */
 export async function fits(page: Page, path: string): Promise<void> {
   expect([path, await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth + 1)]).toEqual([path, true]);
+}
+
+/** Names of people's own things and of products, which no page translates. */
+const NAMES = /^(Artiway|Shop|English|Jain|JSON|Redis|GPU|PostgreSQL|WebP|JPEG|Ctrl|Cron|HTTP|POST|HEAD|PATCH|DELETE|[A-Z]{2,5})$/;
+
+/**
+ * English words on a Chinese page. What is written as code, in another language or as somebody's own name is left out,
+ * as a browser's translation would leave it out.
+ */
+export async function english(page: Page, own: string[] = []): Promise<string[]> {
+  const texts = await page.evaluate(() => {
+    const found: string[] = [];
+    for (const part of document.querySelectorAll("main, .ops-nav")) {
+      const walker = document.createTreeWalker(part, NodeFilter.SHOW_TEXT);
+      while (walker.nextNode()) if (!walker.currentNode.parentElement!.closest("code, pre, [lang], [translate=no]")) found.push(walker.currentNode.textContent ?? "");
+      for (const field of part.querySelectorAll<HTMLInputElement>("input[placeholder], textarea[placeholder]")) found.push(field.placeholder);
+    }
+    return found;
+  });
+  const known = new Set(own.flatMap((name) => name.split(/\W+/)));
+  return [...new Set(texts)].flatMap((text) => (text.match(/(?<![\w.\-@/#…])[A-Za-z]{3,}(?![\w\-@/…]|\.\w)/g) ?? []).filter((word) => !NAMES.test(word) && !known.has(word)).map((word) => `English: ${word} in “${text.trim().slice(0, 80)}”`));
 }

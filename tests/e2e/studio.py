@@ -15,7 +15,7 @@ from artiway.tasks import catalogue
 from local.servers import free_port
 from local.shop import ENDED, Person, Platform
 from local.stack import Stack
-from local.text_model import TextModel
+from local.text_model import PICTURES, TextModel
 from local.workers import Workers
 
 POINTS = 1_000
@@ -36,8 +36,15 @@ class Studio:
     def opened(cls, home: Path) -> Iterator[Self]:
         workers = Workers(home, has_networks=False)
         parameters = {"RedeliverySeconds": "5", "AllowedTargets": f"127.0.0.1:{RECEIVER_PORT}"}
-        model = TextModel(home)
-        with Stack(home=home, port=free_port(), parameters=parameters, services=[workers], text_model=model) as stack:
+        writer, reader = TextModel(home), TextModel(home, PICTURES)
+        with Stack(
+            home=home,
+            port=free_port(),
+            parameters=parameters,
+            services=[workers],
+            text_model=writer,
+            picture_model=reader,
+        ) as stack:
             asyncio.run(workers_ready(stack))
             yield cls(stack, workers)
 

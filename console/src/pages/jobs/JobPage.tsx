@@ -1,12 +1,12 @@
-import { App, Button, Form, Input, InputNumber, Modal, Radio, Segmented, Select } from "antd";
+import { Button, Form, Input, InputNumber, Modal, Radio, Segmented, Select } from "antd";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link, useNavigate, useParams, useSearchParams } from "react-router";
 import { api, call } from "@/api/client";
-import { errorText } from "@/api/dictionaries";
 import { useAllowed } from "@/api/queries";
 import type { Schemas } from "@/api/types";
 import { dateTime, number, useLanguage, useT, valueText } from "@/i18n";
+import { Act } from "@/ui/Act";
 import { DataTable } from "@/ui/DataTable";
 import { Fault } from "@/ui/Fault";
 import { Page } from "@/ui/Page";
@@ -14,7 +14,8 @@ import { Waiting } from "@/ui/Waiting";
 import { useSubmit } from "@/ui/forms";
 import { search, usePaged } from "@/ui/lists";
 import { useReason } from "@/ui/useReason";
-import { JOB_STYLES, resultText, RUN_STYLES, type Job, type Run } from "./data";
+import { JOB_STYLES, RUN_STYLES, type Job, type Run } from "./data";
+import { Result } from "./Result";
 
 type Fire = Schemas["ReportedFireBody"];
 type Backfill = Schemas["BackfillBody"];
@@ -28,7 +29,6 @@ export default function JobPage() {
   const ask = useReason();
   const navigate = useNavigate();
   const client = useQueryClient();
-  const { message } = App.useApp();
   const { jobId = "" } = useParams();
   const [isOperator, isRunner, isWriter] = [useAllowed("job.ops"), useAllowed("job.run"), useAllowed("job.write")];
   const [params] = useSearchParams();
@@ -48,13 +48,8 @@ export default function JobPage() {
   const [mayOperate, mayRun, mayWrite] = [isOperator && !tenantId, isRunner && !tenantId, isWriter && !tenantId];
   const refresh = () => Promise.all([client.invalidateQueries({ queryKey: ["jobs"] }), client.invalidateQueries({ queryKey: ["runs"] })]);
   const trigger = async () => {
-    try {
-      await call(api.POST("/api/v1/jobs/{job_id}/trigger", { params: { path } }));
-      void message.success(t("jobTriggered"));
-      await refresh();
-    } catch (error) {
-      void message.error(errorText(error));
-    }
+    await call(api.POST("/api/v1/jobs/{job_id}/trigger", { params: { path } }));
+    await refresh();
   };
   const pause = () =>
     ask({
@@ -89,11 +84,7 @@ export default function JobPage() {
       }
       actions={
         <>
-          {mayRun ? (
-            <Button type="primary" onClick={() => void trigger()}>
-              {t("jobTrigger")}
-            </Button>
-          ) : null}
+          {mayRun ? <Act type="primary" size="middle" text={t("jobTrigger")} done={t("jobTriggered")} run={trigger} /> : null}
           {mayRun ? <Button onClick={() => setFilling(true)}>{t("jobBackfill")}</Button> : null}
           {mayOperate && job.status !== "COMPLETED" ? <Button onClick={isPaused ? () => setResuming(true) : pause}>{t(isPaused ? "jobResume" : "jobPause")}</Button> : null}
           {mayWrite ? (
@@ -151,7 +142,7 @@ export default function JobPage() {
               { title: t("jobKind"), cell: (run) => valueText("run", run.kind) },
               { title: t("jobStatus"), cell: (run) => <span className={`tag ${RUN_STYLES[run.state] ?? ""}`}>{valueText("run", run.state)}</span> },
               { title: t("jobAttempt"), isNumber: true, cell: (run) => number(run.attempt) },
-              { title: t("jobResult"), cell: (run) => resultText(run) },
+              { title: t("jobResult"), cell: (run) => <Result run={run} /> },
             ]}
           />
         </section>
@@ -172,7 +163,7 @@ export default function JobPage() {
               columns={[
                 { title: t("jobScheduled"), cell: (fire) => dateTime(fire.scheduledTime) },
                 { title: t("jobOutcome"), cell: (fire) => <span className={`tag ${fire.outcome === "RUN" ? "good" : BAD_FIRES.has(fire.outcome) ? "bad" : ""}`}>{valueText("fire", fire.outcome)}</span> },
-                { title: t("reason"), cell: (fire) => fire.reason || "–" },
+                { title: t("reason"), cell: (fire) => <span translate="no">{fire.reason || "–"}</span> },
                 { title: t("jobRun"), cell: (fire) => (fire.runId ? <Link to={`/jobs/runs/${fire.runId}${search({ tenantId })}`} aria-label={t("jobRunTitle", { time: dateTime(fire.scheduledTime) })}>{t("jobOpenRun")}</Link> : "–") },
               ]}
             />

@@ -1,13 +1,13 @@
 import { CalendarOutlined } from "@ant-design/icons";
-import { App, Button, Input, Modal, Select } from "antd";
+import { Button, Input, Modal, Select } from "antd";
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link, useNavigate } from "react-router";
 import { api, call } from "@/api/client";
-import { errorText } from "@/api/dictionaries";
 import { useAllowed } from "@/api/queries";
 import type { Schemas } from "@/api/types";
 import { dateTime, number, relative, useLanguage, useT, valueText } from "@/i18n";
+import { Act } from "@/ui/Act";
 import { DataTable } from "@/ui/DataTable";
 import { Empty } from "@/ui/Empty";
 import { Fault } from "@/ui/Fault";
@@ -18,7 +18,6 @@ import { JOB_STYLES, type Job } from "./data";
 export default function List() {
   const t = useT();
   const navigate = useNavigate();
-  const { message } = App.useApp();
   const mayWrite = useAllowed("job.write");
   const [name, setName] = useState("");
   const [status, setStatus] = useState<string | undefined>();
@@ -26,12 +25,8 @@ export default function List() {
   const found = usePaged<Job>(["jobs", useLanguage()], "/jobs", { name, status }, { everyMs: 20_000 });
   const isEmpty = !found.isPending && !found.error && found.items.length === 0 && !name && !status;
   const save = async () => {
-    try {
-      const text = await call(api.GET("/api/v1/jobs/export", { params: { query: { format: "json" } }, parseAs: "text" }));
-      saveText(String(text), "jobs.json", "application/json");
-    } catch (error) {
-      void message.error(errorText(error));
-    }
+    const text = await call(api.GET("/api/v1/jobs/export", { params: { query: { format: "json" } }, parseAs: "text" }));
+    saveText(String(text), "jobs.json", "application/json");
   };
   return (
     <Page
@@ -41,7 +36,7 @@ export default function List() {
         mayWrite ? (
           <>
             <Button onClick={() => setImporting(true)}>{t("jobImport")}</Button>
-            <Button onClick={() => void save()}>{t("jobExport")}</Button>
+            <Act size="middle" text={t("jobExport")} run={save} />
             <Button type="primary" onClick={() => void navigate("/jobs/new")}>
               {t("jobNew")}
             </Button>

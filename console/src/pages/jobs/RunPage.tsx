@@ -1,17 +1,18 @@
-import { App, Button } from "antd";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useParams, useSearchParams } from "react-router";
 import { api, call } from "@/api/client";
-import { errorText } from "@/api/dictionaries";
+import { OwnFault } from "@/api/errors";
 import { useAllowed } from "@/api/queries";
 import type { Schemas } from "@/api/types";
 import { dateTime, duration, locale, number, useT, valueText } from "@/i18n";
+import { Act } from "@/ui/Act";
 import { DataTable } from "@/ui/DataTable";
 import { Fault } from "@/ui/Fault";
 import { Page } from "@/ui/Page";
 import { Waiting } from "@/ui/Waiting";
 import { search, usePaged } from "@/ui/lists";
-import { resultText, RUN_STYLES } from "./data";
+import { RUN_STYLES } from "./data";
+import { Result } from "./Result";
 
 type LogLine = Schemas["LogLineBody"];
 
@@ -21,7 +22,6 @@ const LEVEL_STYLES: Record<string, string> = { ERROR: "bad", WARN: "warn", INFO:
 export default function RunPage() {
   const t = useT();
   const client = useQueryClient();
-  const { message } = App.useApp();
   const { runId = "" } = useParams();
   const [params] = useSearchParams();
   const [isOfTenant, isOfPlatform] = [useAllowed("job.ops"), useAllowed("ops.write")];
@@ -36,13 +36,11 @@ export default function RunPage() {
   const act = async (verb: "replay" | "terminate") => {
     const init = { params: { path: { run_id: runId } } };
     const all = { body: { ids: [runId] } };
-    try {
-      if (tenantId) await (verb === "replay" ? call(api.POST("/api/v1/ops/runs/retry", all)) : call(api.POST("/api/v1/ops/runs/cancel", all)));
-      else await (verb === "replay" ? call(api.POST("/api/v1/runs/{run_id}/replay", init)) : call(api.POST("/api/v1/runs/{run_id}/terminate", init)));
-      await client.invalidateQueries({ queryKey: ["runs"] });
-    } catch (error) {
-      void message.error(errorText(error));
-    }
+    if (tenantId) {
+      const { count } = await (verb === "replay" ? call(api.POST("/api/v1/ops/runs/retry", all)) : call(api.POST("/api/v1/ops/runs/cancel", all)));
+      if (count === 0) throw new OwnFault("jobNotAllowed");
+    } else await (verb === "replay" ? call(api.POST("/api/v1/runs/{run_id}/replay", init)) : call(api.POST("/api/v1/runs/{run_id}/terminate", init)));
+    await client.invalidateQueries({ queryKey: ["runs"] });
   };
   return (
     <Page
@@ -52,7 +50,7 @@ export default function RunPage() {
           <Link to={`/jobs/${run.jobId}${search({ tenantId })}`}>{t("jobBackToJob")}</Link> · <code>{run.runId}</code>
         </>
       }
-      actions={mayOperate ? LIVE.has(run.state) ? <Button danger onClick={() => void act("terminate")}>{t("jobTerminate")}</Button> : <Button onClick={() => void act("replay")}>{t("jobReplay")}</Button> : null}
+      actions={mayOperate ? LIVE.has(run.state) ? <Act key="terminate" danger size="middle" text={t("jobTerminate")} run={() => act("terminate")} /> : <Act key="replay" size="middle" text={t("jobReplay")} run={() => act("replay")} /> : null}
     >
       <div className="stack loose">
         <dl className="card job-facts">
@@ -81,7 +79,7 @@ export default function RunPage() {
           <div>
             <dt>{t("jobResult")}</dt>
             <dd>
-              {resultText(run)}
+              <Result run={run} />
             </dd>
           </div>
           {run.taskId ? (
@@ -104,8 +102,8 @@ export default function RunPage() {
             columns={[
               { title: t("jobTime"), cell: (line) => <span className="digits">{new Date(line.at).toLocaleTimeString(locale())}</span> },
               { title: t("jobAttempt"), isNumber: true, cell: (line) => number(line.attempt) },
-              { title: t("jobLevel"), cell: (line) => <span className={`tag ${LEVEL_STYLES[line.level] ?? ""}`}>{line.level}</span> },
-              { title: t("jobMessage"), cell: (line) => line.message },
+              { title: t("jobLevel"), cell: (line) => <span className={`tag ${LEVEL_STYLES[line.level] ?? ""}`}>{valueText("level", line.level)}</span> },
+              { title: t("jobMessage"), cell: (line) => <code>{line.message}</code> },
             ]}
           />
         </section>

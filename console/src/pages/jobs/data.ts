@@ -1,5 +1,4 @@
 import type { Schemas } from "@/api/types";
-import { dateTime, translate, valueText } from "@/i18n";
 
 export type Job = Schemas["JobBody"];
 export type Run = Schemas["RunBody"];
@@ -40,9 +39,3 @@ export function scheduleOf(values: ScheduleValues): { type: "CRON" | "ONCE"; exp
 
 /** From the third attempt on a run is busy and waits: the page says until when. */
 export const isBackingOff = (run: { state: string; attempt: number; nextRetryAt: string | null }): boolean => run.state === "RETRYING" && run.attempt >= 3 && run.nextRetryAt !== null;
-
-/** What a run came to, or why it waits. */
-export function resultText(run: { state: string; attempt: number; nextRetryAt: string | null; lastError: string | null; httpStatus: number | null; waitingFor: string | null }): string {
-  if (isBackingOff(run)) return translate("jobBackingOff", { time: dateTime(run.nextRetryAt!) });
-  return run.lastError ?? (run.httpStatus ? `HTTP ${run.httpStatus}` : run.waitingFor ? valueText("runWaits", run.waitingFor) : "–");
-}

@@ -51,7 +51,7 @@ export default function Audit() {
           { title: t("opsWhen"), cell: (entry) => dateTime(entry.at) },
           { title: t("opsActor"), cell: (entry) => (entry.actorId ? <span title={entry.actorId}>{entry.actorName ?? entry.actorEmail ?? shortId(entry.actorId)}</span> : t("opsPlatform")) },
           { title: t("opsAction"), cell: (entry) => <code>{entry.action}</code> },
-          { title: t("opsTarget"), cell: (entry) => <span title={entry.target}>{shortId(entry.target)}</span> },
+          { title: t("opsTarget"), cell: (entry) => <span title={entry.target} translate="no">{shortId(entry.target)}</span> },
           { title: t("opsTenant"), cell: (entry) => (entry.tenantId ? (entry.tenantName ?? tenantName(entry.tenantId)) : "–") },
           {
             title: t("opsDetail"),

@@ -1,18 +1,16 @@
 import { Input, Segmented, Select } from "antd";
 import { useQuery } from "@tanstack/react-query";
-import { useMemo } from "react";
 import { useSearchParams } from "react-router";
 import { api, call } from "@/api/client";
-import { useLabel } from "@/api/dictionaries";
 import type { paths } from "@/api/schema";
 import type { Schemas } from "@/api/types";
-import { duration, number, useT, valueText } from "@/i18n";
+import { duration, number, useT } from "@/i18n";
 import type { Word } from "@/i18n/words";
 import { Chart, type Line } from "@/ui/Chart";
 import { Fault } from "@/ui/Fault";
 import { Page } from "@/ui/Page";
 import { Waiting } from "@/ui/Waiting";
-import { useTenantName } from "./data";
+import { useSeriesLabel } from "./data";
 import { localTime } from "./Tasks";
 
 type Series = Schemas["SeriesBody"];
@@ -115,14 +113,9 @@ export const useSeries = (name: Name, range: Range) =>
 
 export function SeriesChart({ name, range }: { name: Name; range: Range }) {
   const t = useT();
-  const label = useLabel();
-  const tenantName = useTenantName();
+  const labelOf = useSeriesLabel();
   const found = useSeries(name, range);
-  const lines = useMemo(
-    () =>
-      linesOf(found.data?.series, (key, value) => (key === "lane" ? label("lanes", value) : key === "step" ? label("steps", value) : key === "tenantId" ? tenantName(value) : key === "status" ? valueText("status", value) : value)),
-    [found.data, label, tenantName],
-  );
+  const lines = linesOf(found.data?.series, labelOf);
   return (
     <section className="card stack tight" aria-label={t(`series_${name}` as Word)}>
       <h2>{t(`series_${name}` as Word)}</h2>

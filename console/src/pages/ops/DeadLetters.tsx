@@ -5,7 +5,7 @@ import { Link } from "react-router";
 import { api, call } from "@/api/client";
 import { useAllowed } from "@/api/queries";
 import type { Schemas } from "@/api/types";
-import { dateTime, number, useT } from "@/i18n";
+import { dateTime, number, useT, valueText } from "@/i18n";
 import { DataTable } from "@/ui/DataTable";
 import { Page } from "@/ui/Page";
 import { search, usePaged } from "@/ui/lists";
@@ -29,14 +29,14 @@ export default function DeadLetters() {
           rowKey={(queue) => queue.queue}
           empty={t("opsNothing")}
           columns={[
-            { title: t("opsQueue"), cell: (queue) => queue.queue },
+            { title: t("opsQueue"), cell: (queue) => <>{valueText("dead", queue.queue)} <code className="soft">{queue.queue}</code></> },
             { title: t("opsMessages"), isNumber: true, cell: (queue) => <span className={`tag ${queue.depth ? "bad" : "good"}`}>{number(queue.depth)}</span> },
             {
               title: t("opsActions"),
               isQuiet: true,
               cell: (queue) =>
                 queue.depth > 0 ? (
-                  <Button size="small" aria-label={`${t("opsReadLetters")} ${queue.queue}`} onClick={() => setOpen(queue.queue)}>
+                  <Button size="small" aria-label={`${t("opsReadLetters")} ${valueText("dead", queue.queue)}`} onClick={() => setOpen(queue.queue)}>
                     {t("opsReadLetters")}
                   </Button>
                 ) : null,
@@ -58,6 +58,7 @@ function Letters({ queue }: { queue: string }) {
   const mayWrite = useAllowed("ops.write");
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const found = usePaged<Letter>(["ops", "dlq", queue], `/ops/dlq/${queue}`);
+  const name = valueText("dead", queue);
   const messageIds = [...chosen];
   const done = async (text: string) => {
     void message.success(text);
@@ -68,7 +69,7 @@ function Letters({ queue }: { queue: string }) {
   const replay = () =>
     ask({
       title: t("opsReplayTitle", { count: number(chosen.size) }),
-      text: t("opsReplayText", { queue }),
+      text: t("opsReplayText", { queue: name }),
       action: t("opsSendBack"),
       isReasonNeeded: false,
       run: async () => {
@@ -79,7 +80,7 @@ function Letters({ queue }: { queue: string }) {
   const discard = () =>
     ask({
       title: t("opsDiscardTitle", { count: number(chosen.size) }),
-      text: t("opsDiscardText", { queue }),
+      text: t("opsDiscardText", { queue: name }),
       action: t("opsDiscard"),
       isDanger: true,
       run: async (reason) => {
@@ -90,7 +91,7 @@ function Letters({ queue }: { queue: string }) {
   return (
     <section className="stack" aria-labelledby="ops-letters">
       <div className="row between">
-        <h2 id="ops-letters">{queue}</h2>
+        <h2 id="ops-letters">{name}</h2>
         {mayWrite ? (
           <div className="row">
             <span className="soft">{t("opsChosen", { count: number(chosen.size) })}</span>
@@ -104,7 +105,7 @@ function Letters({ queue }: { queue: string }) {
         ) : null}
       </div>
       <DataTable<Letter>
-        label={queue}
+        label={name}
         source={found}
         rowKey={(letter) => letter.messageId}
         rowName={(letter) => letter.messageId}

@@ -1,4 +1,4 @@
-import { App, Button, InputNumber, Popover } from "antd";
+import { Button, InputNumber, Popover } from "antd";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, call } from "@/api/client";
@@ -6,7 +6,8 @@ import { errorText, useLabel } from "@/api/dictionaries";
 import { useAllowed } from "@/api/queries";
 import { raw } from "@/api/raw";
 import type { Schemas } from "@/api/types";
-import { number, useT } from "@/i18n";
+import { number, useT, valueText } from "@/i18n";
+import { Act } from "@/ui/Act";
 import { DataTable } from "@/ui/DataTable";
 import { Page } from "@/ui/Page";
 import { useReason } from "@/ui/useReason";
@@ -19,7 +20,6 @@ export default function Lanes() {
   const label = useLabel();
   const ask = useReason();
   const client = useQueryClient();
-  const { message } = App.useApp();
   const mayWrite = useAllowed("ops.write");
   const lanes = useLanes();
   const models = useQuery({ queryKey: ["ops", "models"], queryFn: async () => (await call(api.GET("/api/v1/ops/models", { params: { query: { limit: 100 } } }))).items, refetchInterval: 15_000 });
@@ -37,12 +37,7 @@ export default function Lanes() {
       },
     });
   const resume = async (lane: Lane) => {
-    try {
-      await call(api.POST("/api/v1/ops/lanes/{lane}/resume", { params: { path: { lane: lane.lane } } }));
-      void message.success(t("opsResumed", { lane: nameOf(lane) }));
-    } catch (error) {
-      void message.error(errorText(error));
-    }
+    await call(api.POST("/api/v1/ops/lanes/{lane}/resume", { params: { path: { lane: lane.lane } } }));
     await refresh();
   };
   const change = async (lane: Lane, body: Schemas["LaneChangeBody"]) => {
@@ -62,11 +57,11 @@ export default function Lanes() {
               title: t("opsLane"),
               cell: (lane) => (
                 <>
-                  <strong>{nameOf(lane)}</strong> <span className="soft">{lane.lane}</span>
+                  <strong>{nameOf(lane)}</strong> <code className="soft">{lane.lane}</code>
                 </>
               ),
             },
-            { title: t("opsPool"), cell: (lane) => lane.pool },
+            { title: t("opsPool"), cell: (lane) => valueText("pool", lane.pool) },
             { title: t("opsState"), cell: (lane) => <span className={`tag ${lane.paused ? "warn" : "good"}`}>{t(lane.paused ? "opsPaused" : "opsOpen")}</span> },
             { title: t("opsWaiting"), isNumber: true, cell: (lane) => number(lane.depth) },
             { title: t("opsRunning"), isNumber: true, cell: (lane) => number(lane.running) },
@@ -78,9 +73,7 @@ export default function Lanes() {
               isQuiet: true,
               cell: (lane) =>
                 lane.paused ? (
-                  <Button size="small" type="primary" aria-label={`${t("opsResume")} ${nameOf(lane)}`} onClick={() => void resume(lane)}>
-                    {t("opsResume")}
-                  </Button>
+                  <Act type="primary" text={t("opsResume")} name={`${t("opsResume")} ${nameOf(lane)}`} done={t("opsResumed", { lane: nameOf(lane) })} run={() => resume(lane)} />
                 ) : (
                   <Button size="small" aria-label={`${t("opsPause")} ${nameOf(lane)}`} onClick={() => pause(lane)}>
                     {t("opsPause")}
@@ -100,7 +93,7 @@ export default function Lanes() {
             rowKey={(model) => model.model}
             empty={t("opsNoModels")}
             columns={[
-              { title: t("opsModel"), cell: (model) => <strong>{model.model}</strong> },
+              { title: t("opsModel"), cell: (model) => <code>{model.model}</code> },
               { title: t("opsSteps"), cell: (model) => model.steps.map((step) => label("steps", step)).join(", ") },
               { title: t("opsWaiting"), isNumber: true, cell: (model) => number(model.waiting) },
               { title: t("opsRunning"), isNumber: true, cell: (model) => number(model.running) },

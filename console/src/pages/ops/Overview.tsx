@@ -10,7 +10,7 @@ import { Page } from "@/ui/Page";
 import { Waiting } from "@/ui/Waiting";
 import { search } from "@/ui/lists";
 import type { Word } from "@/i18n/words";
-import { midnight, overSince, SERIES_OF_READING, useDeadLetterQueues, useHealth, useInvariants, useLanes, useTenantName } from "./data";
+import { midnight, overSince, SERIES_OF_READING, useDeadLetterQueues, useHealth, useInvariants, useLaneName, useLanes, useTenantName } from "./data";
 
 interface Problem {
   key: string;
@@ -24,6 +24,7 @@ interface Problem {
 export default function Overview() {
   const t = useT();
   const label = useLabel();
+  const laneName = useLaneName();
   const tenantName = useTenantName();
   const health = useHealth();
   const lanes = useLanes();
@@ -66,7 +67,7 @@ export default function Overview() {
   const problems: Problem[] = [
     ...Object.entries(health.data.checks)
       .filter(([, answer]) => answer !== "ok")
-      .map(([name, answer]) => ({ key: `check-${name}`, isBad: true, text: t("opsCheckFails", { name, state: valueText("check", answer) }), since: null, to: "/ops/charts", action: t("opsCharts") })),
+      .map(([name, answer]) => ({ key: `check-${name}`, isBad: true, text: t("opsCheckFails", { name: valueText("server", name), state: valueText("check", answer) }), since: null, to: "/ops/charts", action: t("opsCharts") })),
     ...high.map((reading) => {
       const [to, action] = placeOf(reading.name);
       return {
@@ -81,7 +82,7 @@ export default function Overview() {
     ...(health.data.runs?.pausedLanes ?? []).map((lane) => ({
       key: `guard-${lane}`,
       isBad: true,
-      text: t("opsGuardPaused", { lane: label("lanes", lane) }),
+      text: t("opsGuardPaused", { lane: laneName(lane) }),
       since: health.data.runs!.changedAt,
       to: `/ops/charts${search({ board: "jobs" })}`,
       action: t("opsCharts"),
@@ -97,7 +98,7 @@ export default function Overview() {
     ...(health.data.circuits ?? []).map((circuit) => ({
       key: `circuit-${circuit.pool}-${circuit.step}`,
       isBad: true,
-      text: t("opsCircuitOpen", { step: label("steps", circuit.step), pool: circuit.pool, error: circuit.lastError }),
+      text: t("opsCircuitOpen", { step: label("steps", circuit.step), pool: valueText("pool", circuit.pool), error: circuit.lastError }),
       since: circuit.openedAt,
       to: `/ops/tasks${search({ status: "FAILED", from: midnight() })}`,
       action: t("opsFailedTasks"),
@@ -120,7 +121,7 @@ export default function Overview() {
         action: t("opsLanes"),
       };
     }),
-    ...filled.map((queue) => ({ key: `dlq-${queue.queue}`, isBad: false, text: t("opsQueueFilled", { queue: queue.queue, count: number(queue.depth) }), since: filledSince(letters.data, queue.queue), to: "/ops/dead-letters", action: t("opsDeadLetters") })),
+    ...filled.map((queue) => ({ key: `dlq-${queue.queue}`, isBad: false, text: t("opsQueueFilled", { queue: valueText("dead", queue.queue), count: number(queue.depth) }), since: filledSince(letters.data, queue.queue), to: "/ops/dead-letters", action: t("opsDeadLetters") })),
   ];
 
   return (
@@ -152,7 +153,7 @@ export default function Overview() {
             <div className={`card ops-figure ${health.data.state === "NORMAL" ? "" : "bad"}`}>
               <span className="soft">{t("opsGuard")}</span>
               <strong>{valueText("state", health.data.state)}</strong>
-              <span className="soft">{Object.entries(health.data.checks).map(([name, answer]) => `${name}: ${valueText("check", answer)}`).join(" · ")}</span>
+              <span className="soft">{Object.entries(health.data.checks).map(([name, answer]) => `${valueText("server", name)}: ${valueText("check", answer)}`).join(" · ")}</span>
             </div>
             {health.data.readings.map((reading) => (
               <div key={reading.name} className={`card ops-figure ${reading.ok ? "" : "bad"}`}>

@@ -1,4 +1,4 @@
-import { App, Button, Input, Select } from "antd";
+import { Button, Checkbox, Input, Select } from "antd";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { Link, useSearchParams } from "react-router";
@@ -10,8 +10,10 @@ import { DataTable } from "@/ui/DataTable";
 import { Page } from "@/ui/Page";
 import { usePaged } from "@/ui/lists";
 import { useReason } from "@/ui/useReason";
-import { resultText, RUN_STYLES } from "../jobs/data";
+import { RUN_STYLES } from "../jobs/data";
+import { Result } from "../jobs/Result";
 import { useHealth, useTenantName } from "./data";
+import { OutcomeLine, type Outcome } from "./Outcome";
 import { localTime } from "./Tasks";
 import { TenantFilter } from "./TenantFilter";
 
@@ -26,11 +28,11 @@ export default function Runs() {
   const ask = useReason();
   const tenantName = useTenantName();
   const client = useQueryClient();
-  const { message } = App.useApp();
   const mayWrite = useAllowed("ops.write");
   const [params, setParams] = useSearchParams();
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
-  const found = usePaged<Run>(["ops", "runs"], "/ops/runs", { state: params.get("state"), kind: params.get("kind"), jobId: params.get("jobId"), tenantId: params.get("tenantId"), from: params.get("from"), to: params.get("to") }, { everyMs: 15_000 });
+  const [outcome, setOutcome] = useState<Outcome | null>(null);
+  const found = usePaged<Run>(["ops", "runs"], "/ops/runs", { state: params.get("state"), kind: params.get("kind"), jobId: params.get("jobId"), deadLetter: params.get("deadLetter"), tenantId: params.get("tenantId"), from: params.get("from"), to: params.get("to") }, { everyMs: 15_000 });
   const change = (name: string, value: string | null | undefined) => {
     setChosen(new Set());
     setParams((before) => {
@@ -48,8 +50,8 @@ export default function Runs() {
       isReasonNeeded: false,
       run: async () => {
         const body = { ids: [...chosen] };
-        const { count } = await (verb === "retry" ? call(api.POST("/api/v1/ops/runs/retry", { body })) : call(api.POST("/api/v1/ops/runs/cancel", { body })));
-        void message.info(t("opsActed", { done: number(count), refused: number(body.ids.length - count) }));
+        const { ids } = await (verb === "retry" ? call(api.POST("/api/v1/ops/runs/retry", { body })) : call(api.POST("/api/v1/ops/runs/cancel", { body })));
+        setOutcome({ done: ids.length, refused: body.ids.filter((id) => !ids.includes(id)).map((id) => ({ id, code: null })) });
         setChosen(new Set());
         await client.invalidateQueries({ queryKey: ["ops", "runs"] });
       },
@@ -65,6 +67,9 @@ export default function Runs() {
           {t("opsKind")}
           <Select allowClear style={{ minWidth: 130 }} value={params.get("kind")} onChange={(value) => change("kind", value)} options={KINDS.map((value) => ({ value, label: valueText("run", value) }))} />
         </label>
+        <Checkbox checked={params.get("deadLetter") === "true"} onChange={({ target }) => change("deadLetter", target.checked ? "true" : null)}>
+          {t("opsDeadOnly")}
+        </Checkbox>
         <TenantFilter value={params.get("tenantId")} change={(value) => change("tenantId", value)} />
         <label>
           {t("opsFrom")}
@@ -74,17 +79,19 @@ export default function Runs() {
           {t("opsTo")}
           <Input type="datetime-local" value={localTime(params.get("to"))} onChange={({ target }) => change("to", target.value ? new Date(target.value).toISOString() : null)} />
         </label>
-        {mayWrite ? (
-          <>
-            <Button disabled={chosen.size === 0} onClick={() => act("retry")}>
-              {t("opsRetryRuns")}
-            </Button>
-            <Button danger disabled={chosen.size === 0} onClick={() => act("cancel")}>
-              {t("opsCancelRuns")}
-            </Button>
-          </>
-        ) : null}
       </div>
+      {mayWrite ? (
+        <div className="row" style={{ marginBottom: 12 }}>
+          <span className="soft">{t("opsChosen", { count: number(chosen.size) })}</span>
+          <Button disabled={chosen.size === 0} onClick={() => act("retry")}>
+            {t("opsRetryRuns")}
+          </Button>
+          <Button danger disabled={chosen.size === 0} onClick={() => act("cancel")}>
+            {t("opsCancelRuns")}
+          </Button>
+          <OutcomeLine outcome={outcome} />
+        </div>
+      ) : null}
       {params.get("jobId") ? (
         <p className="row" style={{ marginBottom: 10 }}>
           <span className="soft">{t("opsOneJob")}</span>
@@ -108,7 +115,7 @@ export default function Runs() {
           { title: t("opsKind"), cell: (run) => valueText("run", run.kind) },
           { title: t("opsState"), cell: (run) => <span className={`tag ${RUN_STYLES[run.state] ?? ""}`}>{valueText("run", run.state)}</span> },
           { title: t("opsAttemptTitle"), isNumber: true, cell: (run) => number(run.attempt) },
-          { title: t("opsErrorTitle"), cell: (run) => resultText(run) },
+          { title: t("opsErrorTitle"), cell: (run) => <Result run={run} /> },
           { title: t("opsActions"), isQuiet: true, cell: (run) => <Link to={`/jobs/${run.jobId}?tenantId=${run.tenantId}`} aria-label={`${t("opsOpenJob")} ${run.jobName}`}>{t("opsOpenJob")}</Link> },
         ]}
       />

@@ -5,12 +5,13 @@ import { useSearchParams } from "react-router";
 import { api, call } from "@/api/client";
 import { useAllowed } from "@/api/queries";
 import type { Schemas } from "@/api/types";
-import { dateTime, number, useT } from "@/i18n";
+import { dateTime, number, useLanguage, useT, valueText } from "@/i18n";
 import { DataTable } from "@/ui/DataTable";
 import { Fault } from "@/ui/Fault";
 import { Page } from "@/ui/Page";
 import { useSubmit } from "@/ui/forms";
 import { useReason } from "@/ui/useReason";
+import { settingText } from "./settingWords";
 
 type Setting = Schemas["SettingBody"];
 type Cache = Schemas["NamedCacheBody"];
@@ -33,6 +34,7 @@ const shown = (value: unknown): string => (typeof value === "string" ? value : t
 
 function SettingTable() {
   const t = useT();
+  const language = useLanguage();
   const ask = useReason();
   const client = useQueryClient();
   const mayWrite = useAllowed("ops.write");
@@ -63,7 +65,7 @@ function SettingTable() {
       },
     });
   const wanted = text.trim().toLowerCase();
-  const items = (found.data ?? []).filter((one) => `${one.key} ${one.description}`.toLowerCase().includes(wanted));
+  const items = (found.data ?? []).filter((one) => `${one.key} ${settingText(one, language)} ${one.description}`.toLowerCase().includes(wanted));
   return (
     <div className="stack">
       <Input allowClear aria-label={t("opsFindSetting")} placeholder={t("opsFindSetting")} value={text} onChange={({ target }) => setText(target.value)} style={{ maxWidth: 360 }} />
@@ -79,13 +81,13 @@ function SettingTable() {
               <>
                 <code>{one.key}</code>
                 <br />
-                <span className="soft">{one.description}</span>
-                {one.fault ? <div className="ops-fault">{one.fault}</div> : null}
+                <span className="soft">{settingText(one, language)}</span>
+                {one.fault ? <div className="ops-fault" translate="no">{one.fault}</div> : null}
               </>
             ),
           },
-          { title: t("opsValue"), isNumber: true, cell: (one) => (one.updatedAt ? <strong>{shown(one.value)}</strong> : shown(one.value)) },
-          { title: t("opsDefault"), isNumber: true, cell: (one) => <span className="soft">{shown(one.default)}</span> },
+          { title: t("opsValue"), isNumber: true, cell: (one) => (one.updatedAt ? <strong translate="no">{shown(one.value)}</strong> : <span translate="no">{shown(one.value)}</span>) },
+          { title: t("opsDefault"), isNumber: true, cell: (one) => <span className="soft" translate="no">{shown(one.default)}</span> },
           { title: t("opsChanged"), cell: (one) => (one.updatedAt ? dateTime(one.updatedAt) : "–") },
           mayWrite && {
             title: t("opsActions"),
@@ -116,6 +118,7 @@ interface Edited {
 
 function Editor({ setting, close, refresh }: { setting: Setting; close: () => void; refresh: () => Promise<void> }) {
   const t = useT();
+  const language = useLanguage();
   const [form] = Form.useForm<Edited>();
   const isText = setting.type === "array" || setting.type === "object";
   const { submit, fault, isSending } = useSubmit(form, async ({ value }) => {
@@ -130,7 +133,7 @@ function Editor({ setting, close, refresh }: { setting: Setting; close: () => vo
     <Modal open title={t("opsChangeTitle", { key: setting.key })} onCancel={close} okText={t("save")} onOk={form.submit} okButtonProps={{ loading: isSending }} destroyOnHidden>
       <Form<Edited> form={form} layout="vertical" onFinish={(values) => void submit(values)} initialValues={{ value: isText ? JSON.stringify(setting.value, null, 1) : setting.value }}>
         <p className="soft" style={{ marginBottom: 12 }}>
-          {setting.description}. {t("opsDefault")}: {shown(setting.default)}
+          {settingText(setting, language)}{language === "zh" ? "。" : ". "}{t("opsDefault")}: {shown(setting.default)}
           {setting.minimum !== null && setting.maximum !== null ? ` · ${number(setting.minimum)} – ${number(setting.maximum)}` : ""}
         </p>
         <Form.Item name="value" label={t("opsValue")} rules={rules} valuePropName={setting.type === "boolean" ? "checked" : "value"}>
@@ -249,16 +252,16 @@ function Dictionaries() {
     <div className="stack">
       <label className="row">
         <span className="soft">{t("opsDictionary")}</span>
-        <Select aria-label={t("opsDictionary")} style={{ minWidth: 200 }} value={type} onChange={setType} options={Object.keys(found.data ?? { tools: [] }).map((value) => ({ value, label: value }))} />
+        <Select aria-label={t("opsDictionary")} style={{ minWidth: 200 }} value={type} onChange={setType} options={Object.keys(found.data ?? { tools: [] }).map((value) => ({ value, label: valueText("dictionary", value) }))} />
       </label>
       <DataTable<Label>
-        label={type}
+        label={valueText("dictionary", type)}
         source={{ items, error: found.error, isPending: found.isPending, refetch: () => void found.refetch() }}
         rowKey={(one) => one.key}
         empty={t("opsNothing")}
         columns={[
           { title: t("opsKey"), cell: (one) => <code>{one.key}</code> },
-          { title: "English", cell: (one) => one.en },
+          { title: "English", cell: (one) => <span lang="en">{one.en}</span> },
           { title: "中文", cell: (one) => <span lang="zh-CN">{one.zh}</span> },
         ]}
       />

@@ -4,7 +4,7 @@ import { useMemo, useState } from "react";
 import { api, call } from "@/api/client";
 import { useLabel } from "@/api/dictionaries";
 import type { Schemas } from "@/api/types";
-import { dateTime, duration, number, useT } from "@/i18n";
+import { dateTime, duration, number, useT, valueText } from "@/i18n";
 import { Chart, type Line } from "@/ui/Chart";
 import { DataTable } from "@/ui/DataTable";
 import { Fault } from "@/ui/Fault";
@@ -92,10 +92,10 @@ function OverTime() {
       {found.data && pools.length === 0 ? <p className="card soft data-empty">{t("opsNoService")}</p> : null}
       {found.data
         ? pools.map(({ pool, tenants: lines, steps }) => (
-            <section key={pool} className="card stack tight" aria-label={`${t("opsSharesOverTime")} ${pool}`}>
-              <h3>{t("opsPoolCompeted", { pool, steps: number(steps) })}</h3>
+            <section key={pool} className="card stack tight" aria-label={`${t("opsSharesOverTime")} ${valueText("pool", pool)}`}>
+              <h3>{t("opsPoolCompeted", { pool: valueText("pool", pool), steps: number(steps) })}</h3>
               <Chart
-                title={`${t("opsSharesOverTime")} ${pool}`}
+                title={`${t("opsSharesOverTime")} ${valueText("pool", pool)}`}
                 from={found.data.from}
                 to={found.data.to}
                 stepMs={found.data.series.stepSeconds * 1000}
@@ -203,7 +203,7 @@ function WhatIf({ tenants, windowSeconds }: { tenants: Fairness["tenants"]; wind
             empty={t("opsNoService")}
             columns={[
               { title: t("opsTenant"), cell: (one) => tenantName(one.tenantId) },
-              { title: t("opsPool"), cell: (one) => one.pool },
+              { title: t("opsPool"), cell: (one) => valueText("pool", one.pool) },
               { title: t("opsWaitBefore"), isNumber: true, cell: (one) => waits(one.before) },
               { title: t("opsWaitAfter"), isNumber: true, cell: (one) => waits(one.after) },
               { title: t("opsStarted"), isNumber: true, cell: (one) => `${number(one.before.started)} → ${number(one.after.started)}` },
@@ -228,10 +228,10 @@ function Clocks() {
       <Fault error={found.error} retry={() => void found.refetch()} />
       {found.data?.pools.map((pool) => (
         <div key={pool.pool} className="stack tight">
-          <h3>{t("opsPoolLine", { pool: pool.pool, time: duration(pool.gvt), running: number(pool.running), slots: number(pool.slots) })}</h3>
+          <h3>{t("opsPoolLine", { pool: valueText("pool", pool.pool), time: duration(pool.gvt), running: number(pool.running), slots: number(pool.slots) })}</h3>
           {pool.tenants.length ? (
             <DataTable
-              label={pool.pool}
+              label={valueText("pool", pool.pool)}
               source={{ items: pool.tenants }}
               rowKey={(tenant) => tenant.tenantId}
               empty={t("opsNothing")}
@@ -281,7 +281,7 @@ function Decisions() {
             { title: t("opsTenant"), cell: (one) => tenantName(one.tenantId) },
             { title: t("opsLane"), cell: (one) => label("lanes", one.lane) },
             { title: t("opsReasonTitle"), cell: (one) => t(`opsDecision_${one.reason}`) },
-            { title: t("opsDetail"), cell: (one) => <span className="soft">{one.detail}</span> },
+            { title: t("opsDetail"), cell: (one) => <span className="soft">{t(`opsChoice_${one.reason}`, { tag: duration(one.tag), other: duration(one.runnerUp?.tag ?? 0) })}</span> },
           ]}
         />
       ) : null}

@@ -1,11 +1,12 @@
-import { App, Button } from "antd";
+import { Button } from "antd";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useParams } from "react-router";
 import { api, call } from "@/api/client";
 import { label as labelOf, useLabel } from "@/api/dictionaries";
+import { ApiError } from "@/api/errors";
 import { useAllowed } from "@/api/queries";
 import { ENDED, type Schemas } from "@/api/types";
-import { dateTime, duration, locale, points, useT, valueText } from "@/i18n";
+import { dateTime, duration, locale, points, useLanguage, useT, valueText, type Language, type Translate } from "@/i18n";
 import { DataTable } from "@/ui/DataTable";
 import { Fault } from "@/ui/Fault";
 import { Page } from "@/ui/Page";
@@ -44,9 +45,9 @@ export function attemptsOf(timeline: Schemas["StepBody"][]): { key: string; node
 export default function TaskPage() {
   const t = useT();
   const label = useLabel();
+  const language = useLanguage();
   const ask = useReason();
   const client = useQueryClient();
-  const { message } = App.useApp();
   const { taskId = "" } = useParams();
   const mayWrite = useAllowed("ops.write");
   const found = useQuery({
@@ -69,7 +70,7 @@ export default function TaskPage() {
         const body = { ids: [taskId] };
         const { results } = await (verb === "retry" ? call(api.POST("/api/v1/ops/tasks/retry", { body })) : call(api.POST("/api/v1/ops/tasks/cancel", { body })));
         const answer = results[0];
-        if (answer?.errorCode) void message.error(labelOf("error_codes", answer.errorCode) ?? answer.errorCode);
+        if (answer?.errorCode) throw new ApiError(409, { code: answer.errorCode });
         await client.invalidateQueries({ queryKey: ["ops", "tasks"] });
       },
     });
@@ -128,11 +129,11 @@ export default function TaskPage() {
               rowKey={(node) => node.name}
               empty={t("opsWhyNothing")}
               columns={[
-                { title: t("opsStep"), cell: (node) => node.name },
+                { title: t("opsStep"), cell: (node) => <span translate="no">{node.name}</span> },
                 { title: t("opsReasonTitle"), cell: (node) => <strong>{valueText("waiting", node.waitingFor)}</strong> },
                 { title: t("opsPosition"), isNumber: true, cell: (node) => node.position ?? "–" },
                 { title: t("opsEta"), isNumber: true, cell: (node) => (node.etaSeconds === null ? "–" : duration(node.etaSeconds)) },
-                { title: t("opsDetail"), cell: (node) => <span className="soft">{node.detail}</span> },
+                { title: t("opsDetail"), cell: (node) => <span className="soft">{whyText(node, task, t, language)}</span> },
               ]}
             />
           </section>
@@ -146,11 +147,11 @@ export default function TaskPage() {
             rowKey={(node) => node.nodeId}
             empty={t("opsNothing")}
             columns={[
-              { title: t("opsStep"), cell: (node) => <strong>{node.name}</strong> },
+              { title: t("opsStep"), cell: (node) => <strong translate="no">{node.name}</strong> },
               { title: t("opsKind"), cell: (node) => label("steps", node.step) },
               { title: t("opsState"), cell: (node) => <StatusTag status={node.status} /> },
               { title: t("opsAttemptTitle"), isNumber: true, cell: (node) => node.attempt },
-              { title: t("opsAfter"), cell: (node) => node.dependsOn.join(", ") || "–" },
+              { title: t("opsAfter"), cell: (node) => <span translate="no">{node.dependsOn.join(", ") || "–"}</span> },
               { title: t("opsErrorTitle"), cell: (node) => <span title={node.error?.code}>{failureText(node.error)}</span> },
             ]}
           />
@@ -163,9 +164,9 @@ export default function TaskPage() {
             rowKey={(one) => one.key}
             empty={t("opsNoAttempts")}
             columns={[
-              { title: t("opsStep"), cell: (one) => <strong>{one.node}</strong> },
+              { title: t("opsStep"), cell: (one) => <strong translate="no">{one.node}</strong> },
               { title: t("opsAttemptTitle"), isNumber: true, cell: (one) => one.attempt },
-              { title: t("opsWorker"), cell: (one) => one.workerId ?? "–" },
+              { title: t("opsWorker"), cell: (one) => <span translate="no">{one.workerId ?? "–"}</span> },
               { title: t("opsState"), cell: (one) => <StatusTag status={one.status} /> },
               { title: t("opsStartedAt"), cell: (one) => (one.startedAt ? clock(one.startedAt) : "–") },
               { title: t("opsTook"), isNumber: true, cell: (one) => (one.startedAt && one.endedAt ? duration((Date.parse(one.endedAt) - Date.parse(one.startedAt)) / 1000) : "–") },
@@ -182,11 +183,11 @@ export default function TaskPage() {
                   {clock(line.at)}
                 </time>
                 <span>
-                  <strong>{line.node}</strong> {line.fromStatus ? `${valueText("status", line.fromStatus)} → ` : ""}
+                  <strong translate="no">{line.node}</strong> {line.fromStatus ? `${valueText("status", line.fromStatus)} → ` : ""}
                   {valueText("status", line.toStatus)}
                   <span className="soft">
                     {line.attempt ? ` · ${t("opsAttempt", { number: line.attempt })}` : ""}
-                    {line.workerId ? ` · ${line.workerId}` : ""}
+                    {line.workerId ? <span translate="no"> · {line.workerId}</span> : null}
                     {line.reason ? ` · ${labelOf("failures", line.reason) ?? line.reason}` : ""}
                   </span>
                 </span>
@@ -197,6 +198,13 @@ export default function TaskPage() {
       </div>
     </Page>
   );
+}
+
+/** Why a step waits: the server's sentence is English, so Chinese pages say what the fields say. */
+function whyText(node: TaskDetail["why"][number], task: TaskDetail, t: Translate, language: Language): string {
+  const before = task.nodes.find((one) => one.name === node.name)?.dependsOn ?? [];
+  if (node.waitingFor === "dependency" && before.length) return t("opsWaitsFor", { steps: before.join(", ") });
+  return language === "en" ? node.detail : "–";
 }
 
 const clock = (at: string) => new Date(at).toLocaleTimeString(locale(), { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 1 });
@@ -227,7 +235,7 @@ function Bars({ task }: { task: TaskDetail }) {
           const over = node.endedAt ? Date.parse(node.endedAt) : ENDED.has(task.status) ? null : end;
           return (
             <div key={node.nodeId} className="ops-bar">
-              <span className="ops-clip">{node.name}</span>
+              <span className="ops-clip" translate="no">{node.name}</span>
               <div aria-hidden="true">
                 {ready ? <i className="wait" style={{ left: part(ready), width: wide(ready, began ?? over ?? end) }} /> : null}
                 {began && over ? <i className={`run ${node.status === "FAILED" || node.status === "TIMEOUT" ? "bad" : ""}`} style={{ left: part(began), width: wide(began, over) }} /> : null}

@@ -1,4 +1,4 @@
-import { App, Button, Input, Select } from "antd";
+import { Button, Input, Select } from "antd";
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link, useSearchParams } from "react-router";
@@ -13,6 +13,7 @@ import { StatusTag } from "@/ui/StatusTag";
 import { usePaged } from "@/ui/lists";
 import { useReason } from "@/ui/useReason";
 import { shortId, useLanes } from "./data";
+import { OutcomeLine, outcomeOf, type Outcome } from "./Outcome";
 import { TenantFilter } from "./TenantFilter";
 
 export type OpsTask = Schemas["OpsTaskBody"];
@@ -31,13 +32,13 @@ export default function Tasks() {
   const label = useLabel();
   const ask = useReason();
   const client = useQueryClient();
-  const { message } = App.useApp();
   const mayWrite = useAllowed("ops.write");
   const tools = useTools();
   const lanes = useLanes();
   const [params, setParams] = useSearchParams();
   const [q, setQ] = useState(params.get("q") ?? "");
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
+  const [outcome, setOutcome] = useState<Outcome | null>(null);
   const filter = Object.fromEntries(FIELDS.map((name) => [name, params.get(name) ?? ""]));
   const found = usePaged<OpsTask>(["ops", "tasks"], "/ops/tasks", filter, { everyMs: 15_000 });
   const change = (name: string, value: string | null | undefined) => {
@@ -58,8 +59,7 @@ export default function Tasks() {
       run: async () => {
         const body = { ids: [...chosen] };
         const { results } = await (verb === "retry" ? call(api.POST("/api/v1/ops/tasks/retry", { body })) : call(api.POST("/api/v1/ops/tasks/cancel", { body })));
-        const refused = results.filter((one) => one.errorCode);
-        void message.info(t("opsActed", { done: number(results.length - refused.length), refused: number(refused.length) }) + (refused[0]?.errorCode ? ` (${labelOf("error_codes", refused[0].errorCode) ?? refused[0].errorCode})` : ""));
+        setOutcome(outcomeOf(results));
         setChosen(new Set());
         await client.invalidateQueries({ queryKey: ["ops", "tasks"] });
       },
@@ -108,6 +108,7 @@ export default function Tasks() {
           <Button danger disabled={chosen.size === 0} onClick={() => act("cancel")}>
             {t("opsCancelTasks")}
           </Button>
+          <OutcomeLine outcome={outcome} />
         </div>
       ) : null}
       <DataTable<OpsTask>

@@ -1,4 +1,4 @@
-import { App, Button, Input, Select } from "antd";
+import { Button, Input, Select } from "antd";
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useSearchParams } from "react-router";
@@ -11,8 +11,10 @@ import { DataTable } from "@/ui/DataTable";
 import { Page } from "@/ui/Page";
 import { usePaged } from "@/ui/lists";
 import { useReason } from "@/ui/useReason";
+import { titleOf, useServices } from "../text/services";
 import { TEXT_STYLES } from "../text/styles";
 import { shortId, useLanes, useTenantName } from "./data";
+import { OutcomeLine, outcomeOf, type Outcome } from "./Outcome";
 import { localTime } from "./Tasks";
 import { TenantFilter } from "./TenantFilter";
 
@@ -27,12 +29,13 @@ export default function Texts() {
   const ask = useReason();
   const tenantName = useTenantName();
   const client = useQueryClient();
-  const { message } = App.useApp();
   const mayWrite = useAllowed("ops.write");
   const lanes = useLanes();
+  const services = useServices();
   const [params, setParams] = useSearchParams();
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
-  const found = usePaged<Text>(["ops", "generations"], "/ops/generations", { status: params.get("status"), lane: params.get("lane"), from: params.get("from"), to: params.get("to"), tenantId: params.get("tenantId") }, { everyMs: 15_000 });
+  const [outcome, setOutcome] = useState<Outcome | null>(null);
+  const found = usePaged<Text>(["ops", "generations"], "/ops/generations", { status: params.get("status"), lane: params.get("lane"), service: params.get("service"), from: params.get("from"), to: params.get("to"), tenantId: params.get("tenantId") }, { everyMs: 15_000 });
   const change = (name: string, value: string | null | undefined) => {
     setChosen(new Set());
     setParams((before) => {
@@ -51,8 +54,7 @@ export default function Texts() {
       run: async () => {
         const body = { ids: [...chosen] };
         const { results } = await (verb === "retry" ? call(api.POST("/api/v1/ops/generations/retry", { body })) : call(api.POST("/api/v1/ops/generations/cancel", { body })));
-        const refused = results.filter((one) => one.errorCode !== null).length;
-        void message.info(t("opsActed", { done: number(results.length - refused), refused: number(refused) }));
+        setOutcome(outcomeOf(results));
         setChosen(new Set());
         await client.invalidateQueries({ queryKey: ["ops", "generations"] });
       },
@@ -68,6 +70,10 @@ export default function Texts() {
           {t("opsLane")}
           <Select allowClear style={{ minWidth: 150 }} value={params.get("lane")} onChange={(value) => change("lane", value)} options={(lanes.data ?? []).filter((lane) => lane.pool === "text").map((lane) => ({ value: lane.lane, label: label("lanes", lane.lane) }))} />
         </label>
+        <label>
+          {t("opsService")}
+          <Select allowClear style={{ minWidth: 150 }} value={params.get("service")} onChange={(value) => change("service", value)} options={(services.data ?? []).map((one) => ({ value: one.service, label: titleOf(services.data, one.service) }))} />
+        </label>
         <TenantFilter value={params.get("tenantId")} change={(value) => change("tenantId", value)} />
         <label>
           {t("opsFrom")}
@@ -77,17 +83,19 @@ export default function Texts() {
           {t("opsTo")}
           <Input type="datetime-local" value={localTime(params.get("to"))} onChange={({ target }) => change("to", target.value ? new Date(target.value).toISOString() : null)} />
         </label>
-        {mayWrite ? (
-          <>
-            <Button disabled={chosen.size === 0} onClick={() => act("retry")}>
-              {t("opsRetryRuns")}
-            </Button>
-            <Button danger disabled={chosen.size === 0} onClick={() => act("cancel")}>
-              {t("opsCancelRuns")}
-            </Button>
-          </>
-        ) : null}
       </div>
+      {mayWrite ? (
+        <div className="row" style={{ marginBottom: 12 }}>
+          <span className="soft">{t("opsChosen", { count: number(chosen.size) })}</span>
+          <Button disabled={chosen.size === 0} onClick={() => act("retry")}>
+            {t("opsRetryRuns")}
+          </Button>
+          <Button danger disabled={chosen.size === 0} onClick={() => act("cancel")}>
+            {t("opsCancelRuns")}
+          </Button>
+          <OutcomeLine outcome={outcome} />
+        </div>
+      ) : null}
       <DataTable<Text>
         label={t("opsTexts")}
         source={found}
@@ -96,11 +104,19 @@ export default function Texts() {
         choice={mayWrite ? { chosen, change: setChosen } : undefined}
         empty={t("opsNoTexts")}
         columns={[
-          { title: t("opsText"), cell: (text) => <span title={text.generationId}>{text.service} · {shortId(text.generationId)}</span> },
+          { title: t("opsText"), cell: (text) => (
+              <>
+                {titleOf(services.data, text.service)}
+                <br />
+                <code className="soft" title={text.generationId}>
+                  {shortId(text.generationId)}
+                </code>
+              </>
+            ) },
           { title: t("opsTenant"), cell: (text) => tenantName(text.tenantId) },
           { title: t("opsState"), cell: (text) => <span className={`tag ${TEXT_STYLES[text.status] ?? ""}`}>{valueText("text", text.status)}</span> },
           { title: t("opsLane"), cell: (text) => label("lanes", text.queueId) },
-          { title: t("opsModel"), cell: (text) => `${text.provider}/${text.modelId}` },
+          { title: t("opsModel"), cell: (text) => <code>{`${text.provider}/${text.modelId}`}</code> },
           { title: t("opsFirstToken"), isNumber: true, cell: (text) => (text.firstTokenAt ? duration((Date.parse(text.firstTokenAt) - Date.parse(text.createdAt)) / 1000) : "–") },
           { title: t("opsPoints"), isNumber: true, cell: (text) => number(text.chargedPoints) },
           { title: t("opsTook"), isNumber: true, cell: (text) => (text.endedAt ? duration((Date.parse(text.endedAt) - Date.parse(text.createdAt)) / 1000) : "–") },

@@ -4,7 +4,7 @@ import { Link } from "react-router";
 import { api, call } from "@/api/client";
 import { useLabel } from "@/api/dictionaries";
 import { useAllowed } from "@/api/queries";
-import { dateTime, number, relative, useT } from "@/i18n";
+import { dateTime, number, relative, useT, valueText } from "@/i18n";
 import { DataTable } from "@/ui/DataTable";
 import { Page } from "@/ui/Page";
 import { useReason } from "@/ui/useReason";
@@ -42,10 +42,10 @@ export default function Workers() {
             title: t("opsWorker"),
             cell: (worker) => (
               <>
-                <strong>{worker.workerId}</strong>
+                <strong translate="no">{worker.workerId}</strong>
                 <br />
                 <span className="soft">
-                  {worker.pool} · {worker.engine}
+                  {valueText("pool", worker.pool)} · <code>{worker.engine}</code>
                 </span>
               </>
             ),
@@ -60,7 +60,7 @@ export default function Workers() {
                 worker.nodes.map((node) => (
                   <div key={`${node.taskId}${node.node}`}>
                     <Link to={`/ops/tasks/${node.taskId}`}>
-                      {node.node} ({label("node_types", node.type)})
+                      <span translate="no">{node.node}</span> ({label("node_types", node.type)})
                     </Link>{" "}
                     <span className="soft">
                       {tenantName(node.tenantId)} · {t("opsAttempt", { number: node.attempt })} · {relative(node.startedAt)}

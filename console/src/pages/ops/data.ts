@@ -1,7 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
 import { api, call } from "@/api/client";
+import { useLabel } from "@/api/dictionaries";
 import { useAllowed } from "@/api/queries";
 import type { Schemas } from "@/api/types";
+import { valueText } from "@/i18n";
 
 export type Lane = Schemas["LaneBody"];
 export type Worker = Schemas["WorkerBody"];
@@ -46,6 +48,30 @@ export function useTenantName(): (tenantId: string) => string {
 }
 
 export const shortId = (id: string): string => (id.length > 16 ? `${id.slice(0, 8)}…${id.slice(-5)}` : id);
+
+/** The name of a lane: of steps and texts from the dictionaries, of runs from the bundle. */
+export function useLaneName(): (lane: string) => string {
+  const label = useLabel();
+  return (lane) => (lane.startsWith("run_") ? valueText("runLane", lane.slice(4)) : label("lanes", lane));
+}
+
+/** The value of a label of a series, in words. */
+export function useSeriesLabel(): (key: string, value: string) => string {
+  const label = useLabel();
+  const laneName = useLaneName();
+  const tenantName = useTenantName();
+  return (key, value) => {
+    if (key === "lane") return laneName(value);
+    if (key === "step") return label("steps", value);
+    if (key === "tenantId") return tenantName(value);
+    if (key === "pool") return valueText("pool", value);
+    if (key === "queue") return valueText("dead", value);
+    if (key === "objective") return value.startsWith("wait_") ? `${valueText("objective", "wait")} ${laneName(value.slice(5))}` : valueText("objective", value);
+    if (key !== "status") return value;
+    const text = valueText("run", value);
+    return text === value ? valueText("status", value) : text;
+  };
+}
 
 export const midnight = (daysAgo = 0): string => {
   const day = new Date();

@@ -1,4 +1,4 @@
-import { Button, Switch } from "antd";
+import { Button } from "antd";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
 import { Link, useParams } from "react-router";
@@ -11,12 +11,15 @@ import { Fault } from "@/ui/Fault";
 import { Page } from "@/ui/Page";
 import { Waiting } from "@/ui/Waiting";
 import { Copy } from "../developers/Copy";
+import { DeveloperSwitch, useDeveloperView } from "./developer";
+import { titleOf, useServices } from "./services";
 import { BLANK, follow, type Writing } from "./stream";
 import { TEXT_STYLES } from "./styles";
 
 type Generation = Schemas["GenerationBody"];
 
-const KEY = "artiway.events";
+const LIVE = new Set(["PENDING_OCR", "QUEUED", "RUNNING"]);
+const EVERY_MS = 4000;
 
 /** One text: written letter by letter, kept through a reload, with its events for developers. */
 export default function TextPage() {
@@ -28,8 +31,14 @@ export default function TextPage() {
   const [writing, setWriting] = useState<Writing>(BLANK);
   const [isStopping, setStopping] = useState(false);
   const [stopFault, setStopFault] = useState<unknown>(null);
-  const [showsEvents, setShowsEvents] = useState(() => localStorage.getItem(KEY) === "yes");
-  const found = useQuery({ queryKey: ["generation", generationId], queryFn: () => call(api.GET("/api/v1/generations/{generation_id}", { params: { path: { generation_id: generationId } } })) as Promise<Generation> });
+  const [showsEvents] = useDeveloperView();
+  const services = useServices();
+  const found = useQuery({
+    queryKey: ["generation", generationId],
+    queryFn: () => call(api.GET("/api/v1/generations/{generation_id}", { params: { path: { generation_id: generationId } } })) as Promise<Generation>,
+    // The stream says when a text has ended; this finds it where no stream is read.
+    refetchInterval: ({ state }) => (state.data && LIVE.has(state.data.status) ? EVERY_MS : false),
+  });
   const [isConnected, setConnected] = useState(true);
   const latest = useRef<Writing>(BLANK);
   useEffect(() => {
@@ -60,7 +69,8 @@ export default function TextPage() {
   const one = found.data;
   const status = writing.end === "done" ? "COMPLETED" : writing.end === "error" ? "FAILED" : writing.end === "cancelled" ? "CANCELLED" : writing.characters > 0 ? "RUNNING" : one.status;
   const text = writing.text || one.text;
-  const isLive = status === "PENDING_OCR" || status === "QUEUED" || status === "RUNNING";
+  const isLive = LIVE.has(status);
+  const parts = status === "COMPLETED" ? partsOf(one.result) : [];
   const read = one.stages[0]?.result as { tags: string[]; colours: string[]; text: string } | null | undefined;
   const stop = async () => {
     setStopping(true);
@@ -76,7 +86,7 @@ export default function TextPage() {
   const code = writing.error ?? one.error?.code ?? null;
   return (
     <Page
-      title={t("txtTitle")}
+      title={titleOf(services.data, one.service)}
       text={<Link to="/text">{t("txtAnother")}</Link>}
       actions={
         <>
@@ -89,32 +99,22 @@ export default function TextPage() {
               {t("txtStop")}
             </Button>
           ) : null}
-          <Copy text={text} name={t("txtCopy")} />
+          <Copy text={parts.length ? parts.map(([, value]) => value).join("\n") : text} name={t("txtCopy")} />
         </>
       }
     >
       <div className="stack">
         <Fault error={stopFault} />
-        <div className="card txt-paper" data-testid="text">
-          {text || <span className="soft">{t(status === "PENDING_OCR" ? "txtReads" : status === "QUEUED" ? "txtWaits" : "txtEmpty")}</span>}
+        <div className="card txt-paper" data-testid="text" translate="no">
+          {parts.length ? <Parts parts={parts} /> : text || <span className="soft">{t(status === "PENDING_OCR" ? "txtReads" : status === "QUEUED" ? "txtWaits" : "txtEmpty")}</span>}
           {isLive ? <span className="txt-caret" aria-hidden="true" /> : null}
         </div>
-        {read ? <p className="soft">{t("txtRead", { found: [...read.tags, ...read.colours, read.text].filter(Boolean).join(" · ") })}</p> : null}
+        {read ? <p className="soft">{t("txtRead")} <span translate="no">{[...read.tags, ...read.colours, read.text].filter(Boolean).join(" · ")}</span></p> : null}
         {status === "FAILED" && code ? <p className="txt-fault">{labelOf("failures", code) ?? labelOf("error_codes", code) ?? code}</p> : null}
         <p className="soft">
           {t("txtFacts", { characters: number([...text].length), points: points(writing.points ?? one.chargedPoints) })}
         </p>
-        <div className="row">
-          <Switch
-            aria-label={t("txtEvents")}
-            checked={showsEvents}
-            onChange={(isOn) => {
-              setShowsEvents(isOn);
-              localStorage.setItem(KEY, isOn ? "yes" : "no");
-            }}
-          />
-          <span>{t("txtEvents")}</span>
-        </div>
+        <DeveloperSwitch />
         {showsEvents ? (
           <section className="card stack tight" aria-label={t("txtEvents")}>
             <dl className="txt-facts">
@@ -124,7 +124,7 @@ export default function TextPage() {
               </div>
               <div>
                 <dt>{t("txtModel")}</dt>
-                <dd>{`${writing.provider ?? one.provider} / ${writing.modelId ?? one.modelId}`}</dd>
+                <dd translate="no">{`${writing.provider ?? one.provider} / ${writing.modelId ?? one.modelId}`}</dd>
               </div>
               <div>
                 <dt>{t("txtAttempt")}</dt>
@@ -132,7 +132,7 @@ export default function TextPage() {
               </div>
               <div>
                 <dt>{t("txtUsage")}</dt>
-                <dd>{one.usage ? `${number(one.usage.inputTokens)} + ${number(one.usage.outputTokens)} (${one.usageSource})` : "–"}</dd>
+                <dd>{one.usage ? `${number(one.usage.inputTokens)} + ${number(one.usage.outputTokens)} (${valueText("usage", one.usageSource ?? "")})` : "–"}</dd>
               </div>
               <div>
                 <dt>{t("txtTrace")}</dt>
@@ -156,5 +156,27 @@ export default function TextPage() {
         ) : null}
       </div>
     </Page>
+  );
+}
+
+/** The answer of a service that answers with fields, such as a title and its keywords. */
+export function partsOf(result: unknown): [name: string, value: string][] {
+  if (typeof result !== "object" || result === null) return [];
+  return Object.entries(result).flatMap(([name, value]) => {
+    const text = Array.isArray(value) ? value.join(" · ") : String(value);
+    return text ? [[name, text] as [string, string]] : [];
+  });
+}
+
+function Parts({ parts }: { parts: [name: string, value: string][] }) {
+  return (
+    <dl className="txt-parts">
+      {parts.map(([name, value]) => (
+        <div key={name}>
+          <dt translate="yes">{valueText("textPart", name)}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
   );
 }

@@ -1,22 +1,24 @@
-import { Button, Form, Input, Segmented, Select, Upload } from "antd";
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { Button, Form, Input, Radio, Segmented, Select } from "antd";
+import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link, useNavigate } from "react-router";
 import { api, call, once } from "@/api/client";
 import { useAllowed } from "@/api/queries";
 import type { Schemas } from "@/api/types";
-import { currentLanguage, dateTime, points, useT, valueText } from "@/i18n";
+import { currentLanguage, dateTime, points, useLanguage, useT, valueText } from "@/i18n";
 import { DataTable } from "@/ui/DataTable";
 import { Fault } from "@/ui/Fault";
 import { Page } from "@/ui/Page";
 import { Waiting } from "@/ui/Waiting";
 import { useSubmit } from "@/ui/forms";
 import { usePaged } from "@/ui/lists";
+import { Drop } from "../studio/Drop";
+import type { Picture } from "../studio/picture";
+import { DeveloperSwitch, useDeveloperView } from "./developer";
+import { titleOf, useServices, type Service } from "./services";
 import { TEXT_STYLES } from "./styles";
-import { takePicture, type Picture } from "../studio/picture";
 
 type Generation = Schemas["GenerationBody"];
-type Service = Schemas["ServiceBody"];
 type Properties = Record<string, { enum?: string[]; default?: string }>;
 
 interface Values {
@@ -28,9 +30,10 @@ interface Values {
 
 export default function Write() {
   const t = useT();
-  const services = useQuery({ queryKey: ["services"], staleTime: 600_000, queryFn: async () => (await call(api.GET("/api/v1/services", { params: { query: { limit: 50 } } }))).items });
+  const services = useServices();
   const recent = usePaged<Generation>(["generations"], "/generations", { limit: 10 });
   const mayWrite = useAllowed("task.submit");
+  useLanguage();
   return (
     <Page title={t("navText")} text={t("txtHint")}>
       <div className="stack loose">
@@ -45,7 +48,8 @@ export default function Write() {
             rowKey={(one) => one.generationId}
             empty={t("txtNone")}
             columns={[
-              { title: t("txtText"), cell: (one) => <Link to={`/text/${one.generationId}`}>{[...(one.text || t("txtNoText"))].slice(0, 60).join("")}</Link> },
+              { title: t("txtText"), cell: (one) => <Link to={`/text/${one.generationId}`} translate="no">{[...(one.text || t("txtNoText"))].slice(0, 60).join("")}</Link> },
+              { title: t("txtKind"), cell: (one) => titleOf(services.data, one.service) },
               { title: t("txtStatus"), cell: (one) => <span className={`tag ${TEXT_STYLES[one.status] ?? ""}`}>{valueText("text", one.status)}</span> },
               { title: t("txtCost"), isNumber: true, cell: (one) => points(one.chargedPoints) },
               { title: t("txtWhen"), cell: (one) => dateTime(one.createdAt) },
@@ -57,24 +61,34 @@ export default function Write() {
   );
 }
 
+/** The kinds that a seller chooses from. Copy from a picture is no kind of its own: the picture makes it one. */
+const kindsOf = (services: Service[]): Service[] => services.filter((one) => one.service !== "listing" || !services.some((other) => other.service === "copywriting"));
+
 function Writer({ services }: { services: Service[] }) {
   const t = useT();
   const navigate = useNavigate();
   const client = useQueryClient();
   const [key, setKey] = useState(() => crypto.randomUUID());
-  const [picture, setPicture] = useState<Picture | null>(null);
-  const [pictureFault, setPictureFault] = useState<unknown>(null);
+  const [pictures, setPictures] = useState<Picture[]>([]);
+  const [isMissing, setMissing] = useState(false);
+  const [isDeveloper] = useDeveloperView();
   const [form] = Form.useForm<Values>();
-  const chosen = Form.useWatch("service", form) ?? services[0]!.service;
-  const service = services.find((one) => one.service === chosen) ?? services[0]!;
+  const kinds = kindsOf(services);
+  const chosen = Form.useWatch("service", form) ?? kinds[0]!.service;
+  const kind = kinds.find((one) => one.service === chosen) ?? kinds[0]!;
+  const listing = kind.service === "copywriting" ? services.find((one) => one.service === "listing") : undefined;
+  const picture = pictures[0];
+  const service = listing && picture ? listing : kind;
   const properties = Object.entries((service.params as { properties?: Properties }).properties ?? {}).filter(([, schema]) => schema.enum);
   const wanted = service.input as { properties: Record<string, unknown>; required: string[] };
-  const [takesPicture, takesText] = ["inputId", "text"].map((name) => name in wanted.properties);
+  const takesPicture = listing !== undefined || "inputId" in wanted.properties;
+  const needsPicture = wanted.required.includes("inputId");
+  const takesText = "text" in wanted.properties;
   const { submit, fault, isSending } = useSubmit(
     form,
     async (values) => {
       const input = { ...(takesText && values.text?.trim() ? { text: values.text.trim() } : {}), ...(picture && takesPicture ? { inputId: await picture.upload } : {}) };
-      const body = { service: service.service, input, params: values.params ?? {}, ...(values.paid === "auto" ? {} : { paid: values.paid === "paid" }) };
+      const body = { service: service.service, input, params: values.params ?? {}, ...(!isDeveloper || !values.paid || values.paid === "auto" ? {} : { paid: values.paid === "paid" }) };
       const made = (await call(api.POST("/api/v1/generations", { body, ...once(key) } as never))) as { generationId: string };
       setKey(crypto.randomUUID());
       void client.invalidateQueries({ queryKey: ["generations"] });
@@ -82,54 +96,61 @@ function Writer({ services }: { services: Service[] }) {
     },
     { names: { "input.text": "text", input: "text" } },
   );
-  const take = async (file: File) => {
-    setPictureFault(null);
-    try {
-      setPicture(await takePicture(file, file.name));
-    } catch (error) {
-      setPictureFault(error);
-    }
+  const send = (values: Values) => {
+    setMissing(needsPicture && !picture);
+    if (!needsPicture || picture) void submit(values);
   };
   const defaults = Object.fromEntries(properties.map(([name, schema]) => [name, name === "language" ? (schema.enum!.find((one) => one.startsWith(currentLanguage() === "zh" ? "Chinese" : "English")) ?? schema.default) : schema.default]));
+  const reader = picture && listing ? services.find((one) => one.service === "image_tags") : undefined;
   return (
-    <Form<Values> key={service.service} form={form} layout="vertical" className="card" initialValues={{ service: service.service, params: defaults, paid: "auto" }} onFinish={(values) => void submit(values)}>
-      {services.length > 1 ? (
+    <Form<Values> key={kind.service} form={form} layout="vertical" className="card" initialValues={{ service: kind.service, params: defaults, paid: "auto" }} onFinish={send}>
+      {kinds.length > 1 ? (
         <Form.Item name="service" label={t("txtKind")}>
-          <Select options={services.map((one) => ({ value: one.service, label: one.title[currentLanguage()] ?? one.service }))} />
+          <Radio.Group options={kinds.map((one) => ({ value: one.service, label: one.title[currentLanguage()] ?? one.service }))} />
         </Form.Item>
       ) : null}
-      {takesPicture ? (
-        <Form.Item label={t("txtPicture")} required={wanted.required.includes("inputId")}>
-          <div className="row">
-            <Upload accept="image/png,image/jpeg,image/webp" showUploadList={false} beforeUpload={(file) => (void take(file), false)}>
-              <Button>{t("txtChoosePicture")}</Button>
-            </Upload>
-            {picture ? <img className="txt-thumb" src={picture.url} alt={picture.name} /> : null}
+      <div className={takesPicture && takesText ? "txt-columns" : undefined}>
+        {takesPicture ? (
+          <div className="txt-field">
+            <span className="txt-label">{t(needsPicture && !listing ? "txtPicture" : "txtPictureOptional")}</span>
+            <Drop label={t("txtPicture")} pictures={pictures} most={1} onChange={setPictures} hasSamples takesPaste />
+            {isMissing && !picture ? (
+              <span role="alert" className="field-fault">
+                {t("pictureMissing")}
+              </span>
+            ) : null}
           </div>
-          <Fault error={pictureFault} />
-        </Form.Item>
-      ) : null}
-      {takesText ? (
-        <Form.Item name="text" label={t("txtWords")} extra={t("txtWordsHint")} rules={[{ required: wanted.required.includes("text"), whitespace: true, message: t("required") }]}>
-          <Input.TextArea autoSize={{ minRows: 3, maxRows: 10 }} maxLength={4000} showCount placeholder={t("txtExample")} />
-        </Form.Item>
-      ) : null}
+        ) : null}
+        {takesText ? (
+          <Form.Item name="text" label={t("txtWords")} extra={t(picture ? "txtWordsPicture" : "txtWordsHint")} rules={[{ required: wanted.required.includes("text"), whitespace: true, message: t("required") }]}>
+            <Input.TextArea autoSize={{ minRows: 6, maxRows: 12 }} maxLength={4000} showCount placeholder={t("txtExample")} />
+          </Form.Item>
+        ) : null}
+      </div>
       <div className="txt-options">
         {properties.map(([name, schema]) => (
           <Form.Item key={name} name={["params", name]} label={valueText("textParam", name)}>
             <Select options={schema.enum!.map((value) => ({ value, label: valueText("textValue", value) }))} />
           </Form.Item>
         ))}
-        <Form.Item name="paid" label={t("txtQueue")}>
-          <Segmented options={(["auto", "paid", "free"] as const).map((value) => ({ value, label: t(`txtPaid_${value}`) }))} />
-        </Form.Item>
+        {isDeveloper ? (
+          <Form.Item name="paid" label={t("txtQueue")} extra={t("txtQueueHint")}>
+            <Segmented options={(["auto", "paid", "free"] as const).map((value) => ({ value, label: t(`txtPaid_${value}`) }))} />
+          </Form.Item>
+        ) : null}
       </div>
       <Fault error={fault} />
-      <div className="row">
-        <Button type="primary" htmlType="submit" size="large" loading={isSending}>
-          {t("txtWrite")}
-        </Button>
-        <span className="soft">{t("txtPrice", { input: service.pricePoints.input, output: service.pricePoints.output })}</span>
+      <div className="row between">
+        <div className="row">
+          <Button type="primary" htmlType="submit" size="large" loading={isSending}>
+            {t("txtWrite")}
+          </Button>
+          <span className="soft">
+            {t("txtPrice", { input: service.pricePoints.input, output: service.pricePoints.output })}
+            {reader ? ` ${t("txtPricePicture", { input: reader.pricePoints.input, output: reader.pricePoints.output })}` : ""}
+          </span>
+        </div>
+        <DeveloperSwitch />
       </div>
     </Form>
   );

@@ -2,6 +2,7 @@ import { lazy, Suspense } from "react";
 import { Route, Routes } from "react-router";
 import { Waiting } from "@/ui/Waiting";
 import Write from "./Write";
+import "../studio/studio.css";
 import "./text.css";
 
 const TextPage = lazy(() => import("./TextPage"));
