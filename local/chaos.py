@@ -37,6 +37,7 @@ from local.servers import free_port
 from local.shop import ENDED, Person, Platform, Refused, running_facts
 from local.standby import Standby, held
 from local.supervisor import supervised, until_interrupted
+from local.weights import OFF
 
 ROOT = Path(__file__).resolve().parent.parent
 START_SECONDS = 120
@@ -107,7 +108,9 @@ class Launcher:
         self.home.mkdir(parents=True, exist_ok=True)
         (self.home / "stack.json").unlink(missing_ok=True)  # a killed launcher leaves its file behind
         targets = f"127.0.0.1:{self.target_port}"
+        # On two cores a network needs longer than a worker lives here, so the engines are those without one.
         settings = {
+            "ARTIWAY_WEIGHTS": os.environ.get("ARTIWAY_WEIGHTS", OFF),
             "ARTIWAY_HOME": str(self.home),
             "ARTIWAY_PORT": str(self._port),
             "ARTIWAY_ALLOWED_TARGETS": targets,

@@ -11,6 +11,7 @@ import json
 import os
 import platform
 import subprocess
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,17 +21,11 @@ from bench.jobs.world import World, world
 
 RESULTS = Path(__file__).parent.parent / "results" / "jobs.json"
 MINUTES, QUICK_MINUTES = 30, 3
-# Runs per minute of the HTTP path, from the lowest; the first that does not hold ends the search.
-HTTP_RATES = (3_000, 6_000, 12_000, 24_000, 37_500)
+# Runs per second of the HTTP path, from the lowest; the first that does not hold ends the search.
+HTTP_RATES = (50, 100, 150, 200, 250, 300, 400, 500, 625)
 STORY_JOBS, STORY_PER_SECOND = 12_000, 200
 BACKFILL_RATIO = 1.5
 PARTS = ("pace", "burst", "http", "midnight", "backfill")
-
-
-def holds(row: dict[str, Any]) -> bool:
-    """The goals of the pace, and every run has ended."""
-    start = row["startDelay"]
-    return bool(start) and start["p95"] < 10 and row["notEnded"] == 0
 
 
 def show(name: str, quantiles: dict[str, float], goal: str = "") -> None:
@@ -80,18 +75,19 @@ def show_story(row: dict[str, Any]) -> None:
     print(f"    {row['runs']:,} runs, {row['states']}, started twice {row['startedTwice']}, early {row['early']}")
 
 
-def http_path(place: World, *, minutes: int, rates: Sequence[int]) -> list[dict[str, Any]]:
-    rows = []
-    for rate in rates:
-        rows.append(live.paced(place, per_minute=rate, minutes=minutes, is_http=True))
-        row = rows[-1]
-        print(f"  HTTP path, {rate / 60:.0f} runs/s: {'holds' if holds(row) else 'does not hold'}")
+def http_path(place: World, *, rates: Sequence[int]) -> list[dict[str, Any]]:
+    rows = live.ramp(place, rates)
+    print(f"  HTTP path, each rate for {live.STEP_S} s. It holds if p95 of its last runs is below {live.LATE_S:.0f} s")
+    for row in rows:
+        verdict = "holds" if row["holds"] else f"does not hold, {row['notEnded']} not ended"
+        print(f"  {row['perSecond']} runs/s: {verdict}")
         show("start delay, s", row["startDelay"])
         show("ended after, s", row["ended"])
-        if row["failures"]:
-            print(f"    failed invocations: {row['failures']}")
-        if not holds(row):
-            break
+    held = [row["perSecond"] for row in rows if row["holds"]]
+    limit = "the last one tried" if rows and rows[-1]["holds"] else f"{rows[-1]['perSecond']} does not"
+    print(f"    highest rate that holds: {max(held, default=0)} runs/s ({limit})")
+    if rows[-1]["failures"]:
+        print(f"    failed invocations: {rows[-1]['failures']}")
     return rows
 
 
@@ -128,13 +124,20 @@ def beside_backfill(place: World, *, minutes: int) -> dict[str, Any]:
     return row
 
 
+def save(found: dict[str, Any]) -> None:
+    """After each part, so that a run that is interrupted keeps what it measured. Other parts keep their figures."""
+    RESULTS.parent.mkdir(exist_ok=True)
+    before = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    RESULTS.write_text(json.dumps(before | found, indent=1) + "\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_MINUTES} minutes instead of {MINUTES}")
     parser.add_argument("--minutes", type=int, help="of the pace, instead of these")
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
-    parser.add_argument("--http-rates", nargs="+", type=int, default=HTTP_RATES, metavar="RUNS", help="a minute")
+    parser.add_argument("--http-rates", nargs="+", type=int, default=HTTP_RATES, metavar="RUNS", help="a second")
     arguments = parser.parse_args()
     minutes = arguments.minutes or (QUICK_MINUTES if arguments.quick else MINUTES)
     found: dict[str, Any] = {
@@ -144,9 +147,14 @@ def main() -> None:
 
     def part(name: str, measure: Callable[[World], Any]) -> None:
         """Each part has servers of its own, so that none inherits the tables of another."""
-        if name in arguments.only:
-            with world() as place:
-                found[name] = measure(place)
+        if name not in arguments.only:
+            return
+        began = time.monotonic()
+        print(f"{name} ...", flush=True)
+        with world() as place:
+            found[name] = measure(place)
+        print(f"  {name} took {time.monotonic() - began:.0f} s", flush=True)
+        save(found)
 
     def pace(place: World) -> dict[str, Any]:
         row = live.paced(place, per_minute=live.PER_MINUTE, minutes=minutes)
@@ -160,13 +168,10 @@ def main() -> None:
 
     part("pace", pace)
     part("burst", lambda place: burst(place, count=live.PER_MINUTE, has_peers=not arguments.no_peers))
-    http_minutes = 1 if arguments.quick else 3
-    part("http", lambda place: http_path(place, minutes=http_minutes, rates=arguments.http_rates))
+    alone_minutes = 1 if arguments.quick else 2
+    part("http", lambda place: http_path(place, rates=arguments.http_rates))
     part("midnight", story)
-    part("backfill", lambda place: beside_backfill(place, minutes=http_minutes))
-    RESULTS.parent.mkdir(exist_ok=True)
-    before = json.loads(RESULTS.read_text()) if RESULTS.exists() and len(arguments.only) < len(PARTS) else {}
-    RESULTS.write_text(json.dumps(before | found, indent=1) + "\n")
+    part("backfill", lambda place: beside_backfill(place, minutes=alone_minutes))
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ class NothingArchived:
 
 def beside(world: World, *, minutes: int) -> dict[str, Any]:
     """Start delay of live HTTP runs in the minutes before a backfill of a tenant and while it lasts."""
-    with psycopg.connect(world.admin_url, autocommit=True) as connection, at_target(True, None) as url:
+    with psycopg.connect(world.admin_url, autocommit=True) as connection, at_target(None) as url:
         empty(connection)
         made = definitions(add_tenants(connection, ["enterprise"] * TENANTS, is_unlimited=True), PER_MINUTE * 8)
         past = replace(made[0], job_id=ids.new_id(), expr="0 * * * * ?", jitter_s=0)

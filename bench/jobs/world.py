@@ -183,9 +183,18 @@ def store_once(
     connection: psycopg.Connection, made: Sequence[Definition], at: datetime, *, url: str, timeout_s: int
 ) -> None:
     """The same definitions, all with one fire at one second."""
-    store(connection, made, at.replace(second=0, microsecond=0), url=url, timeout_s=timeout_s)
+    store_times(connection, made, [at] * len(made), url=url, timeout_s=timeout_s)
+
+
+def store_times(
+    connection: psycopg.Connection, made: Sequence[Definition], times: Sequence[datetime], *, url: str, timeout_s: int
+) -> None:
+    """The same definitions, each with one fire at its time."""
+    store(connection, made, min(times).replace(second=0, microsecond=0), url=url, timeout_s=timeout_s)
     connection.execute(
-        "UPDATE job SET schedule_type = 'ONCE', expr = NULL, at = %s, next_fire_at = %s, jitter_s = 0", (at, at)
+        "UPDATE job SET schedule_type = 'ONCE', expr = NULL, at = given.at, next_fire_at = given.at, jitter_s = 0"
+        " FROM unnest(%s::uuid[], %s::timestamptz[]) AS given (job_id, at) WHERE job.job_id = given.job_id",
+        ([one.job_id for one in made], list(times)),
     )
     connection.execute("ANALYZE job")
 
