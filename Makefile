@@ -147,7 +147,7 @@ test-typescript: $(VENV)/.ready ## types and tests of the TypeScript client
 	@$(BIN)/python -m tools.typescript
 
 .PHONY: bench
-bench: $(VENV)/.ready .tools/emulator/.ready ## every benchmark, as tables and as JSON under bench/results/
+bench: $(VENV)/.ready .tools/emulator/.ready .tools/cli/.ready ## every benchmark, as tables and as JSON under bench/results/
 	@for part in bench/*/__main__.py; do $(BIN)/python -m $$(dirname $$part | tr / .); done
 
 ENV ?= default

@@ -301,8 +301,11 @@ def _preflight(here: Session, environment: str) -> Check:
         cwd=root,
         check=False,
         env={**os.environ, "PYTHONPATH": f"{root}/layers/core:{root}"},
-        stdout=sys.stderr.fileno() if here.output.is_json else None,
+        stdout=subprocess.PIPE if here.output.is_json else None,
+        text=True,
     )
+    if done.stdout:
+        here.output.note(done.stdout)
     return Check("aws", "failed" if done.returncode else "ok", f"make preflight ENV={environment}")
 
 
