@@ -38,6 +38,6 @@ GRANT UPDATE (calls, estimated_calls, input_tokens, output_tokens, estimated_tok
 GRANT SELECT, DELETE ON text_usage TO artiway_service;
 
 -- What the model of the running attempt costs us for 1,000 tokens: the worker knows it, and may be lost.
-ALTER TABLE generation ADD COLUMN input_cost numeric NOT NULL DEFAULT 0 CHECK (input_cost >= 0),
-                       ADD COLUMN output_cost numeric NOT NULL DEFAULT 0 CHECK (output_cost >= 0);
+-- Without a CHECK, which would read the whole table under its lock.
+ALTER TABLE generation ADD COLUMN input_cost numeric NOT NULL DEFAULT 0, ADD COLUMN output_cost numeric NOT NULL DEFAULT 0;
 GRANT UPDATE (input_cost, output_cost) ON generation TO artiway_service;
