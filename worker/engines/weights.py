@@ -64,7 +64,7 @@ class Weights:
         ]
 
     def has(self, engine: str, step: str) -> bool:
-        """Whether the weights for the step are on disk and were checked. Heartbeats ask this, so it waits for nothing."""
+        """Whether the weights for the step are on disk and checked. Heartbeats ask this, so it waits for nothing."""
         try:
             model = self.choose(engine, step, None)
         except ModelUnknown:
