@@ -102,7 +102,7 @@ def mended(rgb: Pixels, plane: Layer, seen: Layer, cloth: Mask) -> Layer:
     tinted, shadow = told
     size = max(mask.shape)
     gaps = opened((mask > 0) & shadow & (seen < 0.95), size * 0.003)
-    gaps = dilate(gaps.astype(np.uint8), size * 0.004) & mask & ~tinted & (seen < 0.95)
+    gaps = (dilate(gaps.astype(np.uint8), size * 0.004) > 0) & (mask > 0) & ~tinted & (seen < 0.95)
     gaps = believable(gaps.astype(np.uint8), mask, size * 0.023)
     hem = opened((dilate(mask, size * 0.03) > 0) & (mask == 0) & tinted, size * 0.006)
     whole_mask = ((mask > 0) | hem).astype(np.uint8)

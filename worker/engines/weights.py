@@ -58,9 +58,7 @@ class Weights:
 
     def _serving(self, engine: str, step: str) -> list[str]:
         return [
-            name
-            for name, spec in self._models.items()
-            if step in spec.steps and ENGINE_OF_KIND[spec.kind] == engine
+            name for name, spec in self._models.items() if step in spec.steps and ENGINE_OF_KIND[spec.kind] == engine
         ]
 
     def has(self, engine: str, step: str) -> bool:
