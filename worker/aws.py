@@ -138,8 +138,7 @@ class S3Store:
             if answer["ContentLength"] > max_bytes:
                 answer["Body"].close()
                 raise ObjectTooLarge(f"{key} has {answer['ContentLength']} bytes")
-            for piece in answer["Body"].iter_chunks(CHUNK):
-                target.write(piece)
+            target.writelines(answer["Body"].iter_chunks(CHUNK))
         except ClientError as error:
             if error.response["Error"]["Code"] in ("NoSuchKey", "404", "NoSuchBucket"):
                 raise ObjectMissing(key) from error

@@ -59,6 +59,17 @@ def test_added_ground_joins_without_a_step():
     assert across < 2.5 * inside + 2
 
 
+def test_dark_corner_fades_out_beyond_the_edge():
+    """The fill goes on with the wood; the dark place behind the table may not end in a line."""
+    source = Picture(photograph("coffee"))
+    side, rows = round(0.25 * source.width), slice(110, 170)  # the corner's rows, 100 of them are new above
+    made = run("extend", source).rgb.astype(float).mean(axis=2)
+    assert made[rows, side + 5].mean() < 40  # the corner
+    line = cv2.GaussianBlur(made[rows, : side + 5].mean(axis=0)[None], (0, 0), 2)[0]
+    assert np.abs(np.diff(line)).max() < 5
+    assert line[:20].mean() > 60
+
+
 def test_erased_sky_has_the_tone_of_its_surroundings():
     source = Picture(photograph("china")[:220, 260:560])
     made = run("erase", source, regions=[[0.4, 0.3, 0.2, 0.3]]).rgb.astype(float)

@@ -14,7 +14,7 @@ import pytest
 from skimage.metrics import structural_similarity
 
 from tests.worker.fakes import FakeObjects, FakeStore, node, settings
-from tests.worker.real import GROUNDS, SUBJECTS, before, is_product, photograph, product, shop_photo
+from tests.worker.real import GROUNDS, SUBJECTS, before, is_product, photograph, product, shop_photo, striped_photo
 from worker.attempt import Attempt
 from worker.child import StopRequested
 from worker.engines.ncnn import NcnnEngine
@@ -22,7 +22,7 @@ from worker.engines.onnx import OnnxEngine
 from worker.engines.preview.engine import PreviewEngine
 from worker.engines.weights import Weights
 from worker.errors import ModelChecksum, ModelUnknown
-from worker.pictures import Picture, encode
+from worker.pictures import Limits, Picture, decode, encode
 from worker.runner import Runner
 from worker.settings import shipped_models
 from worker.steps import Step, read_params, step_of
@@ -152,6 +152,18 @@ def test_white_cloth_on_a_white_ground_is_whole():
     alpha = cut(shop_photo("polo")).alpha
     assert iou(alpha, is_product(product("polo")[1])) > 0.93
     assert alpha[400:800, 400:600].min() > 240
+
+
+@pytest.mark.parametrize("quality", [None, 85])
+def test_white_stripes_keep_their_rim_and_gaps(quality):
+    """The network sees the dark stripes alone. JPEG spreads their colour over the ground beside them."""
+    shot = striped_photo("white_hoodie")
+    if quality:
+        shot = decode(encode(shot, "jpeg", quality), Limits())
+    alpha = cut(shot).alpha
+    assert iou(alpha, is_product(product("white_hoodie")[1])) > 0.984
+    assert alpha[400:800, 400:600].min() > 240
+    assert alpha[665:675, 272:284].max() < 30  # the ground between the sleeve and the body
 
 
 def test_whiskers_and_fur_keep_a_soft_edge():

@@ -33,6 +33,7 @@ from worker.steps import Params
 TILE = 1024
 SURE_OUT, SURE_IN = 6, 249  # of 255: beyond these the network's answer stands
 EMPTY = 128
+WHITE = 240.0
 Box = tuple[slice, slice]
 Mask = NDArray[np.bool_]
 
@@ -83,46 +84,69 @@ def whole(rgb: Pixels, plane: Layer) -> Layer:
     # A shadow between sleeve and body has detail too: only where much of the inside was missed is it cloth.
     if float((result - plane > 0.5).sum()) < 0.1 * float(inside.sum()):
         return plane
-    told = by_tint(small, cloth, inside > 0)
-    if told is not None:
-        tinted, shadow = told
-        near = (inside > 0) | (dilate(found, 1.5 * reach) > 0)
-        mask = ((found > 0) & ~(shadow & (plane < 0.95))) | (near & tinted)
-        bright = cv2.morphologyEx(mask.astype(np.uint8), cv2.MORPH_CLOSE, disc(0.7 * reach)) > 0
-        return layer(blur(smooth_parts(mask | (bright & near & ~shadow)), 0.8))
     # Then what the network doubted beside it is cloth as well.
     result[erode(((inside > 0) & ~holes).astype(np.uint8), 4) > 0] = 1
-    return layer(result)
+    return mended(small, layer(result), plane, cloth)
+
+
+def mended(rgb: Pixels, plane: Layer, seen: Layer, cloth: Mask) -> Layer:
+    """The outline of cloth of which a network saw parts only: gaps opened, the rim between stripes and the hem closed.
+
+    White cloth is cream or blue beside white paper, and a shadow on paper has the paper's own tint. JPEG spreads the
+    colour of a stripe over the paper beside it, so only what is wider than that is believed.
+    """
+    mask = (plane > 0.5).astype(np.uint8)
+    told = by_tint(rgb, cloth, mask > 0)
+    if told is None:
+        return plane
+    tinted, shadow = told
+    size = max(mask.shape)
+    gaps = opened((mask > 0) & shadow & (seen < 0.95), size * 0.003)
+    gaps = (dilate(gaps.astype(np.uint8), size * 0.004) > 0) & (mask > 0) & ~tinted & (seen < 0.95)
+    gaps = believable(gaps.astype(np.uint8), mask, size * 0.023)
+    hem = opened((dilate(mask, size * 0.03) > 0) & (mask == 0) & tinted, size * 0.006)
+    whole_mask = ((mask > 0) | hem).astype(np.uint8)
+    # Teeth between stripes are shallow: closed by a wide disc, and no deeper than a few pixels.
+    room = round(size * 0.06)
+    wide = cv2.morphologyEx(np.pad(whole_mask, room), cv2.MORPH_CLOSE, disc(size * 0.05))[room:-room, room:-room]
+    rim = (wide > 0) & (dilate(whole_mask, size * 0.008) > 0) & ~shadow
+    kept = ((whole_mask > 0) | rim) & ~gaps
+    return layer(blur(blur(kept, 1.5) > 0.5, 0.8))
 
 
 def by_tint(rgb: Pixels, cloth: Mask, inside: Mask) -> tuple[Mask, Mask] | None:
     """Where the picture has a tint that its plain ground has not, and where it is a shadow on that ground.
 
-    White cloth is cream or blue beside white paper, and a shadow on paper is grey: so the gap between a sleeve and the
-    body is found, and the end of a white stripe at the rim. None if the tint does not tell the cloth from the ground.
+    None if no tint tells the cloth from the ground.
     """
-    colors = lab(rgb)
-    surface, noise = fit_surface(colors, ring_of(rgb.shape, inside))
-    away = colors - surface
-    tint = blur(away[:, :, 1:], 1.0)
-    chroma = np.hypot(tint[:, :, 0], tint[:, :, 1])
+    surface, _ = fit_surface(layer(rgb), ring_of(rgb.shape, inside))
+    # Beside white paper in white light, a shadow is grey whatever colour the ground has.
+    colors = lab(np.clip(layer(rgb) / np.maximum(surface, 1), 0, 1.06) * WHITE)
+    light = blur(colors[:, :, 0], 1.0) - float(lab(np.full((1, 1, 3), WHITE))[0, 0, 0])
     outside = ~(dilate(inside.astype(np.uint8), max(rgb.shape) * 0.04) > 0)
     if not outside.any():
         return None
-    least = max(0.6, 0.15 * float(np.median(chroma[cloth])), 1.5 * float(np.percentile(chroma[outside], 99)))
-    tinted = np.asarray(chroma > least)
-    if float(tinted[cloth].mean()) < 0.9:
+    tint = blur(colors[:, :, 1:], 1.5)
+    chroma = np.hypot(tint[:, :, 0], tint[:, :, 1])
+    usual, noise = float(np.median(chroma[cloth])), float(np.percentile(chroma[outside], 99))
+    tinted = np.asarray(chroma > max(0.6, 0.2 * usual, 1.5 * noise))
+    if float(tinted[cloth].mean()) < 0.85:
         return None
-    shadow = np.asarray(~tinted & (blur(away[:, :, 0], 1.0) < -max(3.0, 4 * float(noise[0]))))
-    return np.asarray(erode(tinted.astype(np.uint8), 1) > 0), shadow  # the blur had put its edge a pixel outside
+    dark = -max(3.0, 2 * float(np.percentile(np.abs(light[outside]), 95)))
+    return tinted, np.asarray((chroma < max(0.6, 0.35 * usual)) & (light < dark))
 
 
-def smooth_parts(mask: Mask) -> Layer:
-    """Without specks, and without holes that are smaller than a gap between two pieces of cloth."""
-    kept = np.asarray(cv2.morphologyEx(mask.astype(np.uint8), cv2.MORPH_OPEN, disc(2)), np.uint8)
-    count, labels, stats, _ = cv2.connectedComponentsWithStats(1 - kept, connectivity=4)
-    specks = [number for number in range(1, count) if stats[number, cv2.CC_STAT_AREA] < 0.0005 * kept.size]
-    return layer((kept > 0) | np.isin(labels, specks))
+def believable(gaps: Pixels, mask: Pixels, least: float) -> Mask:
+    """The parts that reach the outside, or are so wide and so tall: a pale spot of one stripe is neither."""
+    _, labels, stats, _ = cv2.connectedComponentsWithStats(gaps)
+    sides = stats[1:, [cv2.CC_STAT_WIDTH, cv2.CC_STAT_HEIGHT]].min(axis=1)
+    reaching = np.setdiff1d(np.unique(labels[dilate(1 - mask, 2) > 0]), [0])
+    return np.isin(labels, np.union1d(1 + np.flatnonzero(sides >= least), reaching))
+
+
+def opened(mask: Mask, radius: float) -> Mask:
+    """Without what is narrower than the disc."""
+    return np.asarray(cv2.morphologyEx(mask.astype(np.uint8), cv2.MORPH_OPEN, disc(max(1.0, radius))) > 0)
 
 
 def finished(cut: Picture, params: Params) -> Picture:

@@ -58,13 +58,11 @@ class Weights:
 
     def _serving(self, engine: str, step: str) -> list[str]:
         return [
-            name
-            for name, spec in self._models.items()
-            if step in spec.steps and ENGINE_OF_KIND[spec.kind] == engine
+            name for name, spec in self._models.items() if step in spec.steps and ENGINE_OF_KIND[spec.kind] == engine
         ]
 
     def has(self, engine: str, step: str) -> bool:
-        """Whether the weights for the step are on disk and were checked. Heartbeats ask this, so it waits for nothing."""
+        """Whether the weights for the step are on disk and checked. Heartbeats ask this, so it waits for nothing."""
         try:
             model = self.choose(engine, step, None)
         except ModelUnknown:

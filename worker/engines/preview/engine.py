@@ -13,7 +13,6 @@ from worker.engines.base import EngineInfo, Report
 from worker.engines.inputs import main_input
 from worker.engines.preview import compose, cutout, effects, figure, reshape, scene
 from worker.engines.preview.raster import blur, box_of, crop_to, hex_color, layer, resized, to_pixels
-from worker.errors import InputEmptySubject
 from worker.pictures import Picture, flatten
 from worker.steps import Params, Step
 
@@ -30,8 +29,6 @@ def reduced(picture: Picture) -> Picture:
 
 def cut(main: Picture, inputs: Inputs, params: Params) -> Picture:
     mask = inputs.get("mask")
-    if mask is not None and mask.rgb.shape[:2] != main.rgb.shape[:2]:
-        raise InputEmptySubject("the mask has another size than the picture")
     result = cutout.cut_out(main, None if mask is None else mask.rgb.max(axis=2))
     assert result.alpha is not None
     if params.feather_px > 1:

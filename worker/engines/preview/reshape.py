@@ -15,6 +15,7 @@ from worker.engines.preview.raster import (
     box_of,
     crop_to,
     dilate,
+    disc,
     fractal,
     from_lab,
     hex_color,
@@ -81,11 +82,29 @@ def extend(picture: Picture, params: Params) -> Picture:
     else:
         # What stands out near the border is the place rather than a subject, and may go on.
         room &= cv2.distanceTransform((~hole).astype(np.uint8), cv2.DIST_L2, 3) > EDGE * min(picture.rgb.shape[:2])
-        result = fill(grown, hole, seed=seed, barred=room)
+        result = faded(grown, fill(grown, hole, seed=seed, barred=room), hole)
     alpha = None
     if picture.alpha is not None:
         alpha = np.pad(picture.alpha, ((top, bottom), (left, right)))
     return Picture(result, alpha)
+
+
+def faded(grown: Pixels, filled: Pixels, hole: Mask) -> Pixels:
+    """Where the fill does not go on with what stands at the picture's edge, that fades out instead of ending in a line.
+
+    `grown` has the edge's own pixels drawn out over the hole.
+    """
+    size = max(hole.shape)
+    edge = layer(cv2.medianBlur(grown, 9))
+    differs = np.clip((np.abs(blur(layer(filled), size / 60) - blur(edge, size / 60)).max(axis=2) - 25) / 35, 0, 1)
+    reach = cv2.distanceTransform(hole.astype(np.uint8), cv2.DIST_L2, 5)
+    # Further out it is the mean of more of the edge, as a shadow is softer further away.
+    soft = np.clip(reach / (0.03 * size), 0, 1)[:, :, None]
+    edge = edge * (1 - soft) + blur(edge, size / 25) * soft
+    share = blur(cv2.dilate(differs, disc(size / 60)), size / 90) * np.exp(-((reach / (0.09 * size)) ** 2)) * hole
+    result = to_pixels(layer(filled) * (1 - share[:, :, None]) + edge * share[:, :, None])
+    result[~hole] = filled[~hole]
+    return result
 
 
 def margins(picture: Picture, params: Params) -> tuple[int, int, int, int]:
