@@ -78,6 +78,7 @@ describe("links by mail, with the keyboard alone", () => {
     const page = await (await context()).newPage();
     await page.goto(address("/login"));
     await press(page, page.getByRole("link", { name: "Forgot your password?" }));
+    await page.getByRole("heading", { name: "Reset your password" }).waitFor();
     await type(page, page.getByLabel("E-mail or phone"), who.email);
     await page.keyboard.press("Enter");
     await page.getByRole("status").filter({ hasText: who.email }).waitFor();

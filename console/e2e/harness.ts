@@ -68,7 +68,7 @@ export const faults: string[] = [];
 export async function context(options: BrowserContextOptions = DESKTOP, language: "en" | "zh" = "en"): Promise<BrowserContext> {
   const made = await (await open()).newContext({ locale: language === "zh" ? "zh-CN" : "en-GB", reducedMotion: "reduce", acceptDownloads: true, permissions: ["clipboard-read", "clipboard-write"], ...options });
   made.setDefaultTimeout(LONGEST_MS);
-  await made.addInitScript(watchFocus);
+  await made.addInitScript(watchFocus, new URL(stack.consoleUrl).origin);
   made.on("page", (page) => {
     page.on("pageerror", (error) => faults.push(`${page.url()}: ${error.message}`));
     page.on("console", (message) => message.type() === "error" && !/Failed to load resource|WebSocket|net::ERR/.test(message.text()) && faults.push(`${page.url()}: ${message.text()}`));
@@ -80,7 +80,8 @@ export async function context(options: BrowserContextOptions = DESKTOP, language
  * Runs in each page and reports a redraw that takes the focus away: the element that had it is gone or closed, and for a
  * second nothing has it. Pages of operations, jobs and text are not watched.
  */
-function watchFocus(): void {
+function watchFocus(origin: string): void {
+  if (location.origin !== origin) return;
   let had: Element | null = null;
   let looks = 0;
   document.addEventListener("focusin", ({ target }) => (had = target as Element));

@@ -46,6 +46,7 @@ async function connect(): Promise<void> {
     ping = setInterval(() => made.readyState === WebSocket.OPEN && made.send('{"action":"ping"}'), PING_MS);
   });
   made.addEventListener("message", ({ data }) => {
+    if (socket !== made) return;
     const event = parse(String(data));
     if (event) for (const listener of listeners) listener(event);
   });
@@ -83,12 +84,18 @@ function disconnect(): void {
   else old?.close();
 }
 
-window.addEventListener("online", () => {
-  attempt = 0;
-  // A socket from before the outage may look open for minutes.
+/** A socket from before an outage may look open for minutes. */
+function drop(): void {
   const old = socket;
   socket = null;
+  clearInterval(ping);
   old?.close();
+}
+
+window.addEventListener("offline", drop);
+window.addEventListener("online", () => {
+  attempt = 0;
+  drop();
   for (const resync of resyncs) resync();
   void connect();
 });

@@ -20,13 +20,17 @@ export function useKeptFocus(): void {
       if (document.activeElement !== document.body || !chain.length || isUsable(chain[0]!)) return;
       const main = document.querySelector("main");
       if (!main) return; // between two pages: the next one brings it
-      const left = chain.slice(1).find((one) => one !== main && main.contains(one) && isUsable(one));
-      const next = [...(left?.querySelectorAll<HTMLElement>(FOCUSABLE) ?? [])].find(isUsable) ?? main;
+      const left = chain.slice(1).filter((one) => one !== main && main.contains(one) && isUsable(one));
+      const near = left.flatMap((one) => [...one.querySelectorAll<HTMLElement>(FOCUSABLE)].find(isUsable) ?? []);
       chain = [];
-      next.focus({ preventScroll: true });
+      (near[0] ?? main).focus({ preventScroll: true });
     };
     // After the frame: a dialog that closes returns the focus by itself.
-    const observer = new MutationObserver(() => requestAnimationFrame(repair));
+    let frame = 0;
+    const observer = new MutationObserver(() => {
+      cancelAnimationFrame(frame);
+      frame = requestAnimationFrame(repair);
+    });
     document.addEventListener("focusin", remember);
     observer.observe(document.body, { childList: true, subtree: true, attributes: true, attributeFilter: ["disabled", "style", "class"] });
     return () => {

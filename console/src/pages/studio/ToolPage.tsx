@@ -26,6 +26,8 @@ import { asCurl, asPython, lackOf, noStartText, priceOf, submissionOf } from "./
 import { BATCH_MOST, extraInputs, isAdvanced, isBatch, isMasked, needsMark, paramsOf, sampleOf, SAMPLES } from "./tools";
 import "./studio.css";
 
+const BLOCKED_MS = 10_000;
+
 export default function ToolPage() {
   const { tool: name } = useParams();
   const t = useT();
@@ -210,6 +212,8 @@ function Order({ tool, draft }: { tool: Tool; draft: Draft }) {
     placeholderData: keepPreviousData,
     staleTime: 15_000,
     gcTime: 60_000,
+    // What cannot start now may start soon: a lane is resumed, a worker comes.
+    refetchInterval: ({ state }) => (state.data?.etaEndSeconds === null ? BLOCKED_MS : false),
     queryFn: async () => call(api.POST("/api/v1/tasks/estimate", { body: await submissionOf(tool, settled) })),
   });
   const start = useMutation({
