@@ -52,7 +52,7 @@ test("screenshots of operations, jobs and text", { timeout: 900_000 }, async () 
         await page.screenshot({ path: `${folder}/${name}.${mode}.png`, fullPage: true });
       };
       const platform = await signedIn(await operator(), "/ops", options, language, theme);
-      for (const [name, path] of Object.entries(operations)) await shoot(platform, `ops-${name}`, `/ops/${path}`);
+      for (const [name, path] of Object.entries(operations)) await shoot(platform, `ops-${name}`, path ? `/ops/${path}` : "/ops");
       await platform.context().close();
       const page = await signedIn(north, "/text", options, language, theme);
       for (const [name, path] of Object.entries(own)) await shoot(page, name, path);

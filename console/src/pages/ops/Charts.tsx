@@ -137,7 +137,7 @@ export function SeriesChart({ name, range }: { name: Name; range: Range }) {
   );
 }
 
-/** Points with the same labels are one line. Where all lines share a label, it is left out of their names. */
+/** Points with the same labels are one line. Its name leaves out a label that all lines share, and the pool beside its lane. */
 export function linesOf(series: Series | undefined, labelOf: (key: string, value: string) => string): Line[] {
   const groups = new Map<string, { labels: Record<string, string>; points: Line["points"] }>();
   for (const { at, value, ...labels } of series?.points ?? []) {
@@ -146,7 +146,7 @@ export function linesOf(series: Series | undefined, labelOf: (key: string, value
     groups.get(key)!.points.push({ at: Date.parse(at), value });
   }
   const all = [...groups.values()];
-  const keys = [...new Set(all.flatMap((group) => Object.keys(group.labels)))].filter((key) => new Set(all.map((group) => group.labels[key])).size > 1);
+  const keys = [...new Set(all.flatMap((group) => Object.keys(group.labels)))].filter((key) => new Set(all.map((group) => group.labels[key])).size > 1).filter((key, _, found) => key !== "pool" || !found.includes("lane"));
   return all
     .map((group) => ({ name: (keys.length ? keys : Object.keys(group.labels).slice(-1)).map((key) => labelOf(key, group.labels[key] ?? "–")).join(" · ") || (series?.name ?? ""), points: group.points }))
     .sort((a, b) => a.name.localeCompare(b.name));
