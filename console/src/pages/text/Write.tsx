@@ -123,7 +123,7 @@ function Writer({ services }: { services: Service[] }) {
         ) : null}
         {takesText ? (
           <Form.Item name="text" label={t("txtWords")} extra={t(picture ? "txtWordsPicture" : "txtWordsHint")} rules={[{ required: wanted.required.includes("text"), whitespace: true, message: t("required") }]}>
-            <Input.TextArea autoSize={{ minRows: 6, maxRows: 12 }} maxLength={4000} showCount placeholder={t("txtExample")} />
+            <Input.TextArea autoSize={{ minRows: 6, maxRows: 12 }} maxLength={4000} placeholder={t("txtExample")} />
           </Form.Item>
         ) : null}
       </div>
