@@ -4,7 +4,7 @@ import { useSearchParams } from "react-router";
 import { api, call } from "@/api/client";
 import type { paths } from "@/api/schema";
 import type { Schemas } from "@/api/types";
-import { duration, number, useT } from "@/i18n";
+import { currentLanguage, duration, number, useT } from "@/i18n";
 import type { Word } from "@/i18n/words";
 import { Chart, type Line } from "@/ui/Chart";
 import { Fault } from "@/ui/Fault";
@@ -154,6 +154,6 @@ export function linesOf(series: Series | undefined, labelOf: (key: string, value
 
 export function seriesValue(value: number, unit: string, name: string): string {
   if (unit === "ratio" && name !== "burn_rate") return `${number(Math.round(value * 1000) / 10)} %`;
-  if (unit === "seconds") return duration(value);
+  if (unit === "seconds") return value > 0 && value < 1 ? `${number(Math.round(value * 1000))} ${currentLanguage() === "zh" ? "毫秒" : "ms"}` : duration(value);
   return number(Math.round(value * 100) / 100);
 }
