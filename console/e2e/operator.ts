@@ -129,7 +129,7 @@ export async function fits(page: Page, path: string): Promise<void> {
 }
 
 /** Names of people's own things and of products, which no page translates. */
-const NAMES = /^(Artiway|Shop|English|Jain|JSON|Redis|GPU|PostgreSQL|WebP|JPEG|Ctrl|Cron|HTTP|POST|HEAD|PATCH|DELETE|[A-Z]{2,5})$/;
+const NAMES = /^(Artiway|Shop|English|Jain|JSON|Redis|GPU|PostgreSQL|WebP|JPEG|Ctrl|Cron|https|HTTP|POST|HEAD|PATCH|DELETE|[A-Z]{2,5})$/;
 
 /**
  * English words on a Chinese page. What is written as code, in another language or as somebody's own name is left out,
@@ -146,5 +146,7 @@ export async function english(page: Page, own: string[] = []): Promise<string[]>
     return found;
   });
   const known = new Set(own.flatMap((name) => name.split(/\W+/)));
-  return [...new Set(texts)].flatMap((text) => (text.match(/(?<![\w.\-@/#…])[A-Za-z]{3,}(?![\w\-@/…]|\.\w)/g) ?? []).filter((word) => !NAMES.test(word) && !known.has(word)).map((word) => `English: ${word} in “${text.trim().slice(0, 80)}”`));
+  // Keys of the API, such as vip_short, stand in code only.
+  const keys = texts.flatMap((text) => (text.match(/\b[a-z]+(?:_[a-z]+)+\b/g) ?? []).map((key) => `key: ${key}`));
+  return keys.concat([...new Set(texts)].flatMap((text) => (text.match(/(?<![\w.\-@/#…])[A-Za-z]{3,}(?![\w\-@/…]|\.\w)/g) ?? []).filter((word) => !NAMES.test(word) && !known.has(word)).map((word) => `English: ${word} in “${text.trim().slice(0, 80)}”`)));
 }

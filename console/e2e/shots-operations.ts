@@ -48,11 +48,16 @@ test("screenshots of operations, jobs and text", { timeout: 900_000 }, async () 
         await page.goto("about:blank"); // else the page before stays until the parts of this one are loaded
         await page.goto(address(path));
         await settled(page);
+        if (name === "text") {
+          await page.locator(".sample").last().click();
+          await page.locator(".previews img").waitFor();
+          await page.locator("textarea").first().fill(language === "zh" ? "陶瓷，250 毫升，适合浓缩咖啡" : "Ceramic, 250 ml, for espresso and cappuccino");
+        }
         await page.waitForLoadState("networkidle").catch(() => undefined);
         await page.screenshot({ path: `${folder}/${name}.${mode}.png`, fullPage: true });
       };
       const platform = await signedIn(await operator(), "/ops", options, language, theme);
-      for (const [name, path] of Object.entries(operations)) await shoot(platform, `ops-${name}`, `/ops/${path}`);
+      for (const [name, path] of Object.entries(operations)) await shoot(platform, `ops-${name}`, path ? `/ops/${path}` : "/ops");
       await platform.context().close();
       const page = await signedIn(north, "/text", options, language, theme);
       for (const [name, path] of Object.entries(own)) await shoot(page, name, path);

@@ -82,5 +82,6 @@ export function duration(seconds: number): string {
   if (seconds < 10 && seconds !== whole) return `${seconds.toFixed(1)} ${s}`;
   if (whole < 60) return `${whole} ${s}`;
   if (whole < 3600) return whole % 60 ? `${Math.floor(whole / 60)} ${min} ${whole % 60} ${s}` : `${whole / 60} ${min}`;
-  return `${Math.floor(whole / 3600)} ${h} ${Math.floor((whole % 3600) / 60)} ${min}`;
+  const minutes = Math.floor((whole % 3600) / 60);
+  return minutes ? `${Math.floor(whole / 3600)} ${h} ${minutes} ${min}` : `${Math.floor(whole / 3600)} ${h}`;
 }

@@ -84,6 +84,7 @@ export function Chart({ title, lines, from, to, stepMs, format, isFilled = false
           {drawn.map((line) => (
             <path key={line.name} className={`chart-line ${line.style}`} d={pathOf(line.points, x, y)} />
           ))}
+          {drawn.map((line) => aloneOf(line.points).map((point) => <circle key={`${line.name}${point.at}`} className={`chart-dot ${line.style}`} cx={x(point.at)} cy={y(point.value)} r={3.5} />))}
           {hover === null ? null : <line className="chart-cursor" x1={x(hover)} x2={x(hover)} y1={TOP} y2={HEIGHT - BOTTOM} />}
         </svg>
         {hover === null ? null : (
@@ -140,6 +141,12 @@ export function Chart({ title, lines, from, to, stepMs, format, isFilled = false
       </details>
     </figure>
   );
+}
+
+/** Values between two gaps, which a line does not show. */
+function aloneOf(points: { at: number; value: number | null }[]): { at: number; value: number }[] {
+  const has = (index: number) => (points[index]?.value ?? null) !== null;
+  return points.flatMap(({ at, value }, index) => (value !== null && !has(index - 1) && !has(index + 1) ? [{ at, value }] : []));
 }
 
 function pathOf(points: { at: number; value: number | null }[], x: (at: number) => number, y: (value: number) => number): string {

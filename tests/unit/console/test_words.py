@@ -19,6 +19,7 @@ from artiway.jobs.admission import LANE_WEIGHTS
 from artiway.payments.bill import Difference
 from artiway.payments.model import OrderStatus
 from artiway.points.model import Kind
+from artiway.recovery.invariants import CHECKS
 from artiway.scheduling.lanes import LANES
 from artiway.settings import registry
 from artiway.tasks import catalogue
@@ -83,6 +84,7 @@ def test_both_languages_have_the_same_places_for_values():
         ("user_", ["ACTIVE", "DISABLED"]),
         ("waiting_", literals("ReasonBody", "waitingFor")),
         ("usage_", list(UsageSource)),
+        ("invariant_", [name for name, *_ in CHECKS]),
         ("level_", ["INFO", "WARN", "ERROR"]),
         ("pool_", sorted({spec.pool for spec in LANES.values()})),
         ("runLane_", [lane.removeprefix("run_") for lane in LANE_WEIGHTS]),

@@ -143,6 +143,7 @@ export const jobs = {
   jobNotAllowed: ["The state of the run does not allow this any more.", "该运行的状态已不允许此操作。"],
   jobTerminate: ["Terminate", "终止"],
   jobReplay: ["Run again", "重新运行"],
+  jobAnswer: ["Answer of the target", "目标的响应"],
   jobLog: ["Log", "日志"],
   jobNoLog: ["No log lines yet.", "暂无日志。"],
   jobLevel: ["Level", "级别"],

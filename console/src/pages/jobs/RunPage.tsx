@@ -70,7 +70,7 @@ export default function RunPage() {
           </div>
           <div>
             <dt>{t("jobStartDelay")}</dt>
-            <dd>{run.startedAt ? duration((Date.parse(run.startedAt) - Date.parse(run.scheduledTime)) / 1000) : "–"}</dd>
+            <dd>{run.startedAt && run.attempt <= 1 ? duration((Date.parse(run.startedAt) - Date.parse(run.scheduledTime)) / 1000) : "–"}</dd>
           </div>
           <div>
             <dt>{t("jobTook")}</dt>
@@ -91,7 +91,12 @@ export default function RunPage() {
             </div>
           ) : null}
         </dl>
-        {run.answer ? <pre className="job-answer">{run.answer}</pre> : null}
+        {run.answer ? (
+          <section className="stack tight" aria-labelledby="job-answer">
+            <h2 id="job-answer">{t("jobAnswer")}</h2>
+            <pre className="job-answer">{run.answer}</pre>
+          </section>
+        ) : null}
         <section className="stack" aria-labelledby="job-log">
           <h2 id="job-log">{t("jobLog")}</h2>
           <DataTable<LogLine>

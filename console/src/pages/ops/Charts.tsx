@@ -4,7 +4,7 @@ import { useSearchParams } from "react-router";
 import { api, call } from "@/api/client";
 import type { paths } from "@/api/schema";
 import type { Schemas } from "@/api/types";
-import { duration, number, useT } from "@/i18n";
+import { currentLanguage, duration, number, useT } from "@/i18n";
 import type { Word } from "@/i18n/words";
 import { Chart, type Line } from "@/ui/Chart";
 import { Fault } from "@/ui/Fault";
@@ -137,7 +137,7 @@ export function SeriesChart({ name, range }: { name: Name; range: Range }) {
   );
 }
 
-/** Points with the same labels are one line. Where all lines share a label, it is left out of their names. */
+/** Points with the same labels are one line. Its name leaves out a label that all lines share, and the pool beside its lane. */
 export function linesOf(series: Series | undefined, labelOf: (key: string, value: string) => string): Line[] {
   const groups = new Map<string, { labels: Record<string, string>; points: Line["points"] }>();
   for (const { at, value, ...labels } of series?.points ?? []) {
@@ -146,7 +146,7 @@ export function linesOf(series: Series | undefined, labelOf: (key: string, value
     groups.get(key)!.points.push({ at: Date.parse(at), value });
   }
   const all = [...groups.values()];
-  const keys = [...new Set(all.flatMap((group) => Object.keys(group.labels)))].filter((key) => new Set(all.map((group) => group.labels[key])).size > 1);
+  const keys = [...new Set(all.flatMap((group) => Object.keys(group.labels)))].filter((key) => new Set(all.map((group) => group.labels[key])).size > 1).filter((key, _, found) => key !== "pool" || !found.includes("lane"));
   return all
     .map((group) => ({ name: (keys.length ? keys : Object.keys(group.labels).slice(-1)).map((key) => labelOf(key, group.labels[key] ?? "–")).join(" · ") || (series?.name ?? ""), points: group.points }))
     .sort((a, b) => a.name.localeCompare(b.name));
@@ -154,6 +154,6 @@ export function linesOf(series: Series | undefined, labelOf: (key: string, value
 
 export function seriesValue(value: number, unit: string, name: string): string {
   if (unit === "ratio" && name !== "burn_rate") return `${number(Math.round(value * 1000) / 10)} %`;
-  if (unit === "seconds") return duration(value);
+  if (unit === "seconds") return value > 0 && value < 1 ? `${number(Math.round(value * 1000))} ${currentLanguage() === "zh" ? "毫秒" : "ms"}` : duration(value);
   return number(Math.round(value * 100) / 100);
 }

@@ -11,7 +11,7 @@ import { Act } from "@/ui/Act";
 import { DataTable } from "@/ui/DataTable";
 import { Page } from "@/ui/Page";
 import { useReason } from "@/ui/useReason";
-import { useLanes, type Lane } from "./data";
+import { useLaneName, useLanes, type Lane } from "./data";
 
 type Model = Schemas["ModelBody"];
 
@@ -24,7 +24,8 @@ export default function Lanes() {
   const lanes = useLanes();
   const models = useQuery({ queryKey: ["ops", "models"], queryFn: async () => (await call(api.GET("/api/v1/ops/models", { params: { query: { limit: 100 } } }))).items, refetchInterval: 15_000 });
   const refresh = () => client.invalidateQueries({ queryKey: ["ops"] });
-  const nameOf = (lane: Lane) => label("lanes", lane.lane);
+  const laneName = useLaneName();
+  const nameOf = (lane: Lane) => laneName(lane.lane);
   const pause = (lane: Lane) =>
     ask({
       title: t("opsPauseTitle", { lane: nameOf(lane) }),

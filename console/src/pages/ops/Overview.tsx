@@ -217,7 +217,7 @@ export function figure(value: number | null, unit: string): string {
   if (value === null) return "–";
   const text = number(Math.round(value * 10) / 10);
   if (unit === "%") return `${text} %`;
-  const named = valueText("unit", unit);
+  const named = value === 1 && valueText("one", unit) !== unit ? valueText("one", unit) : valueText("unit", unit);
   return named === "count" || named === "" ? text : `${text} ${named}`;
 }
 

@@ -32,6 +32,16 @@ export default function Settings() {
 
 const shown = (value: unknown): string => (typeof value === "string" ? value : typeof value === "number" ? number(value) : JSON.stringify(value));
 
+/** A value as it is stored. A list is cut: the dialog shows it whole. */
+function Value({ value }: { value: unknown }) {
+  const text = shown(value);
+  return (
+    <span className="ops-clip ops-value" translate="no" title={text}>
+      {text}
+    </span>
+  );
+}
+
 function SettingTable() {
   const t = useT();
   const language = useLanguage();
@@ -78,16 +88,16 @@ function SettingTable() {
           {
             title: t("opsSetting"),
             cell: (one) => (
-              <>
+              <div className="ops-setting">
                 <code>{one.key}</code>
                 <br />
                 <span className="soft">{settingText(one, language)}</span>
                 {one.fault ? <div className="ops-fault" translate="no">{one.fault}</div> : null}
-              </>
+              </div>
             ),
           },
-          { title: t("opsValue"), isNumber: true, cell: (one) => (one.updatedAt ? <strong translate="no">{shown(one.value)}</strong> : <span translate="no">{shown(one.value)}</span>) },
-          { title: t("opsDefault"), isNumber: true, cell: (one) => <span className="soft" translate="no">{shown(one.default)}</span> },
+          { title: t("opsValue"), isNumber: true, cell: (one) => (one.updatedAt ? <strong><Value value={one.value} /></strong> : <Value value={one.value} />) },
+          { title: t("opsDefault"), isNumber: true, cell: (one) => <span className="soft"><Value value={one.default} /></span> },
           { title: t("opsChanged"), cell: (one) => (one.updatedAt ? dateTime(one.updatedAt) : "–") },
           mayWrite && {
             title: t("opsActions"),

@@ -61,9 +61,9 @@ export default function TaskPage() {
   if (!task) return <Waiting />;
   const act = (verb: "retry" | "cancel") =>
     ask({
-      title: t(verb === "retry" ? "opsRetryTitle" : "opsCancelTitle", { count: 1 }),
+      title: t(verb === "retry" ? "opsRetryOne" : "opsCancelOne"),
       text: t(verb === "retry" ? "opsRetryText" : "opsCancelText"),
-      action: t(verb === "retry" ? "opsRetry" : "opsCancelTasks"),
+      action: t(verb === "retry" ? "opsRetryOne" : "opsCancelOne"),
       isDanger: verb === "cancel",
       isReasonNeeded: false,
       run: async () => {
@@ -86,11 +86,11 @@ export default function TaskPage() {
         mayWrite ? (
           isLive ? (
             <Button danger onClick={() => act("cancel")}>
-              {t("opsCancelTasks")}
+              {t("opsCancelOne")}
             </Button>
           ) : task.status === "FAILED" || task.status === "PARTIAL" ? (
             <Button type="primary" onClick={() => act("retry")}>
-              {t("opsRetry")}
+              {t("opsRetryOne")}
             </Button>
           ) : null
         ) : null

@@ -1,5 +1,5 @@
-import { lazy, Suspense } from "react";
-import { NavLink, Route, Routes } from "react-router";
+import { lazy, Suspense, useEffect, useRef } from "react";
+import { NavLink, Route, Routes, useLocation } from "react-router";
 import { useAllowed } from "@/api/queries";
 import { useT } from "@/i18n";
 import type { Word } from "@/i18n/words";
@@ -46,6 +46,13 @@ export default function Operations() {
   const t = useT();
   const health = useHealth();
   const mayManageTenants = useAllowed("tenant.manage");
+  const nav = useRef<HTMLElement>(null);
+  const { pathname } = useLocation();
+  // On a phone the sections are wider than the screen: the current one is scrolled into it.
+  useEffect(() => {
+    const current = nav.current?.querySelector<HTMLElement>("[aria-current=page]");
+    if (current) nav.current!.scrollLeft = current.offsetLeft - nav.current!.offsetLeft - (nav.current!.clientWidth - current.offsetWidth) / 2;
+  }, [pathname, mayManageTenants]);
   return (
     <>
       {health.data?.state === "DEGRADED" ? (
@@ -53,7 +60,7 @@ export default function Operations() {
           {t("opsDegraded")} <NavLink to="/ops">{t("opsDegradedWhy")}</NavLink>
         </div>
       ) : null}
-      <nav className="ops-nav" aria-label={t("navOps")}>
+      <nav ref={nav} className="ops-nav" aria-label={t("navOps")}>
         {SECTIONS.filter(([, , permission]) => !permission || mayManageTenants).map(([path, title]) => (
           <NavLink key={path} to={path ? `/ops/${path}` : "/ops"} end={path === ""}>
             {t(title)}

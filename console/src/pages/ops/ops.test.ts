@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { partsOf } from "../text/TextPage";
+import { partsOf } from "../text/services";
 import { outcomeOf } from "./Outcome";
 import { settingText } from "./settingWords";
 

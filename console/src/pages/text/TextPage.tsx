@@ -12,7 +12,7 @@ import { Page } from "@/ui/Page";
 import { Waiting } from "@/ui/Waiting";
 import { Copy } from "../developers/Copy";
 import { DeveloperSwitch, useDeveloperView } from "./developer";
-import { titleOf, useServices } from "./services";
+import { partsOf, titleOf, useServices } from "./services";
 import { BLANK, follow, type Writing } from "./stream";
 import { TEXT_STYLES } from "./styles";
 
@@ -157,15 +157,6 @@ export default function TextPage() {
       </div>
     </Page>
   );
-}
-
-/** The answer of a service that answers with fields, such as a title and its keywords. */
-export function partsOf(result: unknown): [name: string, value: string][] {
-  if (typeof result !== "object" || result === null) return [];
-  return Object.entries(result).flatMap(([name, value]) => {
-    const text = Array.isArray(value) ? value.join(" · ") : String(value);
-    return text ? [[name, text] as [string, string]] : [];
-  });
 }
 
 function Parts({ parts }: { parts: [name: string, value: string][] }) {

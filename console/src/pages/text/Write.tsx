@@ -15,7 +15,7 @@ import { usePaged } from "@/ui/lists";
 import { Drop } from "../studio/Drop";
 import type { Picture } from "../studio/picture";
 import { DeveloperSwitch, useDeveloperView } from "./developer";
-import { titleOf, useServices, type Service } from "./services";
+import { partsOf, titleOf, useServices, type Service } from "./services";
 import { TEXT_STYLES } from "./styles";
 
 type Generation = Schemas["GenerationBody"];
@@ -48,8 +48,8 @@ export default function Write() {
             rowKey={(one) => one.generationId}
             empty={t("txtNone")}
             columns={[
-              { title: t("txtText"), cell: (one) => <Link to={`/text/${one.generationId}`} translate="no">{[...(one.text || t("txtNoText"))].slice(0, 60).join("")}</Link> },
-              { title: t("txtKind"), cell: (one) => titleOf(services.data, one.service) },
+              { title: t("txtText"), cell: (one) => <Link to={`/text/${one.generationId}`} translate="no">{[...(partsOf(one.result)[0]?.[1] ?? (one.text || t("txtNoText")))].slice(0, 60).join("")}</Link> },
+              { title: t("opsKind"), cell: (one) => titleOf(services.data, one.service) },
               { title: t("txtStatus"), cell: (one) => <span className={`tag ${TEXT_STYLES[one.status] ?? ""}`}>{valueText("text", one.status)}</span> },
               { title: t("txtCost"), isNumber: true, cell: (one) => points(one.chargedPoints) },
               { title: t("txtWhen"), cell: (one) => dateTime(one.createdAt) },
@@ -123,7 +123,7 @@ function Writer({ services }: { services: Service[] }) {
         ) : null}
         {takesText ? (
           <Form.Item name="text" label={t("txtWords")} extra={t(picture ? "txtWordsPicture" : "txtWordsHint")} rules={[{ required: wanted.required.includes("text"), whitespace: true, message: t("required") }]}>
-            <Input.TextArea autoSize={{ minRows: 6, maxRows: 12 }} maxLength={4000} showCount placeholder={t("txtExample")} />
+            <Input.TextArea autoSize={{ minRows: 6, maxRows: 12 }} maxLength={4000} placeholder={t("txtExample")} />
           </Form.Item>
         ) : null}
       </div>

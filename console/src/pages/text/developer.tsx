@@ -26,7 +26,7 @@ export function DeveloperSwitch() {
   const t = useT();
   const [isOn, turn] = useDeveloperView();
   return (
-    <span className="row">
+    <span className="row" style={{ flexWrap: "nowrap" }}>
       <Switch aria-label={t("txtEvents")} checked={isOn} onChange={turn} />
       <span aria-hidden="true">{t("txtEvents")}</span>
     </span>

@@ -9,3 +9,12 @@ export const useServices = () => useQuery({ queryKey: ["services"], staleTime: 6
 
 /** The title of a service. Chats are no service of the list. */
 export const titleOf = (services: Service[] | undefined, service: string): string => services?.find((one) => one.service === service)?.title[currentLanguage()] ?? valueText("textService", service);
+
+/** The answer of a service that answers with fields, such as a title and its keywords. */
+export function partsOf(result: unknown): [name: string, value: string][] {
+  if (typeof result !== "object" || result === null) return [];
+  return Object.entries(result).flatMap(([name, value]) => {
+    const text = Array.isArray(value) ? value.join(" · ") : String(value);
+    return text ? [[name, text] as [string, string]] : [];
+  });
+}
