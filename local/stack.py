@@ -21,7 +21,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from artiway.generations.providers import routes
 from artiway.platform import picture_keys
 from artiway.platform.outbound import parse_targets
-from local import administrator, database, emulator, mailbox, pictures, readiness, template, text_model
+from local import administrator, database, emulator, mailbox, pictures, template, text_model
 from local.edge import Edge
 from local.files import write_whole
 from local.lambdas import DEFAULT_SANDBOXES, Configuration, Function, LambdaServer
@@ -192,8 +192,6 @@ class Stack:
             self.facts |= service.start(self.facts)
             self._report_line(f"{service.name} started")
         self._check_interrupt()
-        if not self._in_thread(lambda: readiness.ensure(self._lambda_url, self._local.functions)):
-            self._report_line("a function of jobs did not answer: the first job may start late")
         self._write_facts()
         self._cleanup.callback(self._close_edge)
         self._edge.is_open = True  # last, so that a client that gets an answer finds stack.json
