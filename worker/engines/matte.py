@@ -96,10 +96,10 @@ def mended(rgb: Pixels, plane: Layer, seen: Layer, cloth: Mask) -> Layer:
     colour of a stripe over the paper beside it, so only what is wider than that is believed.
     """
     mask = (plane > 0.5).astype(np.uint8)
-    told = by_tint(rgb, cloth, mask > 0)
-    if told is None:
+    planes = by_tint(rgb, cloth, mask > 0)
+    if planes is None:
         return plane
-    tinted, shadow = told
+    tinted, shadow = planes
     size = max(mask.shape)
     gaps = opened((mask > 0) & shadow & (seen < 0.95), size * 0.003)
     gaps = (dilate(gaps.astype(np.uint8), size * 0.004) > 0) & (mask > 0) & ~tinted & (seen < 0.95)
@@ -117,7 +117,7 @@ def mended(rgb: Pixels, plane: Layer, seen: Layer, cloth: Mask) -> Layer:
 def by_tint(rgb: Pixels, cloth: Mask, inside: Mask) -> tuple[Mask, Mask] | None:
     """Where the picture has a tint that its plain ground has not, and where it is a shadow on that ground.
 
-    None if no tint tells the cloth from the ground.
+    None if cloth and ground have the same tint.
     """
     surface, _ = fit_surface(layer(rgb), ring_of(rgb.shape, inside))
     # Beside white paper in white light, a shadow is grey whatever colour the ground has.
