@@ -22,7 +22,7 @@ from bench.jobs.world import World, world
 RESULTS = Path(__file__).parent.parent / "results" / "jobs.json"
 MINUTES, QUICK_MINUTES = 30, 3
 # Runs per second of the HTTP path, from the lowest; the first that does not hold ends the search.
-HTTP_RATES = (50, 100, 150, 200, 250, 300, 400, 500, 625)
+HTTP_RATES = (100, 200, 300, 400, 500, 625, 800, 1_000, 1_250, 1_600)
 STORY_JOBS, STORY_PER_SECOND = 12_000, 200
 BACKFILL_RATIO = 1.5
 PARTS = ("pace", "burst", "http", "midnight", "backfill")

@@ -187,7 +187,12 @@ def _standing(connection: psycopg.Connection) -> str:
         "SELECT coalesce(sum(running), 0), coalesce(sum(deferred + blocked), 0) FROM job_load"
     ).fetchone() or (0, 0)
     (unsent,) = connection.execute("SELECT count(*) FROM outbox").fetchone() or (0,)
-    return f"{running} runs are under way, {waiting} wait for a place, {unsent} messages are in the outbox"
+    (ended,) = connection.execute(
+        "SELECT coalesce(sum(n_tup_ins), 0) FROM pg_stat_user_tables WHERE relname LIKE 'run\\_result%'"
+    ).fetchone() or (0,)
+    return (
+        f"{ended:,} results stored, {running} runs under way, {waiting} waiting for a place, {unsent} messages unsent"
+    )
 
 
 def _spent(connection: psycopg.Connection, world: World) -> dict[str, float]:
