@@ -216,6 +216,7 @@ class BackfillRelease:
                     for row in tx.policies({one.tenant_id for one in running})
                 },
                 capacity=self._values.get(CAPACITY) // 2,
+                minute=min(1.0, (now.second + 1) / 60),
             )
             for one in running:
                 room.use(one.tenant_id, progress[one.backfill_id].active, one.released)
@@ -236,7 +237,7 @@ class BackfillRelease:
         if progress.parked == progress.active == 0:
             tx.end(one, BackfillStatus.COMPLETED, progress, now)
             return []
-        count = min(progress.parked, one.parallelism - progress.active, room.of(one.tenant_id))
+        count = min(progress.parked, one.parallelism - progress.active, room.of(one.tenant_id, burst=one.parallelism))
         if count <= 0:
             return []
         found = tx.release(one, now, limit=count)
@@ -245,10 +246,14 @@ class BackfillRelease:
 
 
 class _Room:
-    """Half of what a tenant and the platform have. A tenant that may run anything gets one place at least."""
+    """Half of what a tenant and the platform have. A tenant that may run anything gets one place at least.
 
-    def __init__(self, limits: Mapping[UUID, JobLimits], *, capacity: int) -> None:
-        self._limits, self._capacity = limits, capacity
+    The runs of a minute are spread over it, after a first burst: otherwise live runs would meet all of them at once.
+    """
+
+    def __init__(self, limits: Mapping[UUID, JobLimits], *, capacity: int, minute: float) -> None:
+        """`minute` is the part of the present minute that is over."""
+        self._limits, self._capacity, self._minute = limits, capacity, minute
         self._active: dict[UUID, int] = defaultdict(int)
         self._released: dict[UUID, int] = defaultdict(int)
 
@@ -257,12 +262,13 @@ class _Room:
         self._released[tenant_id] += released
         self._capacity -= active
 
-    def of(self, tenant_id: UUID) -> int:
+    def of(self, tenant_id: UUID, *, burst: int) -> int:
         limits = self._limits[tenant_id]
         if not limits.is_active:
             return 0
         places = _half(limits.runs_at_once) - self._active[tenant_id]
-        rate = _half(limits.runs_per_minute) - self._released[tenant_id]
+        most = _half(limits.runs_per_minute)
+        rate = min(most, burst + int(most * self._minute)) - self._released[tenant_id]
         return min(places, rate, self._capacity)
 
 
