@@ -147,7 +147,7 @@ function Writer({ services }: { services: Service[] }) {
           </Button>
           <span className="soft">
             {t("txtPrice", { input: service.pricePoints.input, output: service.pricePoints.output })}
-            {reader ? ` ${t("txtPricePicture", { input: reader.pricePoints.input, output: reader.pricePoints.output })}` : ""}
+            {reader ? ` · ${t("txtPricePicture", { input: reader.pricePoints.input, output: reader.pricePoints.output })}` : ""}
           </span>
         </div>
         <DeveloperSwitch />
