@@ -385,7 +385,7 @@ STEPS = [
             *("list_dead_queues", "list_dead_letters", "replay_dead_letters", "discard_dead_letters"),
             *("operations_list_generations", "cancel_generations", "retry_generations"),
             *("get_guard", "get_invariants", "list_lanes", "get_metrics", "list_models", "get_scheduler"),
-            *("get_series", "list_settings", "change_setting", "restore_setting", "simulate"),
+            *("list_margins", "get_series", "list_settings", "change_setting", "restore_setting", "simulate"),
             *("search_runs", "cancel_runs", "retry_runs", "search_tasks", "get_task_history"),
             *("cancel_tasks", "retry_tasks", "list_workers"),
         )

@@ -52,7 +52,7 @@ class Writer:
 
     def ended(self, generation_id: str) -> Any:
         def poll() -> Any:
-            time.sleep(0.1)
+            time.sleep(0.25)  # below the rate of a free tenant
             found = self.get(generation_id)
             return found if found["status"] in ENDS else None
 
@@ -143,7 +143,7 @@ def test_texts_with_parallelism_one_run_in_turn(writer: Writer) -> None:
 def test_texts_with_parallelism_two_overlap(writer: Writer) -> None:
     writer.operate("PATCH", "/ops/lanes/paid_stream", {"parallelism": 2})
     try:
-        made = [writer.submit("steady-20", words=40) for _ in range(2)]
+        made = [writer.submit("steady-20", words=160) for _ in range(2)]
         first, second = (writer.ended(one) for one in made)
     finally:
         writer.operate("PATCH", "/ops/lanes/paid_stream", {"parallelism": None})
