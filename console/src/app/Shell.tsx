@@ -246,6 +246,7 @@ function AccountMenu({ me }: { me: Me }) {
   const navigate = useNavigate();
   return (
     <Dropdown
+      autoFocus
       trigger={["click"]}
       placement="bottomRight"
       menu={{

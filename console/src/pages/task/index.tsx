@@ -261,7 +261,7 @@ function Results({ task, title }: { task: TaskView; title: string }) {
           {t("taskDownload")}
         </Button>
         {canSubmit ? (
-          <Dropdown trigger={["click"]} menu={{ items: (tools.data ?? []).map((one) => ({ key: one.tool, label: toolTitle(one, one.tool), onClick: () => void navigate(`/studio/${one.tool}?from=${task.taskId}:${result.name}`) })), style: { maxHeight: 340, overflowY: "auto" } }}>
+          <Dropdown autoFocus trigger={["click"]} menu={{ items: (tools.data ?? []).map((one) => ({ key: one.tool, label: toolTitle(one, one.tool), onClick: () => void navigate(`/studio/${one.tool}?from=${task.taskId}:${result.name}`) })), style: { maxHeight: 340, overflowY: "auto" } }}>
             <Button icon={<ToolOutlined />}>{t("taskNext")}</Button>
           </Dropdown>
         ) : null}
