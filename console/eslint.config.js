@@ -14,8 +14,6 @@ export default tseslint.config(
       "react-hooks/exhaustive-deps": "error",
       "@typescript-eslint/consistent-type-imports": "error",
       "jsx-a11y/no-noninteractive-tabindex": ["error", { roles: ["region", "tabpanel"], tags: [], allowExpressionValues: true }],
-      // A menu that opens takes the focus, so that arrow keys work in it; no field of a page does.
-      "jsx-a11y/no-autofocus": ["error", { ignoreNonDOM: true }],
       "no-console": "error",
       eqeqeq: "error",
     },

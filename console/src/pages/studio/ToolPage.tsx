@@ -357,6 +357,7 @@ function CopyMenu({ tool, draft }: { tool: Tool; draft: Draft }) {
     <>
       <Fault error={fault} />
       <Dropdown
+        // eslint-disable-next-line jsx-a11y/no-autofocus -- a menu that opens takes the focus, for the arrow keys
         autoFocus
         trigger={["click"]}
         menu={{
