@@ -65,7 +65,6 @@ export const wallet = {
   walPerson: ["Person", "人员"],
   walShare: ["Share", "占比"],
   walTasks: ["Tasks", "任务"],
-  walPictures: ["Pictures", "图片"],
   walTexts: ["Texts", "文案"],
   walUsedShop: ["Your shop used {points} for {tasks} tasks.", "店铺共使用 {points}，{tasks} 个任务。"],
   walUsedOwn: ["You used {points} for {tasks} tasks.", "您共使用 {points}，{tasks} 个任务。"],
