@@ -11,6 +11,7 @@ export const wallet = {
   walOpenOrder: ["An order of {amount} for {points} points waits for its payment.", "有一笔 {amount}（{points} 积分）的订单待支付。"],
   walGoOnPaying: ["Go on paying", "继续支付"],
   walPoints: ["points", "积分"],
+  walPointsTitle: ["Points", "积分"],
   walPerPoint: ["{price} for 100 points", "每 100 积分 {price}"],
   walBest: ["Best price", "最划算"],
   walBuy: ["Buy", "购买"],

@@ -78,7 +78,7 @@ export default function Usage() {
                   </div>
                 ),
               },
-              { title: t("walPoints"), isNumber: true, cell: (one) => number(one.points) },
+              { title: t("walPointsTitle"), isNumber: true, cell: (one) => number(one.points) },
               { title: t("walTasks"), isNumber: true, cell: (one) => number(one.tasks) },
               { title: t("walTexts"), isNumber: true, cell: (one) => number(one.texts) },
             ]}
