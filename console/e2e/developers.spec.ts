@@ -4,7 +4,7 @@ import { createServer, type IncomingHttpHeaders } from "node:http";
 import { promisify } from "node:util";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
 import { address, close, faults, request, shop, signedIn, stack } from "./harness";
-import { completed, hasFocus, press, tabTo, type } from "./parts";
+import { completed, hasFocus, press, pressItem, tabTo, type } from "./parts";
 
 afterEach(() => {
   expect(faults.splice(0)).toEqual([]);
@@ -56,9 +56,7 @@ describe("developers, with the keyboard alone", () => {
     await page.goto(address("/studio/cutout?sample=bottle"));
     await page.getByTestId("wait").waitFor();
     await press(page, page.getByRole("button", { name: "API" }));
-    await page.getByRole("menuitem", { name: "Copy as curl" }).waitFor();
-    await page.keyboard.press("ArrowDown");
-    await page.keyboard.press("Enter");
+    await pressItem(page, "Copy as curl");
     await page.getByText("Copied.").waitFor();
     const command = await page.evaluate(() => navigator.clipboard.readText());
     const run = () => promisify(execFile)("bash", ["-c", command], { env: { ...process.env, ARTIWAY_KEY: key } });

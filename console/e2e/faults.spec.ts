@@ -37,7 +37,7 @@ describe("faults of the first console", () => {
     const letters = async () => (await asAdmin<{ items: { messageId: string }[] }>("GET", "/ops/dlq/runs?limit=100")).items.map((one) => one.messageId);
     await until(letters, (all) => runs.every((one) => all.includes(one)));
     const page = await signedIn(await operator(), "/ops/dead-letters");
-    await page.locator("tbody tr").filter({ hasText: /\bruns\b/i }).getByRole("button", { name: /^Read/ }).click();
+    await page.locator("tbody tr").filter({ has: page.getByText(/^runs$/i) }).getByRole("button", { name: /^Read/ }).click();
     const discard = page.getByRole("button", { name: "Discard", exact: true });
     await discard.waitFor();
     expect(await discard.isDisabled()).toBe(true);
@@ -52,7 +52,7 @@ describe("faults of the first console", () => {
     await page.context().close();
   });
 
-  it("22: the audit is searched by e-mail, an unknown tool is named, and the API's pages answer HEAD", async () => {
+  it("22: the audit is searched by e-mail and an unknown tool is named", async () => {
     const who = await shop({ points: 7 });
     const page = await signedIn(await operator(), "/ops/audit");
     await page.getByLabel("Person").fill(stack.admin.login);
@@ -63,9 +63,5 @@ describe("faults of the first console", () => {
     const own = await signedIn(who, "/studio/no-such-tool");
     await own.getByText("There is no such tool").waitFor();
     await own.context().close();
-    for (const path of ["/docs", "/openapi.json"]) {
-      const answer = await fetch(stack.apiUrl + path, { method: "HEAD" });
-      expect([path, answer.status]).toEqual([path, 200]);
-    }
   });
 });

@@ -94,6 +94,17 @@ export async function press(page: Page, target: Locator): Promise<void> {
   await hasFocus(page);
 }
 
+/** Choose an item of the menu that is open, with the keyboard. */
+export async function pressItem(page: Page, name: string): Promise<void> {
+  const item = page.getByRole("menuitem", { name, exact: true });
+  await item.waitFor();
+  // The menu takes the focus when it has opened.
+  await expect.poll(() => page.evaluate(() => document.activeElement?.closest("[role=menu]") !== null), { timeout: 30_000 }).toBe(true);
+  for (let steps = 0; steps < 40 && !(await isFocused(item)); steps += 1) await page.keyboard.press("ArrowDown");
+  if (!(await isFocused(item))) throw new Error(`the keyboard does not reach ${name}`);
+  await page.keyboard.press("Enter");
+}
+
 /** Replace the text of a field with the keyboard. */
 export async function type(page: Page, target: Locator, text: string): Promise<void> {
   await tabTo(page, target);

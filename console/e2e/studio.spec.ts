@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { close, faults, request, shop, signedIn, type Shop } from "./harness";
 import { asAdmin } from "./operator";
-import { completed, hasFocus, isShown, press, start, submit, tabTo, taskId, type } from "./parts";
+import { completed, hasFocus, isShown, press, pressItem, start, submit, tabTo, taskId, type } from "./parts";
 
 let who: Shop;
 beforeAll(async () => {
@@ -126,11 +126,7 @@ describe("studio", () => {
     await completed(page);
     const first = taskId(page);
     await press(page, page.getByRole("button", { name: "Use as next input" }));
-    const next = page.getByRole("menuitem", { name: "Style transfer" });
-    await next.waitFor();
-    await page.keyboard.press("ArrowDown");
-    for (let steps = 0; steps < 30 && !(await next.evaluate((one) => one.contains(document.activeElement))); steps += 1) await page.keyboard.press("ArrowDown");
-    await page.keyboard.press("Enter");
+    await pressItem(page, "Style transfer");
     await page.waitForURL(/#\/studio\/style/);
     await page.locator(".previews img").waitFor();
     await submit(page);

@@ -19,7 +19,7 @@ describe("team, with the keyboard alone", () => {
     await dialog.getByText("This is not a complete e-mail address.").waitFor();
     await type(page, dialog.getByLabel("E-mail"), owner.email);
     await page.keyboard.press("Enter");
-    await dialog.getByText("There is already an account").waitFor();
+    await dialog.getByText("is registered already").waitFor();
     await type(page, dialog.getByLabel("E-mail"), email);
     await page.keyboard.press("Enter");
     await page.getByRole("region", { name: "Open invitations" }).getByText(email).waitFor();

@@ -197,8 +197,8 @@ class TestRefusals:
         with pytest.raises(openai.APIStatusError) as failed:
             developer.chat("a dress scene=status_400")
         assert failed.value.status_code == 400
-        with pytest.raises(openai.APIError, match="provider"):
-            list(developer.chat("a dress scene=error_after_text", stream=True))
+        with pytest.raises(openai.APIError, match="provider"), developer.openai() as client:
+            list(client.chat.completions.create(**asked("a dress scene=error_after_text", stream=True)))
         assert wait_for(lambda: developer.points() == (100, 0), seconds=10)
 
 

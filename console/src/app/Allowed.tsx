@@ -9,5 +9,5 @@ export function Allowed({ permissions, children }: { permissions?: string[]; chi
   const me = useUser();
   const t = useT();
   if (!permissions || permissions.some((one) => me.permissions.includes(one))) return children;
-  return <Empty icon={<LockOutlined />} title={t("notAllowed")} text={t("notAllowedText")} />;
+  return <Empty isPage icon={<LockOutlined />} title={t("notAllowed")} text={t("notAllowedText")} />;
 }

@@ -246,6 +246,8 @@ function AccountMenu({ me }: { me: Me }) {
   const navigate = useNavigate();
   return (
     <Dropdown
+      // eslint-disable-next-line jsx-a11y/no-autofocus -- a menu that opens takes the focus, for the arrow keys
+      autoFocus
       trigger={["click"]}
       placement="bottomRight"
       menu={{

@@ -36,7 +36,7 @@ export default function Developers() {
           <Route index element={<Keys />} />
           <Route path="webhooks" element={<Webhooks />} />
           <Route path="samples" element={<Samples />} />
-          <Route path="*" element={<NotFound />} />
+          <Route path="*" element={<NotFound isPart />} />
         </Routes>
       </Suspense>
     </Page>

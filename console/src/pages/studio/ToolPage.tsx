@@ -37,7 +37,7 @@ export default function ToolPage() {
   if (tools.error) return <Fault error={tools.error} retry={() => void tools.refetch()} />;
   if (!tool)
     return (
-      <Empty icon={<ThunderboltOutlined />} title={t("unknownTool")}>
+      <Empty isPage icon={<ThunderboltOutlined />} title={t("unknownTool")}>
         <Link to="/">{t("navStudio")}</Link>
       </Empty>
     );
@@ -232,7 +232,9 @@ function Order({ tool, draft }: { tool: Tool; draft: Draft }) {
     onError: (error) => error instanceof ApiError && changeDraft(tool.tool, () => ({ key: crypto.randomUUID() })),
   });
   const [isAsked, setAsked] = useState(false);
-  const price = lack === null && estimate.data ? estimate.data.pricePoints : priceOf(tool, draft);
+  // Until the server has answered for this very form, the price is counted here: never that of the form before it.
+  const isCurrent = settled === draft && !estimate.isPlaceholderData;
+  const price = lack === null && isCurrent && estimate.data ? estimate.data.pricePoints : priceOf(tool, draft);
   const { balance } = me;
   const short = balance === null ? 0 : Math.max(0, price - balance);
   const fault = start.error ?? (lack === null ? estimate.error : null);
@@ -355,6 +357,8 @@ function CopyMenu({ tool, draft }: { tool: Tool; draft: Draft }) {
     <>
       <Fault error={fault} />
       <Dropdown
+        // eslint-disable-next-line jsx-a11y/no-autofocus -- a menu that opens takes the focus, for the arrow keys
+        autoFocus
         trigger={["click"]}
         menu={{
           items: [

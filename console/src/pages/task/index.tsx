@@ -261,7 +261,12 @@ function Results({ task, title }: { task: TaskView; title: string }) {
           {t("taskDownload")}
         </Button>
         {canSubmit ? (
-          <Dropdown trigger={["click"]} menu={{ items: (tools.data ?? []).map((one) => ({ key: one.tool, label: toolTitle(one, one.tool), onClick: () => void navigate(`/studio/${one.tool}?from=${task.taskId}:${result.name}`) })), style: { maxHeight: 340, overflowY: "auto" } }}>
+          <Dropdown
+            // eslint-disable-next-line jsx-a11y/no-autofocus -- a menu that opens takes the focus, for the arrow keys
+            autoFocus
+            trigger={["click"]}
+            menu={{ items: (tools.data ?? []).map((one) => ({ key: one.tool, label: toolTitle(one, one.tool), onClick: () => void navigate(`/studio/${one.tool}?from=${task.taskId}:${result.name}`) })), style: { maxHeight: 340, overflowY: "auto" } }}
+          >
             <Button icon={<ToolOutlined />}>{t("taskNext")}</Button>
           </Dropdown>
         ) : null}

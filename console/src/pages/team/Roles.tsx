@@ -53,7 +53,7 @@ export function Roles({ roles, error, isPending }: { roles: Role[]; error: unkno
             isQuiet: true,
             cell: (role) =>
               role.isBuiltIn ? (
-                <span className="soft">{t("tmBuiltIn")}</span>
+                <span className="soft" style={{ whiteSpace: "nowrap" }}>{t("tmBuiltIn")}</span>
               ) : (
                 <div className="row">
                   <Button size="small" aria-label={`${t("tmChangeRole")} ${role.name}`} onClick={() => setEdited(role)}>

@@ -35,7 +35,7 @@ export default function Ledger() {
       <div className="wal-filter">
         <label>
           {t("walKind")}
-          <Select allowClear style={{ minWidth: 150 }} value={kind} onChange={setKind} options={KINDS.map((value) => ({ value, label: valueText("kind", value) }))} />
+          <Select allowClear placeholder={t("all")} style={{ minWidth: 150 }} value={kind} onChange={setKind} options={KINDS.map((value) => ({ value, label: valueText("kind", value) }))} />
         </label>
         <label>
           {t("walFrom")}
@@ -68,11 +68,13 @@ export default function Ledger() {
   );
 }
 
-/** What an entry belongs to: a task or an order that can be opened. */
+/** What an entry belongs to: a task, an order or a refund that can be opened. */
 function Reference({ reference }: { reference: string }) {
   const t = useT();
-  const id = reference.split(":").find((part) => /^(task|ord)_/.test(part)) ?? reference;
+  const task = /^task:([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})/.exec(reference)?.[1];
+  const id = task ? `task_${task.replaceAll("-", "")}` : (reference.split(":").find((part) => /^(task|ord|ref)_/.test(part)) ?? reference);
   if (id.startsWith("task_")) return <Link to={`/tasks/${id}`}>{t("walTask")}</Link>;
+  if (id.startsWith("ref_")) return <Link to="/wallet/orders">{t("walRefund")}</Link>;
   if (id.startsWith("ord_")) return <Link to={`/wallet/pay/${id}`}>{t("walOrder")}</Link>;
   return <span className="soft wal-clip" title={reference}>{reference || "–"}</span>;
 }

@@ -38,7 +38,7 @@ export default function Orders() {
         empty={t("walNoOrders")}
         columns={[
           { title: t("walWhen"), cell: (order) => dateTime(order.createdAt) },
-          { title: t("walPoints"), isNumber: true, cell: (order) => number(order.points) },
+          { title: t("walPointsTitle"), isNumber: true, cell: (order) => number(order.points) },
           { title: t("walAmount"), isNumber: true, cell: (order) => yuan(order.amountFen) },
           { title: t("walRefunded"), isNumber: true, cell: (order) => (order.refundedFen ? `− ${yuan(order.refundedFen)}` : "–") },
           { title: t("walStatus"), cell: (order) => <span className={`tag ${ORDER_STYLES[order.status] ?? ""}`}>{valueText("order", order.status)}</span> },
@@ -78,7 +78,7 @@ export default function Orders() {
             columns={[
               { title: t("walWhen"), cell: (refund) => dateTime(refund.createdAt) },
               { title: t("walAmount"), isNumber: true, cell: (refund) => yuan(refund.amountFen) },
-              { title: t("walPoints"), isNumber: true, cell: (refund) => `− ${number(refund.points)}` },
+              { title: t("walPointsTitle"), isNumber: true, cell: (refund) => `− ${number(refund.points)}` },
               { title: t("reason"), cell: (refund) => refund.reason },
               { title: t("walStatus"), cell: (refund) => <span className={`tag ${REFUND_STYLES[refund.status] ?? ""}`}>{valueText("refund", refund.status)}</span> },
             ]}

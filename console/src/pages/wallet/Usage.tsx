@@ -1,33 +1,16 @@
 import { Input, Segmented } from "antd";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
+import { api, call } from "@/api/client";
 import { useLabel } from "@/api/dictionaries";
 import { useAllowed } from "@/api/queries";
-import { raw } from "@/api/raw";
+import type { Schemas } from "@/api/types";
 import { locale, number, points, useT } from "@/i18n";
 import { DataTable } from "@/ui/DataTable";
 import { Fault } from "@/ui/Fault";
 import { Waiting } from "@/ui/Waiting";
-import { search } from "@/ui/lists";
 
-interface Used {
-  day?: string;
-  tool?: string;
-  userId?: string;
-  email?: string | null;
-  displayName?: string | null;
-  tasks: number;
-  pictures: number;
-  texts: number;
-  points: number;
-}
-
-interface UsageAnswer {
-  items: Used[];
-  totalPoints: number;
-  totalTasks: number;
-  scope: "own" | "tenant";
-}
+type Used = Schemas["UsageLineBody"];
 
 type Group = "day" | "tool" | "user";
 
@@ -41,7 +24,7 @@ export default function Usage() {
   const [from, setFrom] = useState(() => isoDay(29));
   const [to, setTo] = useState(() => isoDay(0));
   const filter = { groupBy: group, from, to, timeZone: Intl.DateTimeFormat().resolvedOptions().timeZone };
-  const found = useQuery({ queryKey: ["usage", filter], queryFn: () => raw<UsageAnswer>("GET", `/usage${search({ ...filter, limit: 100 })}`) });
+  const found = useQuery({ queryKey: ["usage", filter], queryFn: () => call(api.GET("/api/v1/usage", { params: { query: { ...filter, limit: 100 } } })) });
   const nameOf = (one: Used): string =>
     group === "day"
       ? new Date(`${one.day}T00:00:00`).toLocaleDateString(locale(), { month: "short", day: "numeric", weekday: "short" })
@@ -95,9 +78,8 @@ export default function Usage() {
                   </div>
                 ),
               },
-              { title: t("walPoints"), isNumber: true, cell: (one) => number(one.points) },
+              { title: t("walPointsTitle"), isNumber: true, cell: (one) => number(one.points) },
               { title: t("walTasks"), isNumber: true, cell: (one) => number(one.tasks) },
-              { title: t("walPictures"), isNumber: true, cell: (one) => number(one.pictures) },
               { title: t("walTexts"), isNumber: true, cell: (one) => number(one.texts) },
             ]}
           />

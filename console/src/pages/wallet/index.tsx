@@ -61,7 +61,7 @@ function Parts() {
           <Route path="orders" element={<Orders />} />
           <Route path="usage" element={<Usage />} />
           <Route path="ledger" element={<Ledger />} />
-          <Route path="*" element={<NotFound />} />
+          <Route path="*" element={<NotFound isPart />} />
         </Routes>
       </Suspense>
     </Page>
