@@ -33,7 +33,11 @@ class Writer:
             self.operate("POST", "/points/grants", grant, headers={"idempotency-key": uuid4().hex})
 
     def call(self, method: str, path: str, body: Any = None, **more: Any) -> Any:
+        """As every client does, again when the rate of a free tenant allows it."""
         answer = self.client.call(method, path, body, token=self.token, **more)
+        while answer.status == 429 and answer.body["code"] == "RATE_429_LIMITED":
+            time.sleep(float(answer.headers["retry-after"]))
+            answer = self.client.call(method, path, body, token=self.token, **more)
         assert answer.status < 300, answer
         return answer.body
 
