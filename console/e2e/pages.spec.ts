@@ -2,8 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { Page } from "playwright-core";
 import { address, axe, close, context, DESKTOP, faults, PHONE, request, shop, signedIn, type Shop } from "./harness";
 import { furnish, type Furnished } from "./furnish";
-import { fits } from "./operator";
-import { requests, settled, watch } from "./parts";
+import { isWithin, requests, settled, watch } from "./parts";
 
 const PUBLIC = ["/login", "/register", "/forgot", "/reset?token=rst_x", "/invitation?token=inv_x"];
 const MODES = [
@@ -68,7 +67,7 @@ describe.each(MODES)("axe: %s", (_, options, language, theme) => {
   it("finds nothing serious on any page, and no page is wider than the screen", async () => {
     const found: Record<string, string[]> = {};
     const look = async (page: Page, name: string) => {
-      await fits(page, name);
+      await isWithin(page, name);
       found[name] = await axe(page);
     };
     const stranger = await (await context({ ...options, colorScheme: theme }, language)).newPage();

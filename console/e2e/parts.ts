@@ -72,6 +72,12 @@ export function watch(page: Page): Traffic {
   return traffic;
 }
 
+/** No page is wider than the screen. A phone would show a wider one smaller, and call it as wide as the window. */
+export async function isWithin(page: Page, name: string): Promise<void> {
+  const width = await page.evaluate(() => document.documentElement.scrollWidth);
+  expect([name, Math.max(width, page.viewportSize()!.width)]).toEqual([name, page.viewportSize()!.width]);
+}
+
 // ------------------------------------------------------------------ the keyboard alone
 
 const isFocused = (target: Locator) => target.evaluate((one) => one === document.activeElement || one.contains(document.activeElement));
