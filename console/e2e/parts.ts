@@ -90,7 +90,7 @@ export async function tabTo(page: Page, target: Locator): Promise<void> {
     const isBefore = await target.evaluate((one) => document.activeElement !== document.body && Boolean(one.compareDocumentPosition(document.activeElement!) & Node.DOCUMENT_POSITION_FOLLOWING));
     await page.keyboard.press(isBefore ? "Shift+Tab" : "Tab");
   }
-  throw new Error(`the keyboard does not reach ${String(target)}`);
+  throw new Error(`the keyboard does not reach ${String(target)} from ${await page.evaluate(() => document.activeElement?.outerHTML.slice(0, 300))}`);
 }
 
 /** Press a button or follow a link with the keyboard. Afterwards something has the focus. */
