@@ -152,8 +152,8 @@ export async function operator(): Promise<Shop> {
   return { ...(await request<Shop>("POST", "/auth/login", { body: { login, password } })), email: login, password };
 }
 
-/** A page that is signed in already, as after a reload. */
-export async function signedIn(who: Shop, path: string, options: BrowserContextOptions = DESKTOP, language: "en" | "zh" = "en", theme: "light" | "dark" = "light"): Promise<Page> {
+/** A new browser for a person who is signed in already, as after a reload. */
+export async function contextOf(who: Shop, options: BrowserContextOptions = DESKTOP, language: "en" | "zh" = "en", theme: "light" | "dark" = "light"): Promise<BrowserContext> {
   const made = await context({ ...options, colorScheme: theme }, language);
   const tokens = { accessToken: who.accessToken, refreshToken: who.refreshToken, userId: who.userId, expiresAt: Date.now() + who.expiresIn * 1000 };
   // Once: a page that signs out stays signed out.
@@ -162,7 +162,11 @@ export async function signedIn(who: Shop, path: string, options: BrowserContextO
     localStorage.setItem("test.signed-in", "yes");
     localStorage.setItem("artiway.session", text!);
   }, [JSON.stringify(tokens)]);
-  const page = await made.newPage();
+  return made;
+}
+
+export async function signedIn(who: Shop, path: string, ...mode: [options?: BrowserContextOptions, language?: "en" | "zh", theme?: "light" | "dark"]): Promise<Page> {
+  const page = await (await contextOf(who, ...mode)).newPage();
   await page.goto(address(path));
   await page.locator("main h1, main h2").first().waitFor();
   return page;

@@ -72,6 +72,12 @@ export function watch(page: Page): Traffic {
   return traffic;
 }
 
+/** No page is wider than the screen. A phone would show a wider one smaller, and call it as wide as the window. */
+export async function isWithin(page: Page, name: string): Promise<void> {
+  const width = await page.evaluate(() => document.documentElement.scrollWidth);
+  expect([name, Math.max(width, page.viewportSize()!.width)]).toEqual([name, page.viewportSize()!.width]);
+}
+
 // ------------------------------------------------------------------ the keyboard alone
 
 const isFocused = (target: Locator) => target.evaluate((one) => one === document.activeElement || one.contains(document.activeElement));
@@ -84,7 +90,7 @@ export async function tabTo(page: Page, target: Locator): Promise<void> {
     const isBefore = await target.evaluate((one) => document.activeElement !== document.body && Boolean(one.compareDocumentPosition(document.activeElement!) & Node.DOCUMENT_POSITION_FOLLOWING));
     await page.keyboard.press(isBefore ? "Shift+Tab" : "Tab");
   }
-  throw new Error(`the keyboard does not reach ${String(target)}`);
+  throw new Error(`the keyboard does not reach ${String(target)} from ${await page.evaluate(() => document.activeElement?.outerHTML.slice(0, 300))}`);
 }
 
 /** Press a button or follow a link with the keyboard. Afterwards something has the focus. */

@@ -88,6 +88,8 @@ test("screenshots", { timeout: 1_200_000 }, async () => {
       await page.locator(".strip button").nth(2).waitFor();
       await settled(page);
       await page.screenshot({ path: `${folder}/task.${mode}.png`, fullPage: true });
+      await page.locator(".dag").scrollIntoViewIfNeeded();
+      await page.screenshot({ path: `${folder}/task-steps.${mode}.png` });
     }
     await page.context().close();
   }

@@ -33,7 +33,7 @@ describe("team, with the keyboard alone", () => {
     await colleague.getByLabel("Password", { exact: true }).fill("correct horse 1");
     await colleague.keyboard.press("Enter");
     await colleague.getByRole("heading", { name: "Studio" }).waitFor();
-    await colleague.getByRole("link", { name: "0 points" }).waitFor();
+    await colleague.getByRole("link", { name: "0 points", exact: true }).waitFor();
 
     // More than there is stands beside its field; a part of it arrives.
     await page.reload();
@@ -47,13 +47,14 @@ describe("team, with the keyboard alone", () => {
     await expect.poll(() => page.getByTestId("balance").textContent(), { timeout: 30_000 }).toBe("260");
     await hasFocus(page);
     await colleague.reload();
-    await colleague.getByRole("link", { name: "40 points" }).waitFor();
+    await colleague.getByRole("link", { name: "40 points", exact: true }).waitFor();
 
     // A viewer sees what the shop made, and cannot make anything.
     await press(page, page.getByRole("button", { name: "Change roles Li Wei" }));
     await tabTo(page, dialog.getByRole("combobox", { name: "Roles" }));
     await page.keyboard.press("Backspace");
     await page.keyboard.type("Viewer");
+    await page.locator(".ant-select-item-option").filter({ hasText: "Viewer" }).waitFor();
     await page.keyboard.press("Enter");
     await page.keyboard.press("Tab");
     await press(page, dialog.getByRole("button", { name: "Save" }));

@@ -12,6 +12,7 @@ import type { Me, TaskView } from "@/api/types";
 import { number, points, relative, translate, useT } from "@/i18n";
 import { Act } from "@/ui/Act";
 import { Fault } from "@/ui/Fault";
+import { placeText } from "@/ui/place";
 import { LanguageSwitch, ThemeSwitch } from "@/ui/Switches";
 import { Waiting } from "@/ui/Waiting";
 import { ENTRIES, isCurrent, isOpenTo } from "./navigation";
@@ -188,7 +189,7 @@ function Lines({ me }: { me: Me }) {
       {state === "offline" ? <div className="line">{t("offline")}</div> : state === "retrying" && isLate ? <div className="line">{t("retrying")}</div> : null}
       {me.newPlaceLogin ? (
         <div className="line">
-          {t("newPlace", { place: me.newPlaceLogin.location || "–", time: relative(me.newPlaceLogin.at) })}
+          {t("newPlace", { place: placeText(me.newPlaceLogin.location), time: relative(me.newPlaceLogin.at) })}
           <Link to="/account/logins">{t("newPlaceSee")}</Link>
           <Act text={t("newPlaceMe")} run={dismiss} />
         </div>

@@ -77,7 +77,7 @@ export function relative(iso: string, now: number = Date.now()): string {
 
 /** A duration for people: "8 s", "2 min 5 s". */
 export function duration(seconds: number): string {
-  const [s, min, h] = language === "zh" ? ["秒", "分", "小时"] : ["s", "min", "h"];
+  const [s, min, h] = language === "zh" ? ["秒", "分钟", "小时"] : ["s", "min", "h"];
   const whole = Math.max(0, Math.round(seconds));
   if (seconds < 10 && seconds !== whole) return `${seconds.toFixed(1)} ${s}`;
   if (whole < 60) return `${whole} ${s}`;

@@ -30,6 +30,9 @@ export function useSubmit<Values extends object>(
   return { submit, fault, isSending };
 }
 
+/** At least one box is ticked. The rule `required` would give the group an attribute that only fields may have. */
+export const oneOf = (message: string) => ({ validator: (_: unknown, value: unknown) => (Array.isArray(value) && value.length ? Promise.resolve() : Promise.reject(new Error(message))) });
+
 function place<Values extends object>(form: FormInstance<Values>, error: unknown, names: Record<string, string>, codes: Record<string, string>): boolean {
   if (!(error instanceof ApiError)) return false;
   const known = new Set(Object.keys(form.getFieldsValue(true) as object).concat(Object.keys(form.getFieldsValue() as object)));

@@ -3,7 +3,7 @@ import type { Area } from "./area";
 export const studio = {
   studioText: ["Choose what you want to make. You see price and waiting time before you start.", "选择要制作的内容，提交前即可看到价格和等待时间。"],
   welcomeTitle: ["Welcome, {shop}", "欢迎，{shop}"],
-  welcomeText: ["Start with {points} on us. Then try a tool with one of our pictures.", "先领取 {points} 免费积分，再用示例图片体验工具。"],
+  welcomeText: ["Start with {points} on us. Then try a tool with one of our pictures.", "先免费领取 {points}，再用示例图片体验工具。"],
   welcomeTake: ["Take {points} for free", "免费领取 {points}"],
   welcomeTaken: ["{points} were added. Choose a picture to try your first cut-out:", "{points} 已到账。选择一张图片，试试抠图："],
   welcomeFirst: ["Make your first picture", "制作您的第一张图片"],

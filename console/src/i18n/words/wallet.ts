@@ -28,7 +28,7 @@ export const wallet = {
   walPhone: ["Pay with WeChat on this phone and come back: this page follows the payment.", "请在本机用微信支付，完成后返回，页面会自动更新。"],
   walOpenWechat: ["Open WeChat Pay", "打开微信支付"],
   walWaiting: ["Waiting for the payment.", "等待支付。"],
-  walExpiresIn: ["The order closes in {time}.", "订单将在 {time} 后关闭。"],
+  walExpiresIn: ["The order closes in {time}.", "订单将在 {time}后关闭。"],
   walClose: ["Close the order", "关闭订单"],
   walCloseTitle: ["Close this order?", "关闭该订单？"],
   walCloseText: ["The code of {amount} stops working. Nothing was paid.", "{amount} 的付款码将失效，未产生扣款。"],

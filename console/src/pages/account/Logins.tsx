@@ -1,6 +1,7 @@
 import { dateTime, useT, valueText } from "@/i18n";
 import { DataTable } from "@/ui/DataTable";
 import { usePaged } from "@/ui/lists";
+import { placeText } from "@/ui/place";
 
 interface Login {
   loginId: string;
@@ -27,7 +28,7 @@ export function Logins({ path }: { path: string }) {
           title: t("accPlace"),
           cell: (login) => (
             <>
-              {login.location || t("accPlaceUnknown")} {login.isNewPlace ? <span className="tag warn">{t("accNewPlace")}</span> : null}
+              {placeText(login.location)} {login.isNewPlace ? <span className="tag warn">{t("accNewPlace")}</span> : null}
             </>
           ),
         },

@@ -4,7 +4,8 @@ import { useState } from "react";
 import { useT } from "@/i18n";
 import { writeClipboard } from "@/ui/clipboard";
 
-export function Copy({ text, name }: { text: string; name: string }) {
+/** `name` says what is copied; with a `label`, that stands on the button. */
+export function Copy({ text, name, label }: { text: string; name: string; label?: string }) {
   const t = useT();
   const [isDone, setDone] = useState<boolean | null>(null);
   const copy = async () => {
@@ -14,8 +15,8 @@ export function Copy({ text, name }: { text: string; name: string }) {
   };
   return (
     <>
-      <Button size="small" icon={isDone ? <CheckOutlined /> : <CopyOutlined />} onClick={() => void copy()}>
-        {name}
+      <Button size="small" icon={isDone ? <CheckOutlined /> : <CopyOutlined />} aria-label={label ? name : undefined} onClick={() => void copy()}>
+        {label ?? name}
       </Button>
       <span role="status" className={isDone === false ? "field-fault" : "visually-hidden"}>
         {isDone === null ? "" : t(isDone ? "copied" : "notCopied")}

@@ -8,7 +8,7 @@ import { dateTime, useT } from "@/i18n";
 import { DataTable } from "@/ui/DataTable";
 import { EnterSubmits } from "@/ui/EnterSubmits";
 import { Fault } from "@/ui/Fault";
-import { useSubmit } from "@/ui/forms";
+import { oneOf, useSubmit } from "@/ui/forms";
 import { usePaged } from "@/ui/lists";
 import { useReason } from "@/ui/useReason";
 import { permissionText } from "../team/Roles";
@@ -110,7 +110,7 @@ function NewKey({ close, done }: { close: () => void; done: (key: string) => voi
         <Form.Item name="days" label={t("devDays")} extra={t("devDaysHint")}>
           <InputNumber min={1} max={3650} precision={0} style={{ width: "100%" }} />
         </Form.Item>
-        <Form.Item name="permissions" label={t("devMay")} rules={[{ required: true, message: t("required") }]}>
+        <Form.Item name="permissions" label={t("devMay")} rules={[oneOf(t("required"))]}>
           <Checkbox.Group className="dev-boxes" options={me.permissions.map((value) => ({ value, label: permissionText(value) }))} />
         </Form.Item>
         <Form.Item name="signed" valuePropName="checked">

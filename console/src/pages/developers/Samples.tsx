@@ -17,7 +17,7 @@ export default function Samples() {
         <section key={name} className="card stack tight" aria-labelledby={`dev-${name}`}>
           <div className="row between">
             <h2 id={`dev-${name}`}>{t(title)}</h2>
-            <Copy text={sampleOf(name, location.origin)} name={t("devCopyAs", { name: t(title) })} />
+            <Copy text={sampleOf(name, location.origin)} name={t("devCopyAs", { name: t(title) })} label={t("copy")} />
           </div>
           <pre className="dev-code" role="region" tabIndex={0} aria-label={t(title)}>
             {sampleOf(name, location.origin)}

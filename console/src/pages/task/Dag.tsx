@@ -11,7 +11,7 @@ export const isCall = (node: Node): boolean => node.type === "http";
 /** Events add the times of a step while the page is open. */
 export type TimedNode = Node & { startedAt?: string | null; endedAt?: string | null };
 
-const WIDTH = 244;
+const WIDTH = 212;
 const HEIGHT = 68;
 const GAP_X = 52;
 const GAP_Y = 14;

@@ -8,7 +8,7 @@ import { useT, valueText } from "@/i18n";
 import { DataTable } from "@/ui/DataTable";
 import { EnterSubmits } from "@/ui/EnterSubmits";
 import { Fault } from "@/ui/Fault";
-import { useSubmit } from "@/ui/forms";
+import { oneOf, useSubmit } from "@/ui/forms";
 import { useReason } from "@/ui/useReason";
 
 type Role = Schemas["RoleBody"];
@@ -17,7 +17,7 @@ type Permission = Schemas["NewRoleBody"]["permissions"][number];
 export const permissionText = (permission: string): string => valueText("permission", permission.replace(".", "_"));
 
 /** The roles of the shop. Built-in ones are shown; own ones are made, changed and deleted. */
-export function Roles({ roles, error, isPending }: { roles: Role[]; error: unknown; isPending: boolean }) {
+export function Roles({ roles, error, isPending, isOpen, open }: { roles: Role[]; error: unknown; isPending: boolean; isOpen: boolean; open: () => void }) {
   const t = useT();
   const ask = useReason();
   const client = useQueryClient();
@@ -37,36 +37,41 @@ export function Roles({ roles, error, isPending }: { roles: Role[]; error: unkno
   return (
     <section className="stack" aria-labelledby="tm-roles">
       <div className="row between">
-        <h2 id="tm-roles">{t("tmRoles")}</h2>
-        <Button onClick={() => setEdited("new")}>{t("tmNewRole")}</Button>
+        <div>
+          <h2 id="tm-roles">{t("tmRoles")}</h2>
+          <p className="soft">{t("tmRolesHint")}</p>
+        </div>
+        {isOpen ? <Button onClick={() => setEdited("new")}>{t("tmNewRole")}</Button> : <Button onClick={open}>{t("tmRolesShow")}</Button>}
       </div>
-      <DataTable<Role>
-        label={t("tmRoles")}
-        source={{ items: roles, error, isPending }}
-        rowKey={(role) => role.name}
-        empty={t("tmNoRoles")}
-        columns={[
-          { title: t("tmRole"), cell: (role) => <strong>{valueText("role", role.name)}</strong> },
-          { title: t("tmMay"), cell: (role) => <span className="soft">{role.permissions.map((one) => permissionText(one)).join(" · ")}</span> },
-          {
-            title: t("tmActions"),
-            isQuiet: true,
-            cell: (role) =>
-              role.isBuiltIn ? (
-                <span className="soft" style={{ whiteSpace: "nowrap" }}>{t("tmBuiltIn")}</span>
-              ) : (
-                <div className="row">
-                  <Button size="small" aria-label={`${t("tmChangeRole")} ${role.name}`} onClick={() => setEdited(role)}>
-                    {t("tmChangeRole")}
-                  </Button>
-                  <Button size="small" danger aria-label={`${t("delete")} ${role.name}`} onClick={() => remove(role)}>
-                    {t("delete")}
-                  </Button>
-                </div>
-              ),
-          },
-        ]}
-      />
+      {isOpen ? (
+        <DataTable<Role>
+          label={t("tmRoles")}
+          source={{ items: roles, error, isPending }}
+          rowKey={(role) => role.name}
+          empty={t("tmNoRoles")}
+          columns={[
+            { title: t("tmRole"), cell: (role) => <strong>{valueText("role", role.name)}</strong> },
+            { title: t("tmMay"), cell: (role) => <span className="soft">{role.permissions.map((one) => permissionText(one)).join(" · ")}</span> },
+            {
+              title: t("tmActions"),
+              isQuiet: true,
+              cell: (role) =>
+                role.isBuiltIn ? (
+                  <span className="soft" style={{ whiteSpace: "nowrap" }}>{t("tmBuiltIn")}</span>
+                ) : (
+                  <div className="row">
+                    <Button size="small" aria-label={`${t("tmChangeRole")} ${role.name}`} onClick={() => setEdited(role)}>
+                      {t("tmChangeRole")}
+                    </Button>
+                    <Button size="small" danger aria-label={`${t("delete")} ${role.name}`} onClick={() => remove(role)}>
+                      {t("delete")}
+                    </Button>
+                  </div>
+                ),
+            },
+          ]}
+        />
+      ) : null}
       {edited ? <RoleForm role={edited === "new" ? null : edited} close={() => setEdited(null)} /> : null}
     </section>
   );
@@ -89,7 +94,7 @@ function RoleForm({ role, close }: { role: Role | null; close: () => void }) {
         <Form.Item name="name" label={t("tmRoleName")} extra={t("tmRoleNameHint")} rules={[{ required: true, message: t("required") }]}>
           <Input maxLength={40} disabled={role !== null} autoComplete="off" />
         </Form.Item>
-        <Form.Item name="permissions" label={t("tmMay")} rules={[{ required: true, message: t("required") }]}>
+        <Form.Item name="permissions" label={t("tmMay")} rules={[oneOf(t("required"))]}>
           <Checkbox.Group className="tm-boxes" options={me.permissions.map((value) => ({ value, label: permissionText(value) }))} />
         </Form.Item>
         <Fault error={fault} />

@@ -1,4 +1,4 @@
-import { App, Button, Drawer, Form, Input, InputNumber, Modal, Select } from "antd";
+import { App, Button, Drawer, Form, Input, InputNumber, Modal, Select, type SelectProps } from "antd";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, call, once } from "@/api/client";
@@ -40,11 +40,13 @@ export default function Team() {
   const mayTransfer = useAllowed("points.transfer");
   const users = usePaged<User>(["users"], "/users", { limit: 50 });
   const invitations = usePaged<Invitation>(["invitations"], "/invitations");
-  const roles = useQuery({ queryKey: ["roles"], queryFn: async () => (await call(api.GET("/api/v1/roles", { params: { query: { limit: 100 } } }))).items });
   const [isInviting, setInviting] = useState(false);
   const [changed, setChanged] = useState<User | null>(null);
   const [receiver, setReceiver] = useState<User | null>(null);
   const [watched, setWatched] = useState<User | null>(null);
+  const [isRolesOpen, setRolesOpen] = useState(false);
+  // Asked for when they are needed: a page sends at most four requests.
+  const roles = useQuery({ queryKey: ["roles"], enabled: isRolesOpen || isInviting || changed !== null, queryFn: async () => (await call(api.GET("/api/v1/roles", { params: { query: { limit: 100 } } }))).items });
   const setStatus = (user: User, status: "ACTIVE" | "DISABLED") =>
     ask({
       title: t(status === "DISABLED" ? "tmDisableTitle" : "tmEnableTitle", { person: nameOf(user) }),
@@ -162,7 +164,7 @@ export default function Team() {
             />
           </section>
         ) : null}
-        <Roles roles={roles.data ?? []} error={roles.error} isPending={roles.isPending} />
+        <Roles roles={roles.data ?? []} error={roles.error} isPending={roles.isPending} isOpen={isRolesOpen} open={() => setRolesOpen(true)} />
         <Shop />
       </div>
       {isInviting ? <Invite roles={roles.data ?? []} close={() => setInviting(false)} /> : null}
@@ -177,6 +179,13 @@ export default function Team() {
 
 type Role = Schemas["RoleBody"];
 const roleOptions = (roles: Role[]) => roles.map((role) => ({ value: role.name, label: valueText("role", role.name) }));
+
+/** The list closes after each choice: while it is open, Tab takes or drops a role and does not leave the field. */
+function RoleSelect({ roles, ...field }: { roles: Role[] } & SelectProps<string[]>) {
+  const [isOpen, setOpen] = useState(false);
+  const close = () => setOpen(false);
+  return <Select<string[]> {...field} mode="multiple" options={roleOptions(roles)} loading={!roles.length} open={isOpen} onOpenChange={setOpen} onSelect={close} onDeselect={close} />;
+}
 
 function Invite({ roles, close }: { roles: Role[]; close: () => void }) {
   const t = useT();
@@ -203,7 +212,7 @@ function Invite({ roles, close }: { roles: Role[]; close: () => void }) {
           <Input autoComplete="off" inputMode="email" />
         </Form.Item>
         <Form.Item name="roles" label={t("tmRoles")} rules={[{ required: true, message: t("required") }]}>
-          <Select mode="multiple" options={roleOptions(roles)} />
+          <RoleSelect roles={roles} />
         </Form.Item>
         <Fault error={fault} />
         <EnterSubmits />
@@ -225,7 +234,7 @@ function ChangeRoles({ user, roles, close }: { user: User; roles: Role[]; close:
     <Modal open title={t("tmRolesOf", { person: nameOf(user) })} onCancel={close} okText={t("save")} onOk={form.submit} okButtonProps={{ loading: isSending }}>
       <Form form={form} layout="vertical" initialValues={{ roles: user.roles, concurrency: user.concurrency }} onFinish={(values) => void submit(values)}>
         <Form.Item name="roles" label={t("tmRoles")} rules={[{ required: true, message: t("required") }]}>
-          <Select mode="multiple" options={roleOptions(roles)} />
+          <RoleSelect roles={roles} />
         </Form.Item>
         <Form.Item name="concurrency" label={t("tmConcurrency")} extra={t("tmConcurrencyHint")}>
           <InputNumber min={0} precision={0} style={{ width: "100%" }} />

@@ -73,8 +73,10 @@ export default function Payment() {
         ) : isOpen ? (
           <div className="card wal-pay">
             {pay.codeUrl ? (
-              <div className="wal-qr">
-                <QRCode value={pay.codeUrl} size={220} bordered={false} bgColor="#ffffff" color="#000000" type="svg" />
+              <div className="wal-qr" role="img" aria-label={t("walScan")}>
+                <div aria-hidden="true">
+                  <QRCode value={pay.codeUrl} size={220} bordered={false} bgColor="#ffffff" color="#000000" type="svg" />
+                </div>
               </div>
             ) : null}
             <div className="stack">
