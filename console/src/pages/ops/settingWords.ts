@@ -66,6 +66,7 @@ export const SETTING_WORDS: readonly (readonly [key: string, zh: string])[] = [
   ["retention.token_days", "状态机任务令牌在答复后保留的天数"],
   ["retention.unpaid_order_days", "未支付即关闭的订单保留的天数"],
   ["retention.upload_days", "上传的图片过期删除后，其记录保留的天数"],
+  ["retention.usage_days", "文本模型每日用量保留的天数，毛利报表由此得出"],
   ["run_archive.hot_days", "运行与日志在数据库中保留的天数"],
   ["run_archive.keep_days", "归档的运行与日志保留的天数"],
   ["run_guard.backlog", "过多的到期运行数"],
