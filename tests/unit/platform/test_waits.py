@@ -11,6 +11,7 @@ SLOW = {
     "GET /api/v1/ops/audit",
     "GET /api/v1/ops/fairness",
     "GET /api/v1/ops/invariants",
+    "GET /api/v1/ops/margins",
     "GET /api/v1/ops/reconciliations/{day}",
     "GET /api/v1/ops/runs",
     "GET /api/v1/ops/series",
