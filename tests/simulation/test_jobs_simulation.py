@@ -15,7 +15,9 @@ from tests.simulation.jobs_promises import JobsPromises
 from tests.simulation.jobs_story import jobs_played
 
 COUNT = 100 if SOAK == 1 else 1_000
-SEEDS = [int(os.environ["ARTIWAY_SEED"])] if "ARTIWAY_SEED" in os.environ else list(range(COUNT))
+# 265: the clock steps back between an edit and a pause, over a fire.
+FOUND_BEFORE = [265] if SOAK == 1 else []
+SEEDS = [int(os.environ["ARTIWAY_SEED"])] if "ARTIWAY_SEED" in os.environ else [*range(COUNT), *FOUND_BEFORE]
 GROUP = 10
 GROUPS = [SEEDS[start : start + GROUP] for start in range(0, len(SEEDS), GROUP)]
 

@@ -216,7 +216,8 @@ class JobService:
 
     def pause(self, actor: Actor, job_id: UUID, note: str | None) -> JobView:
         with self._store.open(actor.tenant_id) as tx:
-            job, now = _found(tx.job(job_id, is_locked=True)), tx.now()
+            job = _found(tx.job(job_id, is_locked=True))
+            now = _in_order(job, tx.now())
             if status_of(job, now) is JobStatus.COMPLETED:
                 raise JobConflict("no fire of the job is left", status=job.status)
             if job.status is JobStatus.PAUSED and note is None:
@@ -236,7 +237,8 @@ class JobService:
     def resume(self, actor: Actor, job_id: UUID, note: str | None, *, catch_up: CatchUp = CatchUp.NONE) -> JobView:
         """The next fire is the first one after now. `catch_up` makes up for fires of the pause."""
         with self._store.open(actor.tenant_id) as tx:
-            job, now = _found(tx.job(job_id, is_locked=True)), tx.now()
+            job = _found(tx.job(job_id, is_locked=True))
+            now = _in_order(job, tx.now())
             if job.status is not JobStatus.PAUSED:
                 return _view(job, now)
             resumed = replace(job, note=note, paused_by=None, paused_at=None)
@@ -250,7 +252,8 @@ class JobService:
         """The runs that it made stay. A run that has begun ends as usual."""
         with self._store.open(actor.tenant_id) as tx:
             tx.lock_jobs()
-            job, now = _found(tx.job(job_id, is_locked=True)), tx.now()
+            job = _found(tx.job(job_id, is_locked=True))
+            now = _in_order(job, tx.now())
             if successors := self._predecessors.successors(tx.tx, job_id):
                 raise HasSuccessors([ids.to_wire("job", one) for one in successors])
             self._predecessors.replace(tx.tx, job_id, ())
@@ -448,6 +451,7 @@ class JobService:
         *,
         changes: Sequence[str],
     ) -> Job:
+        now = _in_order(job, now)
         self._first_signing_key(tx, actor, definition)  # its secret is shown after a rotation
         self._retract(tx, job, now, f"edited by {ids.to_wire('usr', actor.user_id)}")
         details = {"fields": list(changes)}
@@ -505,6 +509,12 @@ def _changed(definition: Definition, change: Mapping[str, Any], rules: Rules) ->
     elif "timeoutSeconds" in change and "timeoutSeconds" in document["task"]:
         document["task"] = {name: value for name, value in document["task"].items() if name != "timeoutSeconds"}
     return definition_of(shape_of(merged(document, change)), rules, before=definition)
+
+
+def _in_order(job: Job, now: datetime) -> datetime:
+    """The time of a change is not before the last change, also where the clock has stepped back: a fire between the two
+    belongs to the earlier definition, and is noted if its run is retracted."""
+    return max(now, job.updated_at)
 
 
 def _past(last_fire_at: datetime | None, now: datetime) -> datetime | None:
