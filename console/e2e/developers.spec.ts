@@ -82,7 +82,11 @@ describe("developers, with the keyboard alone", () => {
     const page = await signedIn(who, "/developers/webhooks");
     const url = page.getByLabel("Address", { exact: true });
     await type(page, url, "http://10.0.0.8/hook");
+    const refused = page.waitForResponse((one) => one.request().method() === "POST" && one.status() === 422);
     await page.keyboard.press("Enter");
+    await refused;
+    // While a form is sent, Enter does not send it again. An error of the pattern may be left from the typing.
+    await page.locator(".ant-btn-loading").waitFor({ state: "detached" });
     await page.locator(".ant-form-item-explain-error").waitFor();
     expect(await url.inputValue()).toBe("http://10.0.0.8/hook");
     const target = `http://127.0.0.1:${PORT}/shop`;

@@ -183,3 +183,16 @@ export async function axe(page: Page): Promise<string[]> {
   });
   return found.filter((one) => one.impact === "serious" || one.impact === "critical").map((one) => `${one.id} (${one.impact}): ${one.nodes.map((node) => `${node.html.slice(0, 160)} ${node.failureSummary.split("\n")[1] ?? ""}`).join(" | ")}`);
 }
+
+/** The same in both looks, without opening the page again: it follows the device. */
+export async function axeInBothLooks(page: Page): Promise<string[]> {
+  const found: string[] = [];
+  for (const look of ["dark", "light"] as const) {
+    await page.emulateMedia({ colorScheme: look });
+    await page.locator(`html[data-theme=${look}]`).waitFor({ state: "attached" });
+    // Colours that change have no contrast of their own.
+    await page.waitForFunction(() => !document.getAnimations().some((one) => one instanceof CSSTransition));
+    found.push(...(await axe(page)).map((one) => `${look}: ${one}`));
+  }
+  return found;
+}

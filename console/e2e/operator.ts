@@ -2,7 +2,6 @@ import { readFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import { join } from "node:path";
 import { deflateSync, crc32 } from "node:zlib";
-import { expect } from "vitest";
 import type { Locator, Page } from "playwright-core";
 import { WORDS, type Word } from "../src/i18n/words";
 import { address, adminToken, request, type Shop } from "./harness";
@@ -122,11 +121,6 @@ export async function visit(page: Page, path: string, mark: Locator): Promise<vo
 
 /** A word of the console in the language of a page. */
 export const word = (key: Word, language: "en" | "zh"): string => WORDS[key][language === "zh" ? 1 : 0];
-
-/** No page is wider than the screen. */
-export async function fits(page: Page, path: string): Promise<void> {
-  expect([path, await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth + 1)]).toEqual([path, true]);
-}
 
 /** Names of people's own things and of products, which no page translates. */
 const NAMES = /^(Artiway|Shop|English|Jain|JSON|Redis|GPU|PostgreSQL|WebP|JPEG|Ctrl|Cron|https|HTTP|POST|HEAD|PATCH|DELETE|[A-Z]{2,5})$/;

@@ -41,6 +41,7 @@ describe("team, with the keyboard alone", () => {
     await type(page, dialog.getByLabel("Points"), "400");
     await page.keyboard.press("Enter");
     await dialog.locator(".ant-form-item-explain-error").waitFor();
+    await dialog.locator(".ant-btn-loading").waitFor({ state: "detached" });
     await type(page, dialog.getByLabel("Points"), "40");
     await page.keyboard.press("Enter");
     await dialog.waitFor({ state: "hidden" });
