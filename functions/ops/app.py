@@ -771,6 +771,7 @@ class CheckBody(http.Wire):
     ok: bool
     checked: int
     violations: list[dict[str, Any]] = Field(description="the first rows that violate it")
+    since: datetime | None = Field(default=None, description="when a check first found such rows")
 
 
 class InvariantsBody(http.Wire):
@@ -793,6 +794,7 @@ def get_invariants(
                 ok=check.is_ok,
                 checked=check.checked,
                 violations=[{key: str(value) for key, value in row.items()} for row in check.violations],
+                since=check.since,
             )
             for check in health.checks
         ],

@@ -290,6 +290,8 @@ class CheckBody(TypedDict):
     checked: int
     # the first rows that violate it
     violations: list[dict[str, Any]]
+    # when a check first found such rows
+    since: NotRequired[str | None]
 
 
 class CircuitBody(TypedDict):

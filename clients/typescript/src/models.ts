@@ -234,6 +234,8 @@ export interface CheckBody {
   checked: number;
   /** the first rows that violate it */
   violations: Record<string, unknown>[];
+  /** when a check first found such rows */
+  since?: string | null;
 }
 
 export interface CircuitBody {

@@ -40,6 +40,7 @@ BREAKS = {
     "ALTER TABLE points_account DISABLE TRIGGER ALL;"
     "UPDATE points_ledger SET balance_delta = balance_delta + 1, balance = balance + 1 WHERE version = 1",
 }
+MENDS_BALANCES = "UPDATE points_ledger SET balance_delta = balance_delta - 1, balance = balance - 1 WHERE version = 1"
 BY_CONSTRAINT = {"slots_are_held_by_attempts", "sweepers_run"}
 # tests/integration/jobs/test_invariants.py corrupts these.
 OF_RUNS = {"runs_are_single", "runs_have_jobs", "running_runs_are_leased", "run_counters_agree"}
@@ -116,6 +117,22 @@ def test_broken_invariant_is_found_with_its_rows(broken_world, name, is_full):
     check = check_of(broken_world, name, is_full=is_full)
     assert check.violations
     assert check.checked >= len(check.violations) or name == "artefacts_have_nodes"
+
+
+@pytest.mark.breaks_invariants("the test corrupts the rows", *(name for name, _, _ in CHECKS))
+def test_broken_invariant_says_since_when(broken_world):
+    name = "balances_equal_ledger"
+    assert check_of(broken_world, name).since is None
+    broken_world.superuser.execute(BREAKS[name].encode())
+    first = check_of(broken_world, name, is_full=False).since
+    assert first is not None
+    assert [check_of(broken_world, name, is_full=is_full).since for is_full in (False, True)] == [first, first]
+    slice_of(broken_world, "holds_end_once")  # a part of the rows mends nothing
+    assert check_of(broken_world, name).since == first
+    broken_world.superuser.execute(MENDS_BALANCES)
+    assert check_of(broken_world, name).since is None
+    broken_world.superuser.execute(BREAKS[name].encode())
+    assert check_of(broken_world, name).since > first
 
 
 @pytest.mark.breaks_invariants("the test corrupts the rows", *(name for name, _, _ in CHECKS))

@@ -105,10 +105,10 @@ export default function Overview() {
     })),
     ...(invariants.data?.checks ?? [])
       .filter((check) => !check.ok)
-      .map((check) => ({ key: `invariant-${check.name}`, isBad: true, text: t("opsInvariantBroken", { name: valueText("invariant", check.name), count: number(check.violations.length) }), since: null, to: "/ops/checks", action: t("opsChecks") })),
+      .map((check) => ({ key: `invariant-${check.name}`, isBad: true, text: t("opsInvariantBroken", { name: valueText("invariant", check.name), count: number(check.violations.length) }), since: check.since ?? null, to: "/ops/checks", action: t("opsChecks") })),
     ...(bills.data ?? [])
       .filter((day) => day.status === "FAILED" || day.status === "COMPARED")
-      .map((day) => ({ key: `bill-${day.day}`, isBad: true, text: t(day.status === "FAILED" ? "opsBillFailed" : "opsBillDiffers", { day: day.day, count: number(day.differences ?? 0) }), since: null, to: "/ops/checks", action: t("opsChecks") })),
+      .map((day) => ({ key: `bill-${day.day}`, isBad: true, text: t(day.status === "FAILED" ? "opsBillFailed" : "opsBillDiffers", { day: day.day, count: number(day.differences ?? 0) }), since: day.updatedAt, to: "/ops/checks", action: t("opsChecks") })),
     ...paused.map((lane) => {
       const change = changes.data?.items.find((one) => one.target === lane.lane && (one.details.after as { is_paused?: boolean } | undefined)?.is_paused === true);
       const reason = change?.details.reason;

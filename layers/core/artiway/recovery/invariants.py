@@ -7,7 +7,8 @@ slice the next part of all rows: docs/retention.md says what they can miss, and 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Protocol
 from uuid import UUID
@@ -76,6 +77,9 @@ class InvariantQueries(Protocol):
     def add_suspects(self, suspects: Scope) -> None:
         """The next check of changes covers them too."""
 
+    def note_broken(self, broken: Sequence[str], mended: Sequence[str]) -> Mapping[str, datetime]:
+        """Since when the broken ones are known."""
+
     def changed_between(self, since: datetime, until: datetime) -> Scope: ...
 
     def slices(self, *, chunk: int) -> Slices: ...
@@ -139,7 +143,7 @@ class Invariants:
         found = suspects_of(checks)
         if not found.is_empty:
             self._queries.add_suspects(found)
-        return self._reported(checks)
+        return self._reported(checks, is_partial=True)
 
     def _run(self, scope: Scope | None, grace_s: int, *, names: frozenset[str] | None = None) -> list[Check]:
         return [
@@ -148,13 +152,16 @@ class Invariants:
             if names is None or name in names
         ]
 
-    @staticmethod
-    def _reported(checks: Sequence[Check]) -> Health:
+    def _reported(self, checks: Sequence[Check], *, is_partial: bool = False) -> Health:
+        """A partial check may find broken rows; that it finds none says nothing about the others."""
         metrics.emit("InvariantsBroken", sum(not check.is_ok for check in checks))
+        broken = [check.name for check in checks if not check.is_ok]
+        mended = [] if is_partial else [check.name for check in checks if check.is_ok]
+        since = self._queries.note_broken(broken, mended)
         for check in checks:
             if not check.is_ok:
                 logger.error("invariant broken", check=check.name, rows=list(check.violations))
-        return Health(checks)
+        return Health([replace(check, since=since.get(check.name)) for check in checks])
 
 
 SCOPED = frozenset(name for name, _, _ in CHECKS) - LIVE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -56,11 +57,13 @@ class Scope:
 
 @dataclass(frozen=True)
 class Check:
-    """The result for one invariant: the number of checked rows, and the rows that break it."""
+    """The result for one invariant: the number of checked rows, and the rows that break it. `since` is when a check first
+    found such rows."""
 
     name: str
     checked: int
     violations: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
+    since: datetime | None = None
 
     @property
     def is_ok(self) -> bool:

@@ -139,6 +139,17 @@ ON CONFLICT (name) DO UPDATE SET position = excluded.position;
 -- name: forget_found
 DELETE FROM sweep_position WHERE name = 'invariants:found' AND position = %(found)s::jsonb;
 
+-- name: forget_mended
+UPDATE sweep_position SET position = position - %(mended)s::text[]
+ WHERE name = 'invariants:broken' AND position ?| %(mended)s::text[];
+
+-- name: keep_broken
+-- A time that is known already stays.
+INSERT INTO sweep_position AS known (name, position)
+SELECT 'invariants:broken', jsonb_object_agg(broken, clock_timestamp()) FROM unnest(%(broken)s::text[]) AS broken
+ON CONFLICT (name) DO UPDATE SET position = excluded.position || known.position
+RETURNING position;
+
 -- name: changed_between
 -- The dependents of a changed node are included, because their in-degrees count it. A task changes with its nodes, a hold and
 -- an order with the ledger; an order that was paid and not credited is found by its payment.

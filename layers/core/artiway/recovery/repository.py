@@ -123,6 +123,15 @@ class PostgresInvariantQueries:
         with self._database.service_transaction() as tx:
             tx.run(SQL["keep_found"], {"found": _text(suspects)})
 
+    def note_broken(self, broken: Sequence[str], mended: Sequence[str]) -> Mapping[str, datetime]:
+        with self._database.service_transaction() as tx:
+            tx.run(SQL["forget_mended"], {"mended": list(mended)})
+            if not broken:
+                return {}
+            row = tx.one(SQL["keep_broken"], {"broken": list(broken)})
+        assert row is not None
+        return {name: datetime.fromisoformat(at) for name, at in row["position"].items()}
+
     def changed_between(self, since: datetime, until: datetime) -> Scope:
         with self._database.service_transaction() as tx:
             tx.run(SQL["use_indexes"])
