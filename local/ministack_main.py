@@ -6,6 +6,8 @@
 - S3 answers signed requests only, as a private bucket does. The key of the workers reads models/* and nothing else.
 - Calls start without polling delays: a long poll ends when a message arrives, a consumer is called when its queue has
   messages, an execution starts at once, and calls to functions reuse connections.
+- Consumers cost less: a pass over them skips empty queues, and messages that arrive while a function is busy wait a
+  moment for others, so that one call handles them.
 """
 
 from __future__ import annotations
@@ -17,16 +19,17 @@ import json
 import math
 import os
 import re
+import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from cryptography.hazmat.primitives import serialization
 from ministack.app import main  # type: ignore[import-not-found]
-from ministack.core import sigv4  # type: ignore[import-not-found]
+from ministack.core import concurrency, sigv4  # type: ignore[import-not-found]
 from ministack.services import kms, lambda_svc, s3, sqs, stepfunctions  # type: ignore[import-not-found]
 from ministack.services.cloudformation import provisioners  # type: ignore[import-not-found]
 
@@ -43,6 +46,9 @@ IDLE_SECONDS = 20
 # A long poll also checks when a delay or visibility timeout ends, and at this interval: timeouts may be changed.
 POLL_SECONDS = 1.0
 SHORTEST_SECONDS = 0.02
+# While a function handles this many batches of a queue, which is one for each core, a message waits for others this long.
+BATCHES_AT_ONCE = os.cpu_count() or 1
+GATHER_SECONDS = 0.03
 # MiniStack sleeps this long before the first state of an execution. Waits and retries of a machine are longer.
 START_DELAY_SECONDS = 0.15
 
@@ -147,6 +153,37 @@ class Batches:
         return batch
 
 
+class Consumers:
+    """The event sources that have something to do. MiniStack would look into every queue after each message."""
+
+    def __init__(self) -> None:
+        self._all = lambda_svc._iter_all_esms  # noqa: SLF001
+        self._timer: threading.Timer | None = None
+
+    def waiting(self) -> Iterator[tuple[str, str, Json]]:
+        for account, region, source in self._all():
+            queue = sqs._queue_by_arn(source.get("EventSourceArn", ""))  # noqa: SLF001
+            if queue is None or (queue["messages"] and not self._is_gathering(source, queue)):
+                yield account, region, source
+
+    def _is_gathering(self, source: Json, queue: Json) -> bool:
+        if lambda_svc._esm_inflight.get(source["UUID"], 0) < BATCHES_AT_ONCE:  # noqa: SLF001
+            return False
+        now = time.time()
+        visible = [message["visible_at"] for message in list(queue["messages"]) if message["visible_at"] <= now]
+        if not visible or len(visible) >= source.get("BatchSize", 10):
+            return False
+        due = min(visible) + GATHER_SECONDS - now
+        if due <= 0:
+            return False
+        # A batch that ends wakes the poller too; where calls last long, this does.
+        if self._timer is None or not self._timer.is_alive():
+            self._timer = threading.Timer(due, concurrency.esm_wake.set)
+            self._timer.daemon = True
+            self._timer.start()
+        return True
+
+
 class ClockWithoutStartDelay:
     """The `time` module for Step Functions, without the sleep before each execution."""
 
@@ -240,6 +277,7 @@ if __name__ == "__main__":
     sqs._act_send_message = sqs._HANDLERS["SendMessage"] = arrivals.send  # noqa: SLF001
     sqs._act_receive_message = sqs._HANDLERS["ReceiveMessage"] = arrivals.receive  # noqa: SLF001
     sqs._receive_messages_for_esm = Batches().receive  # noqa: SLF001
+    lambda_svc._iter_all_esms = Consumers().waiting  # noqa: SLF001
     lambda_svc._ESM_IDLE_WAKE_GAP_SECONDS = 0  # noqa: SLF001
     # The template has no such source, and each message would search for one.
     lambda_svc._poll_kinesis = lambda_svc._poll_dynamodb_streams = lambda: False  # noqa: SLF001

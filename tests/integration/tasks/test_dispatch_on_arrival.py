@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from uuid import uuid4
 
+import pytest
+
 from artiway import bootstrap
 from artiway.tasks.model import WorkerCard
 from artiway.tasks.reports import report_from
@@ -96,6 +98,44 @@ def test_events_are_stored_and_sent_to_open_sockets(world):
     stored = world.rows("SELECT sent_at FROM outbox WHERE aggregate = %s", f"user:{user_id}")
     assert (len(pushed), len(stored)) == (1, 2)
     assert all(row["sent_at"] is not None for row in stored)
+
+
+NEVER, OPENED, EXPIRED = "never", "opened and closed", "opened long ago"
+
+
+@pytest.mark.parametrize(
+    ("own", "of_tenant", "is_numbered"),
+    [
+        (NEVER, NEVER, False),
+        (EXPIRED, EXPIRED, False),
+        (OPENED, NEVER, True),
+        (NEVER, OPENED, True),
+    ],
+)
+def test_events_are_numbered_where_cursors_may_be_held(world, own, of_tenant, is_numbered):
+    """The events of a running task. Those of a submission are numbered with the message that starts its execution."""
+    tenant_id, user_id = world.tenant()
+    submit(world, (tenant_id, user_id), "cutout")
+    world.superuser.execute("DELETE FROM websocket_connection")
+    world.superuser.execute("DELETE FROM cursor_holder")
+    for scope, reader_id, state in (("user", user_id, own), ("tenant", uuid4(), of_tenant)):
+        if state is not NEVER:
+            world.superuser.execute(
+                "INSERT INTO websocket_connection (connection_id, tenant_id, user_id, scope, expires_at, closed_at)"
+                " VALUES (%s, %s, %s, %s, now(), now())",
+                [scope, tenant_id, reader_id, scope],
+            )
+        if state is EXPIRED:
+            world.superuser.execute("UPDATE cursor_holder SET held_until = now() WHERE scope = %s", [scope])
+    world.superuser.execute("DELETE FROM outbox WHERE destination = 'push'")
+    (before,) = world.rows("SELECT count(*) AS events FROM task_event")
+    world.worker()
+    world.run_to_end()
+    (after,) = world.rows("SELECT count(*) AS events FROM task_event")
+    (numbered,) = world.rows("SELECT count(*) AS events FROM outbox WHERE aggregate = %s", f"user:{user_id}")
+    added = after["events"] - before["events"]
+    assert added >= 4
+    assert numbered["events"] == (added if is_numbered else 0)
 
 
 def test_user_with_open_socket_has_listener(world):

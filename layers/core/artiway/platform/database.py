@@ -183,9 +183,20 @@ class Database:
             yield tx
 
     def read_shared(self, query: bytes) -> list[Row]:
-        """Rows that every tenant may read; inside an open transaction, whatever its tenant."""
-        with self._transaction(None if self._active is None else self._active.tenant_id) as tx:
+        """Rows that every tenant may read; inside an open transaction, whatever its tenant, and without a savepoint."""
+        if self._active is not None:
+            return self._active.all(query)
+        with self._transaction(None) as tx:
             return tx.all(query)
+
+    def read_all_tenants(self, query: bytes, parameters: Mapping[str, Any] | None = None) -> list[Row]:
+        """Rows of all tenants; inside an open transaction of the service without a savepoint, for a read undoes nothing."""
+        if self._active is None:
+            with self._transaction(None) as tx:
+                return tx.all(query, parameters)
+        if self._active.tenant_id is not None:
+            raise RuntimeError("a transaction of one tenant cannot read the rows of all")
+        return self._active.all(query, parameters)
 
     def run_alone(self, query: bytes, parameters: Mapping[str, Any]) -> None:
         """Run one statement as a transaction of its own, in one round trip. The statement sets its tenant itself."""

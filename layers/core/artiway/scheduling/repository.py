@@ -247,8 +247,7 @@ class PostgresSchedulingStore:
         ]
 
     def _all(self, query: str, **parameters: Any) -> list[Row]:
-        with self._database.service_transaction() as tx:
-            return tx.all(SQL[query], parameters)
+        return self._database.read_all_tenants(SQL[query], parameters)
 
 
 def _node(row: Row) -> Node:

@@ -88,6 +88,19 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.keep_cursor_holder() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    INSERT INTO cursor_holder AS known (tenant_id, user_id, scope, held_until)
+    VALUES (NEW.tenant_id, NEW.user_id, NEW.scope, clock_timestamp() + interval '31 days')
+    ON CONFLICT (tenant_id, user_id, scope) DO UPDATE SET held_until = excluded.held_until
+     WHERE known.held_until < excluded.held_until - interval '1 day';
+    RETURN NULL;
+
+END
+$$;
+
 CREATE FUNCTION public.keep_node_history() RETURNS trigger
     LANGUAGE plpgsql
     SET enable_nestloop TO 'off'
@@ -248,14 +261,28 @@ CREATE FUNCTION public.outbox_publish(messages json, the_trace text) RETURNS TAB
 DECLARE
     tenants uuid[];
     aggregates text[];
+    users uuid[];
+    is_events_only boolean;
 
 BEGIN
-    SELECT array_agg(DISTINCT coalesce(current_tenant(), message.tenant_id)), array_agg(DISTINCT message.aggregate)
-      INTO tenants, aggregates
-      FROM json_to_recordset(messages) AS message (tenant_id uuid, aggregate text, destination text)
-     WHERE message.destination = 'push' AND message.aggregate LIKE 'user:%';
+    SELECT array_agg(DISTINCT coalesce(current_tenant(), message.tenant_id)) FILTER (WHERE is_of_user),
+           array_agg(DISTINCT message.aggregate) FILTER (WHERE is_of_user),
+           array_agg(DISTINCT substr(message.aggregate, 6)::uuid) FILTER (WHERE is_of_user),
+           bool_and(is_of_user AND message.task_id IS NOT NULL)
+      INTO tenants, aggregates, users, is_events_only
+      FROM (SELECT tenant_id, aggregate, task_id, destination = 'push' AND aggregate LIKE 'user:%' AS is_of_user
+              FROM json_to_recordset(messages) AS (tenant_id uuid, aggregate text, destination text, task_id uuid)) AS message;
     IF aggregates IS NOT NULL THEN
         PERFORM outbox_serialise(tenants, aggregates);
+    END IF;
+    -- Where messages of another kind leave too, which is rare, the events are numbered with them.
+    IF is_events_only
+       AND NOT EXISTS (SELECT FROM cursor_holder
+                        WHERE tenant_id = ANY (tenants) AND user_id = ANY (users) AND held_until > clock_timestamp())
+       AND NOT EXISTS (SELECT FROM cursor_holder
+                        WHERE tenant_id = ANY (tenants) AND scope = 'tenant' AND held_until > clock_timestamp()) THEN
+        RETURN QUERY SELECT 0::bigint, false FROM generate_series(1, json_array_length(messages));
+        RETURN;
     END IF;
     RETURN QUERY
     INSERT INTO outbox (tenant_id, aggregate, destination, body, delay_s, trace_id, task_id, sequence, due_at, sent_at)
@@ -688,6 +715,16 @@ CREATE TABLE public.circuit (
 );
 
 ALTER TABLE ONLY public.circuit FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.cursor_holder (
+    tenant_id uuid NOT NULL,
+    user_id uuid NOT NULL,
+    scope text NOT NULL,
+    held_until timestamp with time zone NOT NULL,
+    CONSTRAINT cursor_holder_scope_check CHECK ((scope = ANY (ARRAY['user'::text, 'tenant'::text])))
+);
+
+ALTER TABLE ONLY public.cursor_holder FORCE ROW LEVEL SECURITY;
 
 CREATE TABLE public.generation (
     tenant_id uuid NOT NULL,
@@ -2063,6 +2100,9 @@ ALTER TABLE ONLY public.bill_difference
 ALTER TABLE ONLY public.circuit
     ADD CONSTRAINT circuit_pkey PRIMARY KEY (pool, step);
 
+ALTER TABLE ONLY public.cursor_holder
+    ADD CONSTRAINT cursor_holder_pkey PRIMARY KEY (tenant_id, user_id, scope);
+
 ALTER TABLE ONLY public.generation_allowance
     ADD CONSTRAINT generation_allowance_pkey PRIMARY KEY (tenant_id, user_id, day);
 
@@ -2310,6 +2350,8 @@ CREATE INDEX backfill_running ON public.backfill USING btree (created_at) WHERE 
 
 CREATE INDEX bill_difference_open ON public.bill_difference USING btree (tenant_id, order_id) WHERE (resolution = 'OPEN'::text);
 
+CREATE INDEX cursor_holder_of_tenant ON public.cursor_holder USING btree (tenant_id) WHERE (scope = 'tenant'::text);
+
 CREATE INDEX generation_allowance_age ON public.generation_allowance USING btree (day);
 
 CREATE INDEX generation_ended ON public.generation USING btree (ended_at) WHERE (ended_at IS NOT NULL);
@@ -2530,6 +2572,8 @@ CREATE INDEX wechat_identity_of_user ON public.wechat_identity USING btree (tena
 
 CREATE INDEX worker_beat ON public.worker USING btree (beat_at);
 
+CREATE TRIGGER keep_cursor_holder AFTER INSERT ON public.websocket_connection FOR EACH ROW EXECUTE FUNCTION public.keep_cursor_holder();
+
 CREATE TRIGGER node_changed AFTER UPDATE ON public.task_node REFERENCING OLD TABLE AS before_rows NEW TABLE AS after_rows FOR EACH STATEMENT EXECUTE FUNCTION public.keep_node_history();
 
 CREATE TRIGGER node_created AFTER INSERT ON public.task_node REFERENCING NEW TABLE AS after_rows FOR EACH STATEMENT EXECUTE FUNCTION public.keep_node_history();
@@ -2691,6 +2735,8 @@ CREATE POLICY all_rows ON public.bill_difference TO artiway_service USING (true)
 
 CREATE POLICY all_rows ON public.circuit TO artiway_service USING (true) WITH CHECK (true);
 
+CREATE POLICY all_rows ON public.cursor_holder TO artiway_service USING (true) WITH CHECK (true);
+
 CREATE POLICY all_rows ON public.generation TO artiway_service USING (true) WITH CHECK (true);
 
 CREATE POLICY all_rows ON public.generation_allowance TO artiway_service USING (true) WITH CHECK (true);
@@ -2820,6 +2866,8 @@ ALTER TABLE public.circuit ENABLE ROW LEVEL SECURITY;
 CREATE POLICY cleaned_rows ON public.artefact AS RESTRICTIVE FOR DELETE TO artiway_service USING ((cleanup_status = 1));
 
 CREATE POLICY cleaned_rows ON public.upload AS RESTRICTIVE FOR DELETE TO artiway_service USING ((cleanup_status = 1));
+
+ALTER TABLE public.cursor_holder ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY deleted_rows ON public.webhook FOR DELETE TO artiway_service USING ((deleted_at < (now() - '1 day'::interval)));
 
@@ -3002,6 +3050,8 @@ CREATE POLICY tenant_rows ON public.artefact TO artiway_app USING ((tenant_id = 
 CREATE POLICY tenant_rows ON public.audit_log TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
 CREATE POLICY tenant_rows ON public.backfill TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
+
+CREATE POLICY tenant_rows ON public.cursor_holder TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
 CREATE POLICY tenant_rows ON public.generation TO artiway_app USING ((tenant_id = public.current_tenant())) WITH CHECK ((tenant_id = public.current_tenant()));
 
@@ -3288,6 +3338,12 @@ GRANT SELECT ON TABLE public.built_in_role TO artiway_service;
 GRANT SELECT ON TABLE public.circuit TO artiway_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.circuit TO artiway_service;
+
+GRANT SELECT ON TABLE public.cursor_holder TO artiway_app;
+
+GRANT SELECT,INSERT ON TABLE public.cursor_holder TO artiway_service;
+
+GRANT UPDATE(held_until) ON TABLE public.cursor_holder TO artiway_service;
 
 GRANT SELECT,INSERT ON TABLE public.generation TO artiway_app;
 
