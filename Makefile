@@ -94,11 +94,10 @@ TEST_PROCESSES ?= 3
 .PHONY: test
 test: $(VENV)/.ready .tools/emulator/.ready .tools/sam/.ready .tools/checkov/.ready .tools/llm/.ready .tools/ocr/.ready .tools/cli/.ready ## lint, types and every test
 	@$(MAKE) --no-print-directory --output-sync -j2 lint test-worker test-clients test-typescript test-console docs
-	@$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder -m "not browser"
+	@$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 
-# Apart from `make test`: all of its files have not passed together in one run yet.
 .PHONY: browser
-browser: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready .tools/llm/.ready .tools/ocr/.ready ## the console's journeys in headless Chromium
+browser: $(VENV)/.ready .tools/emulator/.ready .tools/worker/.ready .tools/llm/.ready .tools/ocr/.ready ## the console's journeys in headless Chromium, which are part of make test
 	@$(BIN)/python -m pytest --log-cli-level=INFO tests/e2e/test_console.py
 
 .PHONY: unit
