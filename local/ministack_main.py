@@ -46,7 +46,7 @@ IDLE_SECONDS = 20
 # A long poll also checks when a delay or visibility timeout ends, and at this interval: timeouts may be changed.
 POLL_SECONDS = 1.0
 SHORTEST_SECONDS = 0.02
-# While a function handles this many batches of a queue, which is one for each core, a message waits for others this long.
+# While a function handles this many batches of a queue, one for each core, a message waits for others this long.
 BATCHES_AT_ONCE = os.cpu_count() or 1
 GATHER_SECONDS = 0.03
 # MiniStack sleeps this long before the first state of an execution. Waits and retries of a machine are longer.

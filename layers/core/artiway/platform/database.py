@@ -190,7 +190,7 @@ class Database:
             return tx.all(query)
 
     def read_all_tenants(self, query: bytes, parameters: Mapping[str, Any] | None = None) -> list[Row]:
-        """Rows of all tenants; inside an open transaction of the service without a savepoint, for a read undoes nothing."""
+        """Rows of all tenants; inside an open transaction of the service without a savepoint."""
         if self._active is None:
             with self._transaction(None) as tx:
                 return tx.all(query, parameters)

@@ -57,8 +57,8 @@ class Scope:
 
 @dataclass(frozen=True)
 class Check:
-    """The result for one invariant: the number of checked rows, and the rows that break it. `since` is when a check first
-    found such rows."""
+    """The result for one invariant: the number of checked rows, and the rows that break it. `since` is when a check
+    first found such rows."""
 
     name: str
     checked: int
