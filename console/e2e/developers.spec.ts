@@ -87,7 +87,7 @@ describe("developers, with the keyboard alone", () => {
     await refused;
     // While a form is sent, Enter does not send it again. An error of the pattern may be left from the typing.
     await page.locator(".ant-btn-loading").waitFor({ state: "detached" });
-    await page.locator(".ant-form-item-explain-error").waitFor();
+    await page.locator(".ant-form-item-explain-error").filter({ hasText: "not accepted" }).waitFor();
     expect(await url.inputValue()).toBe("http://10.0.0.8/hook");
     const target = `http://127.0.0.1:${PORT}/shop`;
     await type(page, url, target);
