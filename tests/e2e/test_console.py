@@ -59,6 +59,8 @@ def outcomes(
     for line in text.splitlines():
         if line.startswith("measures "):
             logger.info(line)
+        elif "(retry x" in line:
+            logger.warning("a journey needed a second try: %s", line.strip())
     return read(report)
 
 
