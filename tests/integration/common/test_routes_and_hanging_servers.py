@@ -259,8 +259,8 @@ class TestPostgres:
         platform = start(is_warm=True, **SHORT)
         platform.renew()
         with frozen(postgres_server):
-            # What needs no database comes first: on a busy machine the others take longer than a minute, which is how long
-            # the access check is cached.
+            # What needs no database comes first: on a busy machine the others take longer than a minute, and the access
+            # check is cached for no longer.
             routes = sorted(ROUTES, key=lambda operation: str(operation) not in NO_DATABASE)
             answers = [(operation, refusal(platform.call(operation))) for operation in routes]
         for operation, answer in answers:
