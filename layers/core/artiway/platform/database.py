@@ -183,10 +183,8 @@ class Database:
             yield tx
 
     def read_shared(self, query: bytes) -> list[Row]:
-        """Rows that every tenant may read; inside an open transaction, whatever its tenant, and without a savepoint."""
-        if self._active is not None:
-            return self._active.all(query)
-        with self._transaction(None) as tx:
+        """Rows that every tenant may read; inside an open transaction, whatever its tenant."""
+        with self._transaction(None if self._active is None else self._active.tenant_id) as tx:
             return tx.all(query)
 
     def read_all_tenants(self, query: bytes, parameters: Mapping[str, Any] | None = None) -> list[Row]:

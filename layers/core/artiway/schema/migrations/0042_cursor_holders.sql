@@ -1,7 +1,7 @@
 -- An event of a task is stored in task_event. Its row in the outbox numbers it for sockets and their cursors, so it is written
 -- only where a client may hold a cursor: the user, or a reader of the whole tenant's events, has opened a socket in the last 31
 -- days. The outbox keeps events for 30 days at most (retention.outbox_hours), and a client gets its first cursor from a socket.
--- Clients that use webhooks, event streams or polling need no such rows: about a fifth of the WAL of a node.
+-- Clients that use webhooks, event streams or polling need no such rows: an eighth of the WAL of a node.
 
 CREATE TABLE cursor_holder (
     tenant_id  uuid NOT NULL,
@@ -12,7 +12,7 @@ CREATE TABLE cursor_holder (
 );
 CREATE INDEX cursor_holder_of_tenant ON cursor_holder (tenant_id) WHERE scope = 'tenant';
 
--- The release before kept no such rows: whoever is signed in may hold a cursor of either scope.
+-- The release before kept no such rows: users who are signed in may hold a cursor of either scope.
 ALTER TABLE session NO FORCE ROW LEVEL SECURITY;
 INSERT INTO cursor_holder (tenant_id, user_id, scope, held_until)
 SELECT DISTINCT tenant_id, user_id, scope, now() + interval '31 days'
